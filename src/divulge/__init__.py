@@ -1,0 +1,81 @@
+"""Divulge finds out what a trained model gives away about its training data, and proves it.
+
+Everything public hangs here and is imported on first use, so `import divulge` stays fast and
+needs neither torch nor scikit-learn.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from divulge._version import __version__
+
+if TYPE_CHECKING:
+    from divulge import (
+        attacks,
+        decisions,
+        evaluation,
+        labels,
+        margin,
+        reconstruction,
+        references,
+        signals,
+        targets,
+    )
+    from divulge.auditing import audit
+    from divulge.checks import InputError, MissingExtraError
+    from divulge.identification import identify
+    from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
+
+__all__ = [
+    "Estimate",
+    "Evidence",
+    "Guarantee",
+    "InputError",
+    "MissingExtraError",
+    "PartialRecords",
+    "Records",
+    "Selection",
+    "__version__",
+    "attacks",
+    "audit",
+    "decisions",
+    "evaluation",
+    "identify",
+    "labels",
+    "margin",
+    "reconstruction",
+    "references",
+    "signals",
+    "targets",
+]
+
+# Where each public name lives. A name absent here is a sub-package of the same name. The modules
+# behind `audit` and `identify` have other names on purpose: importing a sub-module sets an attribute
+# of its name on this package and would hide the function.
+_HOMES = {
+    "Estimate": "divulge.types",
+    "Evidence": "divulge.types",
+    "Guarantee": "divulge.types",
+    "InputError": "divulge.checks",
+    "MissingExtraError": "divulge.checks",
+    "PartialRecords": "divulge.types",
+    "Records": "divulge.types",
+    "Selection": "divulge.types",
+    "audit": "divulge.auditing",
+    "identify": "divulge.identification",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'divulge' has no attribute {name!r}")
+    home = _HOMES.get(name)
+    value = importlib.import_module(f"divulge.{name}") if home is None else getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,20 @@
+"""The command line: flags, exit codes, printing. One file a group of commands."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; user errors become one line on standard error and exit code 2."""
+    from divulge.checks import InputError, MissingExtraError
+    from divulge.cli.app import app
+
+    try:
+        app()
+    except (InputError, MissingExtraError) as error:
+        sys.stderr.write(f"divulge: {error}\n")
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("divulge: interrupted; what was finished is kept, the same command goes on from there\n")
+        raise SystemExit(130) from None

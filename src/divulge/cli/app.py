@@ -1,0 +1,28 @@
+"""The commands, named one by one."""
+
+from __future__ import annotations
+
+import typer
+
+from divulge._version import __version__
+
+app = typer.Typer(
+    name="divulge",
+    help="Find out what a trained model gives away about its training data, and prove it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"divulge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def divulge(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    """Find out what a trained model gives away about its training data, and prove it."""

@@ -1,0 +1,1 @@
+"""Scores into yes/no with a guarantee."""

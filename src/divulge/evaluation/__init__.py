@@ -1,0 +1,1 @@
+"""Yes/no and truth into an estimate with an interval."""

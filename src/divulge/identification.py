@@ -1,0 +1,1 @@
+"""Which of these records were used? A set with a bound on false discoveries."""

@@ -1,0 +1,1 @@
+"""Loss values into labels: what a scoring endpoint gives away, and what stops it."""

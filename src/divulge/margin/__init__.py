@@ -1,0 +1,1 @@
+"""Weights of a shallow ReLU network into margins, multipliers and KKT residuals."""

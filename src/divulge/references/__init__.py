@@ -1,0 +1,1 @@
+"""Data into trained reference models."""

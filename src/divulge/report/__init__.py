@@ -1,0 +1,1 @@
+"""Results into something to see."""

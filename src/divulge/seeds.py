@@ -1,0 +1,29 @@
+"""Every random draw comes from one seed the user sets, through a named, independent stream."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+
+def generator(seed: int, *path: str | int) -> np.random.Generator:
+    """An independent generator for the part of the work that ``path`` names.
+
+    Naming a stream instead of handing one generator round means that adding a draw in one place
+    changes no number anywhere else.
+
+    >>> generator(0, "splits").integers(100) == generator(0, "splits").integers(100)
+    np.True_
+    """
+    return np.random.default_rng(_sequence(seed, path))
+
+
+def integer(seed: int, *path: str | int) -> int:
+    """A 31-bit seed for a library that wants a plain integer (torch, scikit-learn, LightGBM)."""
+    return int(_sequence(seed, path).generate_state(1)[0] >> 1)
+
+
+def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
+    words = [part if isinstance(part, int) else zlib.crc32(part.encode()) for part in path]
+    return np.random.SeedSequence(entropy=seed, spawn_key=tuple(words))

@@ -1,0 +1,1 @@
+"""Answers of a model into one number a record."""

@@ -1,0 +1,285 @@
+"""The nouns of the house: frozen dataclasses that hold NumPy arrays and nothing else.
+
+Shapes in this module: ``n`` candidates, ``z`` population records, ``m`` reference models.
+Every signal and every score is oriented so that *larger means more like a member*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+Ints: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+Array: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Records:
+    """``n`` records, with labels and identifiers where the auditor has them.
+
+    Args:
+        x: array ``[n, ...]`` of numbers (rows, images) or of strings (documents).
+        y: integer labels ``[n]``, or None.
+        ids: one unique identifier a record; ``0..n-1`` when None.
+
+    Raises:
+        divulge.InputError: empty ``x``, NaN or infinity in ``x``, labels that are not whole numbers ≥ 0,
+            lengths that differ, repeated ids.
+
+    >>> Records([[0.0, 1.0], [2.0, 3.0]], [0, 1])
+    Records(n=2, shape=(2,), classes=2)
+    """
+
+    x: Array
+    y: Ints | None = None
+    ids: Array | None = None
+
+    def __init__(self, x: object, y: object = None, ids: object = None) -> None:
+        data = checks.records(x, "x")
+        n = len(data)
+        object.__setattr__(self, "x", data)
+        object.__setattr__(self, "y", None if y is None else checks.labels(y, "y", length=n))
+        object.__setattr__(self, "ids", np.arange(n) if ids is None else checks.identifiers(ids, "ids", n))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, index: Array | slice) -> Records:
+        """The records at ``index`` (a mask, positions or a slice), in that order."""
+        y = None if self.y is None else self.y[index]
+        return Records(self.x[index], y, None if self.ids is None else self.ids[index])
+
+    def __repr__(self) -> str:
+        classes = "unlabelled" if self.y is None else f"classes={len(np.unique(self.y))}"
+        return f"Records(n={len(self)}, shape={self.x.shape[1:]}, {classes})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartialRecords:
+    """Records of which only some values are known; unknown values are overwritten and never read.
+
+    Args:
+        x: float array ``[n, ...]``; what stands where ``known`` is False is ignored (NaN is welcome there).
+        y: integer labels ``[n]``, or None.
+        known: bool, the shape of ``x`` or broadcastable to it; True where the value is known.
+
+    Raises:
+        divulge.InputError: a mask that does not fit, a record of which nothing is known, NaN in a known value.
+
+    >>> import numpy as np
+    >>> PartialRecords(np.array([[1.0, np.nan]]), [0], np.array([True, False])).x
+    array([[1., 0.]])
+    """
+
+    x: Array
+    y: Ints | None
+    known: Bools
+
+    def __init__(self, x: object, y: object, known: object) -> None:
+        data = checks.array(x, "x", finite=False)
+        mask = checks.mask(known, "known", data.shape)
+        data = checks.records(np.where(mask, data, 0.0), "x")
+        empty = np.flatnonzero(~mask.reshape(len(mask), -1).any(axis=1))
+        if empty.size:
+            raise checks.InputError(
+                f"known: {empty.size} records have no known value at all (first: record {empty[0]}); "
+                "at least one value of every record must be known"
+            )
+        object.__setattr__(self, "x", data)
+        object.__setattr__(self, "y", None if y is None else checks.labels(y, "y", length=len(data)))
+        object.__setattr__(self, "known", mask)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What an attack may look at: signals of the target and of reference models, as plain arrays.
+
+    Args:
+        target: signal of each candidate under the target, ``[n]``.
+        references: the same under each of ``m`` reference models, ``[m, n]``.
+        trained_on: bool ``[m, n]``, True where reference model ``i`` was trained on candidate ``j``.
+        population: signal of records known not to be members, under the target, ``[z]``.
+        population_references: the same under the reference models, ``[m, z]``.
+        features: what a quantile regressor may condition on, ``[n, d]``.
+        population_features: the same for the population, ``[z, d]``.
+        labels: class of each candidate, ``[n]``.
+        population_labels: class of each population record, ``[z]``.
+        population_trained_on: bool ``[m, z]``, True where reference ``i`` was trained on population record ``j``.
+
+    Raises:
+        divulge.InputError: an array that is empty, has NaN or infinity, or does not fit the others.
+
+    >>> Evidence(target=[0.1, 0.9], population=[0.2, 0.3, 0.4])
+    Evidence(n=2, m=0, z=3)
+    """
+
+    target: Floats
+    references: Floats | None = None
+    trained_on: Bools | None = None
+    population: Floats | None = None
+    population_references: Floats | None = None
+    features: Array | None = None
+    population_features: Array | None = None
+    labels: Ints | None = None
+    population_labels: Ints | None = None
+    population_trained_on: Bools | None = None
+
+    def __init__(
+        self,
+        target: object,
+        references: object = None,
+        trained_on: object = None,
+        population: object = None,
+        population_references: object = None,
+        features: object = None,
+        population_features: object = None,
+        labels: object = None,
+        population_labels: object = None,
+        population_trained_on: object = None,
+    ) -> None:
+        def put(name: str, value: Array | None) -> None:
+            object.__setattr__(self, name, value)
+
+        signal = checks.vector(target, "target")
+        n = len(signal)
+        put("target", signal)
+        refs = None if references is None else checks.matrix(references, "references", columns=n)
+        put("references", refs)
+        m = None if refs is None else len(refs)
+        put("trained_on", None if trained_on is None else checks.mask(trained_on, "trained_on", (m, n)))
+
+        pop = None if population is None else checks.vector(population, "population")
+        put("population", pop)
+        z = None if pop is None else len(pop)
+        put("population_references", _rows(population_references, "population_references", m, z))
+        put("population_trained_on", _mask(population_trained_on, "population_trained_on", m, z))
+        put("features", _features(features, "features", n))
+        put("population_features", _features(population_features, "population_features", z))
+        put("labels", None if labels is None else checks.labels(labels, "labels", length=n))
+        put(
+            "population_labels",
+            None if population_labels is None else checks.labels(population_labels, "population_labels", length=z),
+        )
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __repr__(self) -> str:
+        m = 0 if self.references is None else len(self.references)
+        z = 0 if self.population is None else len(self.population)
+        return f"Evidence(n={len(self)}, m={m}, z={z})"
+
+
+def _rows(value: object, name: str, rows: int | None, columns: int | None) -> Floats | None:
+    if value is None:
+        return None
+    found = checks.matrix(value, name, columns=columns)
+    if rows is not None and len(found) != rows:
+        raise checks.InputError(f"{name}: {len(found)} rows, but references has {rows} reference models")
+    return found
+
+
+def _mask(value: object, name: str, rows: int | None, columns: int | None) -> Bools | None:
+    return None if value is None else checks.mask(value, name, (rows, columns))
+
+
+def _features(value: object, name: str, length: int | None) -> Array | None:
+    if value is None:
+        return None
+    found = checks.records(value, name)
+    if length is not None and len(found) != length:
+        raise checks.InputError(f"{name}: {len(found)} rows, but {length} are needed (one a record)")
+    return found.reshape(len(found), -1) if found.ndim == 1 else found
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What is claimed, at which level, and under which assumptions.
+
+    Args:
+        kind: "marginal FPR", "training-conditional FPR", "FDR", …
+        level: the bound that is claimed (0.05: at most five per cent).
+        assumes: one sentence an assumption; the report prints them beside the claim.
+        holds: False when a control has shown an assumption to fail.
+
+    >>> print(Guarantee("FDR", 0.05, ("calibration and candidate non-members are exchangeable",)))
+    FDR ≤ 0.05, assuming calibration and candidate non-members are exchangeable
+    """
+
+    kind: str
+    level: float
+    assumes: tuple[str, ...]
+    holds: bool = True
+
+    def __str__(self) -> str:
+        claim = f"{self.kind} ≤ {self.level:g}"
+        if not self.holds:
+            return f"VOID: {claim} (an assumption was shown to fail: {'; '.join(self.assumes)})"
+        return f"{claim}, assuming {' and '.join(self.assumes)}" if self.assumes else claim
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its uncertainty; the only form in which a number leaves the evaluation.
+
+    Args:
+        value: the point estimate.
+        low: lower end of the interval.
+        high: upper end of the interval.
+        confidence: coverage of the interval, 0.95 for 95 %.
+        method: how the interval was made ("clopper-pearson", "delong", …).
+
+    >>> print(Estimate(0.5, 0.4, 0.6, 0.95, "delong"))
+    0.5000 [0.4000, 0.6000]
+    """
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+    method: str
+
+    def __str__(self) -> str:
+        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """A yes/no for each candidate, and what is guaranteed of the set.
+
+    Args:
+        selected: bool ``[n]``.
+        p_values: ``[n]``, conformal p-values against known non-members.
+        threshold: smallest score that is selected; infinity when none is.
+        usage: estimated share of members among the candidates, with interval.
+        guarantee: what is claimed of the selected set.
+        warnings: what the user must know before relying on it.
+    """
+
+    selected: Bools
+    p_values: Floats
+    threshold: float
+    usage: Estimate | None
+    guarantee: Guarantee
+    warnings: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def count(self) -> int:
+        """Number of selected candidates."""
+        return int(self.selected.sum())
+
+    def __repr__(self) -> str:
+        return f"Selection({self.count} of {len(self.selected)} selected; {self.guarantee})"

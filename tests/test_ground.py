@@ -1,0 +1,102 @@
+"""The ground floor: types, checks, seeds, store."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import checks, seeds, store
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([[np.nan, 1.0]], [0], "x: 1 values are NaN or infinite"),
+        ([[1.0], [2.0]], [0], "y: 2 labels are needed"),
+        ([[1.0], [2.0]], [0.0, 1.0], "y: whole-number labels"),
+        ([[1.0], [2.0]], [0, -1], "labels must be ≥ 0, got -1"),
+        ([], [], "x: at least 1 entry"),
+        ([[1.0], [2.0, 3.0]], None, "x: "),
+    ],
+)
+def test_records_say_what_is_wrong(x, y, message):
+    with pytest.raises(dv.InputError, match=message):
+        dv.Records(x, y)
+
+
+def test_records_are_indexed_with_their_labels_and_ids():
+    records = dv.Records(np.arange(6.0).reshape(3, 2), [0, 1, 2], ids=["a", "b", "c"])
+    picked = records[np.array([2, 0])]
+    assert picked.ids.tolist() == ["c", "a"]
+    assert picked.y.tolist() == [2, 0]
+
+
+def test_repeated_ids_are_refused():
+    with pytest.raises(dv.InputError, match="'a' stands more than once"):
+        dv.Records([[1.0], [2.0]], ids=["a", "a"])
+
+
+def test_partial_records_never_read_unknown_values():
+    poisoned = dv.PartialRecords(np.array([[1.0, np.nan], [np.nan, 2.0]]), [0, 1], np.eye(2, dtype=bool))
+    assert poisoned.x.tolist() == [[1.0, 0.0], [0.0, 2.0]]
+    with pytest.raises(dv.InputError, match="no known value at all"):
+        dv.PartialRecords(np.ones((2, 2)), None, np.array([[True, True], [False, False]]))
+    with pytest.raises(dv.InputError, match="known: shape"):
+        dv.PartialRecords(np.ones((2, 2)), None, np.ones((2, 3), dtype=bool))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"target": [0.0, np.inf]}, "target: 1 values"),
+        ({"target": [0.0], "references": [[1.0, 2.0]]}, "references: 1 columns"),
+        ({"target": [0.0], "references": [[1.0]], "trained_on": [[1.0]]}, "trained_on: bool"),
+        (
+            {"target": [0.0], "population": [1.0], "population_references": [[1.0, 2.0]]},
+            "population_references",
+        ),
+        ({"target": [0.0], "features": [[1.0], [2.0]]}, "features: 2 rows"),
+    ],
+)
+def test_evidence_says_what_does_not_fit(arguments, message):
+    with pytest.raises(dv.InputError, match=message):
+        dv.Evidence(**arguments)
+
+
+def test_streams_are_independent_and_repeatable():
+    assert seeds.integer(1, "a") == seeds.integer(1, "a")
+    assert len({seeds.integer(1, "a"), seeds.integer(1, "b"), seeds.integer(2, "a"), seeds.integer(1, "a", 0)}) == 4
+
+
+def test_atomic_write_keeps_the_old_file_when_writing_fails(tmp_path):
+    path = tmp_path / "kept.json"
+    store.write_json(path, {"a": 1})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        store.write_json(path, {"a": float("nan")})
+    assert store.read_json(path) == {"a": 1}
+    assert [entry.name for entry in tmp_path.iterdir()] == ["kept.json"]
+
+
+def test_pickled_arrays_are_refused(tmp_path):
+    path = tmp_path / "evil.npz"
+    np.savez(path, a=np.array([{"x": 1}], dtype=object))
+    with pytest.raises(dv.InputError, match="not a readable"):
+        store.read_arrays(path)
+    path.write_bytes(b"PK\x03\x04 truncated")
+    with pytest.raises(dv.InputError, match="not a readable"):
+        store.read_arrays(path)
+
+
+def test_import_is_light():
+    code = (
+        "import sys, divulge; divulge.Records; "
+        "print([m for m in ('torch', 'sklearn', 'scipy.stats', 'polars', 'lightgbm') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_unknown_choice_suggests_the_nearest():
+    with pytest.raises(dv.InputError, match="did you mean 'lira'"):
+        checks.choice("lirra", "recipe", ("lira", "rmia"))
