@@ -1,0 +1,85 @@
+"""What a report says, as plain data; `report.html` turns it into one file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Tone: TypeAlias = Literal["leak", "clear", "void", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A paragraph of plain text (it is escaped, never read as HTML)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table; numbers come ready formatted. ``note`` stands under it."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """A Vega-Lite specification with its data inside, and what it shows in words (for those who can't see it)."""
+
+    spec: Mapping[str, Any]
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """One record shown to the reader: a caption, and a PNG or text."""
+
+    caption: str
+    png: bytes | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gallery:
+    """Records side by side."""
+
+    exhibits: Sequence[Exhibit]
+    title: str = ""
+    note: str = ""
+
+
+Block: TypeAlias = Paragraph | Table | Chart | Gallery
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands under it."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole report: the verdict comes first.
+
+    Args:
+        title: what was examined.
+        verdict: one or two sentences: what leaks, how sure we are, under which threat model.
+        tone: "leak" (something leaks), "clear" (nothing found), "void" (a guarantee has failed), "plain".
+        sections: the rest, in reading order.
+        facts: name → value pairs for the head (date, version, seed, …).
+    """
+
+    title: str
+    verdict: str
+    tone: Tone
+    sections: Sequence[Section]
+    facts: Mapping[str, str] = field(default_factory=dict)
