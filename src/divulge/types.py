@@ -30,7 +30,7 @@ class Records:
     Args:
         x: array ``[n, ...]`` of numbers (rows, images) or of strings (documents).
         y: integer labels ``[n]``, or None.
-        ids: one unique identifier a record; ``0..n-1`` when None.
+        ids: one unique identifier a record, or None.
 
     Raises:
         divulge.InputError: empty ``x``, NaN or infinity in ``x``, labels that are not whole numbers ≥ 0,
@@ -49,7 +49,7 @@ class Records:
         n = len(data)
         object.__setattr__(self, "x", data)
         object.__setattr__(self, "y", None if y is None else checks.labels(y, "y", length=n))
-        object.__setattr__(self, "ids", np.arange(n) if ids is None else checks.identifiers(ids, "ids", n))
+        object.__setattr__(self, "ids", None if ids is None else checks.identifiers(ids, "ids", n))
 
     def __len__(self) -> int:
         return len(self.x)

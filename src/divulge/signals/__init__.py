@@ -1,1 +1,5 @@
-"""Answers of a model into one number a record."""
+"""Answers of a model into one number a record, larger = more member-like."""
+
+from divulge.signals import classification
+
+__all__ = ["classification"]

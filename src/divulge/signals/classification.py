@@ -1,0 +1,132 @@
+"""Signals of a classifier: logits and labels into one number a record, larger = more member-like.
+
+Every function takes logits float ``[n, K]`` (log-probabilities will do) and int labels ``[n]``, and
+returns float64 ``[n]``. All are finite for saturated logits: nothing goes through a rounded probability.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from divulge.types import Floats, Ints
+
+# Logits of ±1e300 are one step from overflow when subtracted; nothing real is lost by this bound.
+_BOUND = 1e200
+
+
+def negative_loss(logits: Floats, labels: Ints) -> Floats:
+    """Log p(y): the negative cross-entropy in nats (Yeom et al. 2018).
+
+    >>> negative_loss(np.array([[0.0, 0.0]]), np.array([0])).round(4)
+    array([-0.6931])
+    """
+    z, rows = _checked(logits, labels)
+    return z[rows, labels] - _logsumexp(z)
+
+
+def confidence(logits: Floats, labels: Ints) -> Floats:
+    """p(y), in [0, 1]; what RMIA takes (Zarifzadeh et al. 2024).
+
+    >>> confidence(np.array([[0.0, 0.0]]), np.array([0]))
+    array([0.5])
+    """
+    return np.exp(negative_loss(logits, labels))
+
+
+def scaled_logit(logits: Floats, labels: Ints) -> Floats:
+    """Log p(y) - log(1 - p(y)), what LiRA takes (Carlini et al. 2022, §IV-C).
+
+    Computed as z_y - logsumexp of the other logits, so it does not saturate at p(y) = 1.
+
+    >>> scaled_logit(np.array([[1000.0, 0.0]]), np.array([0]))
+    array([1000.])
+    """
+    z, rows = _checked(logits, labels)
+    return z[rows, labels] - _logsumexp(_without(z, rows, labels))
+
+
+def hinge(logits: Floats, labels: Ints) -> Floats:
+    """z_y - max of the other logits: the true-class margin (Bertran et al. 2023; Thaker et al. 2025).
+
+    >>> hinge(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
+    array([1.])
+    """
+    z, rows = _checked(logits, labels)
+    return z[rows, labels] - _without(z, rows, labels).max(axis=1)
+
+
+def top_two_gap(logits: Floats, labels: Ints | None = None) -> Floats:
+    """Largest minus second largest logit: label-agnostic, defined for any class (Thaker et al. 2025, §4.1).
+
+    >>> top_two_gap(np.array([[3.0, 1.0, 2.0]]))
+    array([1.])
+    """
+    top = np.partition(_bounded(logits), -2, axis=1)[:, -2:]
+    return top[:, 1] - top[:, 0]
+
+
+def modified_entropy(logits: Floats, labels: Ints) -> Floats:
+    """Minus the modified entropy of Song & Mittal 2021, eq. 7 (theirs is small for members; ours is large).
+
+    -M(x, y) = (1 - p_y) log p_y + Σ_{k≠y} p_k log(1 - p_k)
+
+    >>> modified_entropy(np.array([[0.0, 0.0]]), np.array([0])).round(4)
+    array([-0.6931])
+    """
+    z, rows = _checked(logits, labels)
+    log_p = z - _logsumexp(z)[:, None]
+    p = np.exp(log_p)
+    # Only the top class can have p near 1, where log(1 - p) needs the other logits and not p itself.
+    top = z.argmax(axis=1)
+    log_rest = np.log1p(-np.where(np.arange(z.shape[1]) == top[:, None], 0.0, p))
+    log_rest[rows, top] = _logsumexp(_without(z, rows, top)) - _logsumexp(z)
+    terms = p * log_rest
+    terms[rows, labels] = np.exp(log_rest[rows, labels]) * log_p[rows, labels]
+    return terms.sum(axis=1)
+
+
+SIGNALS: Mapping[str, Callable[[Floats, Ints], Floats]] = MappingProxyType(
+    {
+        "negative-loss": negative_loss,
+        "confidence": confidence,
+        "scaled-logit": scaled_logit,
+        "hinge": hinge,
+        "top-two-gap": top_two_gap,
+        "modified-entropy": modified_entropy,
+    }
+)
+
+# These say something without knowing the record's label.
+LABEL_AGNOSTIC = frozenset({"top-two-gap"})
+
+
+def _checked(logits: Floats, labels: Ints) -> tuple[Floats, Ints]:
+    z = _bounded(logits)
+    checks.labels(labels, "labels", length=len(z), classes=z.shape[1])
+    return z, np.arange(len(z))
+
+
+def _bounded(logits: Floats) -> Floats:
+    z = checks.matrix(logits, "logits")
+    if z.shape[1] < 2:
+        raise checks.InputError(f"logits: at least 2 classes are needed, got {z.shape[1]}")
+    return np.clip(z.astype(np.float64, copy=False), -_BOUND, _BOUND)
+
+
+def _without(z: Floats, rows: Ints, columns: Ints) -> Floats:
+    others = z.copy()
+    others[rows, columns] = -np.inf
+    return others
+
+
+def _logsumexp(z: Floats) -> Floats:
+    top = z.max(axis=1)
+    return top + np.log(np.exp(z - top[:, None]).sum(axis=1))

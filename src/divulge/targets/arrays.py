@@ -1,0 +1,87 @@
+"""Targets that need no model library: any callable, or a table of outputs computed elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.targets import outputs as out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from divulge.types import Array, Floats, Ints, Records
+
+
+@dataclass(frozen=True, slots=True)
+class CallableTarget:
+    """Any function from an array of records to outputs ``[n, K]``.
+
+    Args:
+        function: called with ``records.x``.
+        outputs: "logits" or "probabilities": what it returns.
+
+    >>> from divulge import Records
+    >>> CallableTarget(lambda x: x).logits(Records([[0.5, -0.5]]))
+    array([[ 0.5, -0.5]])
+    """
+
+    function: Callable[[Array], Any]
+    outputs: str = "logits"
+
+    def logits(self, records: Records) -> Floats:
+        """Logits ``[n, K]`` of each record."""
+        return out.as_logits(self.function(records.x), self.outputs, len(records))
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record."""
+        return self.logits(records).argmax(axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableTarget:
+    """Outputs computed elsewhere, looked up by the records' identifiers.
+
+    Args:
+        ids: one unique identifier a row, ``[N]``.
+        table: outputs ``[N, K]``.
+        outputs: "logits" or "probabilities": what the table holds.
+
+    Raises:
+        divulge.InputError: repeated ids, a shape that does not fit, records whose id is not in the table.
+
+    >>> from divulge import Records
+    >>> TableTarget(["a", "b"], [[1.0, 0.0], [0.0, 2.0]]).logits(Records([[0.0]], ids=["b"]))
+    array([[0., 2.]])
+    """
+
+    ids: Array
+    table: Array
+    outputs: str = "logits"
+
+    def __post_init__(self) -> None:
+        table = out.as_logits(self.table, self.outputs, len(self.ids))
+        ids = checks.identifiers(self.ids, "ids", len(table))
+        order = np.argsort(ids)
+        object.__setattr__(self, "ids", ids[order])
+        object.__setattr__(self, "table", table[order])
+
+    def logits(self, records: Records) -> Floats:
+        """Logits ``[n, K]`` of each record, by its id."""
+        if records.ids is None:
+            raise checks.InputError("records: a table of outputs is looked up by id, but the records have no ids")
+        at = np.minimum(np.searchsorted(self.ids, records.ids), len(self.ids) - 1)
+        missing = self.ids[at] != records.ids
+        if missing.any():
+            raise checks.InputError(
+                f"records: {int(missing.sum())} ids are not in the table of outputs "
+                f"(first: {records.ids[missing][0].item()!r})"
+            )
+        return self.table[at]
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record."""
+        return self.logits(records).argmax(axis=1)

@@ -1,0 +1,83 @@
+"""scikit-learn classifiers as targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.targets import outputs as out
+
+if TYPE_CHECKING:
+    from divulge.types import Floats, Ints, Records
+
+
+@dataclass(frozen=True, slots=True)
+class SklearnTarget:
+    """A fitted classifier with ``predict_proba`` or ``decision_function``.
+
+    Decision values are used as logits where their softmax is the estimator's own probability (logistic
+    regression): they do not saturate. Otherwise log-probabilities, floored at ``floor``.
+
+    Args:
+        estimator: fitted, with whole-number ``classes_``.
+        classes: size of the full label set; the estimator's largest class + 1 when None. A class the
+            estimator never saw gets the floor.
+        floor: smallest probability told apart from zero.
+
+    Raises:
+        divulge.InputError: not fitted, no usable output, class names that are not whole numbers ≥ 0.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from divulge import Records
+    >>> model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+    >>> SklearnTarget(model).logits(Records([[0.5]])).round(3)
+    array([[0., 0.]])
+    """
+
+    estimator: Any
+    classes: int | None = None
+    floor: float = out.FLOOR
+
+    def __post_init__(self) -> None:
+        known = getattr(self.estimator, "classes_", None)
+        if known is None:
+            raise checks.InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
+        columns = checks.labels(known, "target.classes_")
+        width = self.classes if self.classes is not None else int(columns.max()) + 1
+        checks.labels(columns, "target.classes_", classes=width)
+        object.__setattr__(self, "classes", width)
+
+    def logits(self, records: Records) -> Floats:
+        """Logits of each record over the full label set, float64 ``[n, K]``."""
+        x = records.x.reshape(len(records), -1) if records.x.dtype != object else records.x
+        found = self._own_logits(x)
+        if found.shape[1] == self.classes:
+            return found
+        lowest = np.log(self.floor) + found.max(axis=1, keepdims=True)
+        full = np.tile(lowest, (1, int(self.classes or 0)))
+        full[:, np.asarray(self.estimator.classes_)] = found
+        return full
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record."""
+        return self.logits(records).argmax(axis=1)
+
+    def _own_logits(self, x: Any) -> Floats:
+        n = len(x)
+        decision = self.estimator.decision_function(x) if hasattr(self.estimator, "decision_function") else None
+        logits = None if decision is None else out.as_logits(decision, "logits", n)
+        if not hasattr(self.estimator, "predict_proba"):
+            if logits is None:
+                raise checks.InputError(
+                    f"target: {type(self.estimator).__name__} has neither predict_proba nor decision_function"
+                )
+            return logits
+        probabilities = np.asarray(self.estimator.predict_proba(x), dtype=np.float64)
+        if logits is not None and logits.shape == probabilities.shape:
+            shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+            if np.allclose(shifted / shifted.sum(axis=1, keepdims=True), probabilities, atol=1e-6):
+                return logits
+        return np.log(np.maximum(probabilities, self.floor))

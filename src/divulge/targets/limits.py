@@ -1,0 +1,91 @@
+"""What stands between an auditor and a model: meters, rounding, noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, seeds, store
+from divulge.targets.outputs import FLOOR
+
+if TYPE_CHECKING:
+    from divulge.targets.rights import GivesLogits
+    from divulge.types import Floats, Records
+
+
+@dataclass(slots=True)
+class Metered:
+    """Counts the records a target is asked about, and refuses to go over a limit.
+
+    Args:
+        target: the target to count for.
+        limit: greatest number of queries, or None.
+
+    Raises:
+        divulge.InputError: a call that would go over the limit (before it is made).
+    """
+
+    target: GivesLogits
+    limit: int | None = None
+    queries: int = field(default=0, init=False)
+
+    def logits(self, records: Records) -> Floats:
+        """The target's logits, counted."""
+        if self.limit is not None and self.queries + len(records) > self.limit:
+            raise checks.InputError(
+                f"queries: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are asked"
+            )
+        self.queries += len(records)
+        return self.target.logits(records)
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """A target whose probabilities are rounded to ``decimals`` places before anyone sees them.
+
+    >>> from divulge import Records
+    >>> from divulge.targets import CallableTarget
+    >>> inner = CallableTarget(lambda x: [[0.123, 0.877]], outputs="probabilities")
+    >>> np.exp(Rounded(inner, decimals=1).logits(Records([[0.0]])))
+    array([[0.1, 0.9]])
+    """
+
+    target: GivesLogits
+    decimals: int
+
+    def logits(self, records: Records) -> Floats:
+        """Logarithms of the rounded probabilities."""
+        return np.log(np.maximum(np.round(_probabilities(self.target.logits(records)), self.decimals), FLOOR))
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """A target that adds Gaussian noise to its logits; the same record always gets the same noise.
+
+    (Noise drawn afresh for every query could be averaged away.)
+
+    Args:
+        target: the target behind.
+        scale: standard deviation of the noise.
+        seed: of the noise.
+    """
+
+    target: GivesLogits
+    scale: float
+    seed: int
+
+    def logits(self, records: Records) -> Floats:
+        """Logits with the noise that belongs to each record."""
+        found = self.target.logits(records)
+        noise = [
+            seeds.generator(self.seed, "noise", int(store.digest(np.asarray(x))[:12], 16)).normal(size=found.shape[1])
+            for x in records.x
+        ]
+        return found + self.scale * np.stack(noise)
+
+
+def _probabilities(logits: Floats) -> Floats:
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)

@@ -1,0 +1,159 @@
+"""PyTorch modules as targets: batched, in evaluation and inference mode, and left as they were found."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.targets import outputs as out
+
+try:
+    import torch
+except ImportError:
+    raise checks.extra("torch", "torch") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping
+
+    from divulge.types import Array, Floats, Ints, Records
+
+
+@dataclass(frozen=True, slots=True)
+class TorchTarget:
+    """A classifier ``module(x) -> [n, K]``.
+
+    Floating-point, bool and uint8 records are cast to the module's own type; other integers
+    (token ids) are passed as int64. Nothing is rescaled.
+
+    Args:
+        module: a ``torch.nn.Module`` (or a loaded TorchScript or exported module).
+        outputs: "logits" or "probabilities": what the module returns.
+        device: "auto" (CUDA, else Apple's MPS, else CPU), or a torch device.
+        batch_size: records a forward pass.
+
+    Raises:
+        divulge.InputError: parameters on several devices, outputs that are not what was declared,
+            records the module cannot take.
+
+    >>> from divulge import Records
+    >>> TorchTarget(torch.nn.Identity(), device="cpu").logits(Records([[1.0, -1.0]]))
+    array([[ 1., -1.]])
+    """
+
+    module: Any
+    outputs: str = "logits"
+    device: str = "auto"
+    batch_size: int = 1024
+
+    def __post_init__(self) -> None:
+        checks.choice(self.outputs, "outputs", out.KINDS)
+        checks.integer(self.batch_size, "batch_size", least=1)
+        places = {str(tensor.device) for tensor in _tensors(self.module)}
+        if len(places) > 1:
+            raise checks.InputError(
+                f"target: the module's parameters are on several devices ({', '.join(sorted(places))}); "
+                "move it to one with module.to(device)"
+            )
+
+    def logits(self, records: Records) -> Floats:
+        """Logits of each record, float64 ``[n, K]``."""
+        place = resolve(self.device)
+        with _evaluating(self.module, place), torch.inference_mode():
+            parts = [self._forward(batch.to(place)).float().cpu().numpy() for batch in self._batches(records.x)]
+        return out.as_logits(np.concatenate(parts), self.outputs, len(records))
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record."""
+        return self.logits(records).argmax(axis=1)
+
+    def loss(self, records: Records) -> Floats:
+        """Cross-entropy in nats of each record under its own label, ``[n]``."""
+        labels = _labels(records)
+        logits = torch.from_numpy(self.logits(records))
+        return torch.nn.functional.cross_entropy(logits, labels, reduction="none").numpy()
+
+    def gradients(self, records: Records) -> Floats:
+        """∂ cross-entropy / ∂ x of each record, the shape of ``records.x``."""
+        labels, place = _labels(records), resolve(self.device)
+        parts = []
+        with _evaluating(self.module, place):
+            for batch, truth in zip(self._batches(records.x), labels.split(self.batch_size), strict=True):
+                x = batch.to(place).requires_grad_()
+                answer = self._forward(x)
+                logits = torch.log(answer.clamp_min(out.FLOOR)) if self.outputs == "probabilities" else answer
+                loss = torch.nn.functional.cross_entropy(logits, truth.to(place), reduction="sum")
+                parts.append(torch.autograd.grad(loss, x)[0].float().cpu().numpy())
+        return np.concatenate(parts).astype(np.float64)
+
+    def weights(self) -> Mapping[str, Array]:
+        """Every parameter by name."""
+        return {name: tensor.detach().cpu().numpy() for name, tensor in self.module.named_parameters()}
+
+    def _forward(self, batch: torch.Tensor) -> torch.Tensor:
+        try:
+            answer: torch.Tensor = self.module(batch)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, IndexError, TypeError, ValueError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise checks.InputError(
+                f"target: the module cannot take records of shape {tuple(batch.shape[1:])} "
+                f"and type {str(batch.dtype).removeprefix('torch.')}: {reason}"
+            ) from error
+        return answer
+
+    def _batches(self, x: Array) -> list[torch.Tensor]:
+        tensor = torch.from_numpy(np.ascontiguousarray(x))
+        own = next((t.dtype for t in _tensors(self.module) if t.is_floating_point()), torch.float32)
+        if not tensor.is_floating_point() and tensor.dtype not in (torch.bool, torch.uint8):
+            own = torch.int64
+        return [tensor[start : start + self.batch_size].to(own) for start in range(0, len(tensor), self.batch_size)]
+
+
+def resolve(device: str) -> torch.device:
+    """The torch device that ``device`` names; "auto" is the best there is.
+
+    Raises:
+        divulge.InputError: a device this machine does not have.
+    """
+    if device == "auto":
+        if torch.cuda.is_available():
+            return torch.device("cuda")
+        return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+        torch.empty(0, device=found)
+    except (RuntimeError, AssertionError) as error:
+        raise checks.InputError(f"device: {device!r} cannot be used here ({error})") from None
+    return found
+
+
+def _tensors(module: Any) -> list[torch.Tensor]:
+    return [*module.parameters(), *module.buffers()] if hasattr(module, "parameters") else []
+
+
+def _labels(records: Records) -> torch.Tensor:
+    if records.y is None:
+        raise checks.InputError("records: a loss needs labels, but y is None")
+    return torch.from_numpy(records.y)
+
+
+@contextlib.contextmanager
+def _evaluating(module: Any, place: torch.device) -> Generator[None]:
+    """Evaluation mode on ``place``; afterwards every part trains, or does not, as before."""
+    parts = list(module.modules()) if hasattr(module, "modules") else []
+    before = [part.training for part in parts]
+    exported = type(module).__name__ == "GraphModule"  # torch.export modules refuse eval()
+    if not exported and hasattr(module, "eval"):
+        module.eval()
+    if hasattr(module, "to"):
+        module.to(place)
+    try:
+        yield
+    finally:
+        for part, was in zip(parts, before, strict=True):
+            part.training = was

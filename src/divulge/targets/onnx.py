@@ -1,0 +1,67 @@
+"""ONNX models as targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.targets import outputs as out
+
+if TYPE_CHECKING:
+    from divulge.types import Floats, Ints, Records
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxTarget:
+    """A classifier in an ``.onnx`` file, run by ONNX Runtime on the CPU.
+
+    Args:
+        path: the file.
+        outputs: "logits" or "probabilities": what the model returns.
+        output: name of the output to read; the last one when None (exporters put scores after labels).
+        batch_size: records a call.
+
+    Raises:
+        divulge.InputError: a file ONNX Runtime cannot read, or an output that is not there.
+    """
+
+    path: str | Path
+    outputs: str = "logits"
+    output: str | None = None
+    batch_size: int = 1024
+    session: Any = None
+
+    def __post_init__(self) -> None:
+        try:
+            import onnxruntime
+        except ImportError:
+            raise checks.extra("onnxruntime", "onnx") from None
+        checks.choice(self.outputs, "outputs", out.KINDS)
+        try:
+            session = onnxruntime.InferenceSession(str(self.path), providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise checks.InputError(f"{self.path}: not a readable ONNX model ({error})") from None
+        names = [found.name for found in session.get_outputs()]
+        object.__setattr__(self, "session", session)
+        object.__setattr__(self, "output", checks.choice(self.output or names[-1], "output", names))
+
+    def logits(self, records: Records) -> Floats:
+        """Logits of each record, float64 ``[n, K]``."""
+        entry = self.session.get_inputs()[0]
+        kind = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64}.get(entry.type)
+        if kind is None:
+            raise checks.InputError(f"target: the ONNX model's input type {entry.type} is not supported")
+        x = records.x.astype(kind, copy=False)
+        parts = [
+            self.session.run([self.output], {entry.name: x[start : start + self.batch_size]})[0]
+            for start in range(0, len(x), self.batch_size)
+        ]
+        return out.as_logits(np.concatenate(parts), self.outputs, len(records))
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record."""
+        return self.logits(records).argmax(axis=1)

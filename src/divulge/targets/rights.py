@@ -1,0 +1,95 @@
+"""What an auditor may ask of a model: one Protocol a right."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from divulge.types import Array, Floats, Ints, Records
+
+
+@runtime_checkable
+class GivesLogits(Protocol):
+    """Unnormalised log-probabilities of the classes, ``[n, K]``; log-probabilities will do."""
+
+    def logits(self, records: Records) -> Floats:
+        """Logits of each record, float64 ``[n, K]``."""
+        ...
+
+
+@runtime_checkable
+class GivesLabels(Protocol):
+    """Only the predicted class, ``[n]``."""
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record."""
+        ...
+
+
+@runtime_checkable
+class GivesLoss(Protocol):
+    """Only the loss on a labelled record, ``[n]``."""
+
+    def loss(self, records: Records) -> Floats:
+        """Cross-entropy in nats of each record under its own label."""
+        ...
+
+
+@runtime_checkable
+class GivesGradients(Protocol):
+    """White box: the gradient of the loss with respect to the record."""
+
+    def gradients(self, records: Records) -> Floats:
+        """∂ loss / ∂ x, the shape of ``records.x``."""
+        ...
+
+
+@runtime_checkable
+class GivesWeights(Protocol):
+    """White box: the parameters by name."""
+
+    def weights(self) -> Mapping[str, Array]:
+        """Every parameter as an array."""
+        ...
+
+
+def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> GivesLogits:
+    """The adapter that fits ``model``.
+
+    A target stays itself; a torch module, a scikit-learn classifier or a callable is wrapped.
+
+    Args:
+        model: a target, torch module, fitted scikit-learn classifier or callable.
+        outputs: "logits" or "probabilities": what a module or callable returns.
+        device: where a torch module runs.
+
+    Raises:
+        divulge.InputError: nothing here fits ``model``.
+
+    >>> import numpy as np
+    >>> adapt(lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1))
+    CallableTarget(function=..., outputs='logits')
+    """
+    if isinstance(model, GivesLogits):
+        return model
+    kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
+    if "torch" in kinds:
+        from divulge.targets.modules import TorchTarget
+
+        return TorchTarget(model, outputs=outputs, device=device)
+    if hasattr(model, "predict_log_proba") or hasattr(model, "decision_function"):
+        from divulge.targets.estimators import SklearnTarget
+
+        return SklearnTarget(model)
+    if callable(model):
+        from divulge.targets.arrays import CallableTarget
+
+        return CallableTarget(model, outputs=outputs)
+    raise checks.InputError(
+        f"target: {type(model).__name__} is neither a torch module, a scikit-learn classifier, a callable "
+        "nor an object with a method logits(records)"
+    )
