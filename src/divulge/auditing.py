@@ -1,1 +1,0 @@
-"""Was this record used? The only place where data, models, attacks and estimates meet."""

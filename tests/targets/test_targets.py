@@ -1,0 +1,226 @@
+"""Adapters: every kind of model gives the same logits, is left as it was, and says what is wrong."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import divulge as dv
+from divulge import targets
+
+X = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+RECORDS = dv.Records(X, np.arange(20) % 3)
+
+
+def net():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
+def by_hand(module):
+    module.eval()
+    with torch.no_grad():
+        return module(torch.from_numpy(X)).numpy()
+
+
+def test_torch_runs_in_evaluation_mode_in_batches_and_leaves_the_module_as_it_was():
+    module = net()
+    expected = by_hand(module)
+    module.train()
+    module[3].eval()
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    found = targets.TorchTarget(module, batch_size=7, device="cpu").logits(RECORDS)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert found.dtype == np.float64
+    assert module.training
+    assert not module[3].training
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+def test_torch_loss_gradients_and_weights():
+    module = net()
+    target = targets.TorchTarget(module, device="cpu", batch_size=7)
+    step = 1e-3
+    shifted = X.copy()
+    shifted[:, 1] += step
+    numeric = (target.loss(dv.Records(shifted, RECORDS.y)) - target.loss(RECORDS)) / step
+    np.testing.assert_allclose(target.gradients(RECORDS)[:, 1], numeric, atol=2e-2)
+    assert target.weights()["0.weight"].shape == (8, 4)
+    assert target.labels(RECORDS).tolist() == target.logits(RECORDS).argmax(axis=1).tolist()
+    with pytest.raises(dv.InputError, match="y is None"):
+        target.loss(dv.Records(X))
+
+
+def test_probabilities_declared_as_logits_are_refused_and_the_other_way_round():
+    module = nn.Sequential(nn.Linear(4, 3), nn.Softmax(dim=1))
+    with pytest.raises(dv.InputError, match="these are probabilities"):
+        targets.TorchTarget(module, device="cpu").logits(RECORDS)
+    assert np.exp(targets.TorchTarget(module, "probabilities", "cpu").logits(RECORDS)).sum(axis=1) == pytest.approx(1)
+    with pytest.raises(dv.InputError, match="declared as probabilities, but values range"):
+        targets.TorchTarget(net(), "probabilities", "cpu").logits(RECORDS)
+    halves = targets.CallableTarget(lambda x: np.full((len(x), 3), 0.1), "probabilities")
+    with pytest.raises(dv.InputError, match=r"row 0 sums to 0\.3"):
+        halves.logits(RECORDS)
+
+
+def test_one_column_is_the_log_odds_of_class_one():
+    column = targets.CallableTarget(lambda x: x[:, :1])
+    odds = column.logits(RECORDS)
+    np.testing.assert_allclose(odds[:, 1] - odds[:, 0], X[:, 0], rtol=1e-6)
+
+
+def test_mixed_devices_nan_outputs_and_misfitting_records_are_named():
+    mixed = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3, device="meta"))
+    with pytest.raises(dv.InputError, match=r"several devices \(cpu, meta\)"):
+        targets.TorchTarget(mixed)
+    broken = net()
+    with torch.no_grad():
+        broken[4].bias[0] = float("nan")
+    with pytest.raises(dv.InputError, match="target outputs: 20 values are NaN"):
+        targets.TorchTarget(broken, device="cpu").logits(RECORDS)
+    with pytest.raises(dv.InputError, match=r"cannot take records of shape \(5,\)"):
+        targets.TorchTarget(net(), device="cpu").logits(dv.Records(np.zeros((2, 5))))
+    with pytest.raises(dv.InputError, match="device: 'cuda:99'"):
+        targets.TorchTarget(net(), device="cuda:99").logits(RECORDS)
+
+
+def test_sklearn_logistic_regression_gives_logits_that_do_not_saturate():
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=1e6).fit(X, RECORDS.y)
+    np.testing.assert_allclose(targets.adapt(model).logits(RECORDS), model.decision_function(X))
+
+
+def test_sklearn_forest_gives_floored_log_probabilities_over_the_full_label_set():
+    from sklearn.ensemble import RandomForestClassifier
+
+    model = RandomForestClassifier(5, random_state=0).fit(X, np.where(RECORDS.y == 1, 3, RECORDS.y))
+    found = targets.SklearnTarget(model, classes=5).logits(RECORDS)
+    assert found.shape == (20, 5)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(np.exp(found[:, [0, 2, 3]]), model.predict_proba(X), atol=1e-6)
+    assert (found[:, 4] < np.log(1e-6)).all()
+    with pytest.raises(dv.InputError, match="labels must be below 3"):
+        targets.SklearnTarget(model, classes=3)
+    with pytest.raises(dv.InputError, match="not a fitted classifier"):
+        targets.SklearnTarget(RandomForestClassifier())
+
+
+def test_table_is_looked_up_by_id():
+    table = targets.TableTarget([7, 3, 5], [[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]])
+    assert table.logits(dv.Records([[0.0], [0.0]], ids=[5, 7]))[:, 0].tolist() == [3.0, 1.0]
+    with pytest.raises(dv.InputError, match=r"1 ids are not in the table of outputs \(first: 9\)"):
+        table.logits(dv.Records([[0.0], [0.0]], ids=[5, 9]))
+    with pytest.raises(dv.InputError, match="have no ids"):
+        table.logits(dv.Records([[0.0]]))
+
+
+def test_nothing_fits_an_unknown_object():
+    with pytest.raises(dv.InputError, match="target: int is neither"):
+        targets.adapt(3)
+
+
+def test_meter_counts_and_refuses_before_the_call():
+    meter = targets.Metered(targets.adapt(net(), device="cpu"), limit=30)
+    meter.logits(RECORDS)
+    assert meter.queries == 20
+    with pytest.raises(dv.InputError, match="20 of 30 allowed queries are used and 20 more"):
+        meter.logits(RECORDS)
+    assert meter.queries == 20
+
+
+def test_noise_belongs_to_the_record():
+    noisy = targets.Noisy(targets.adapt(net(), device="cpu"), scale=1.0, seed=0)
+    once = noisy.logits(RECORDS)
+    np.testing.assert_array_equal(once[::-1], noisy.logits(RECORDS[np.arange(20)[::-1]]))
+    assert np.abs(once - noisy.target.logits(RECORDS)).max() > 0.1
+
+
+class TestFiles:
+    """Every file kind that may be offered as a model."""
+
+    def test_safetensors_with_a_factory(self, tmp_path, monkeypatch):
+        from safetensors.torch import save_file
+
+        module = net()
+        save_file(module.state_dict(), tmp_path / "model.safetensors")
+        (tmp_path / "mine_factory.py").write_text(
+            "from torch import nn\n"
+            "def make():\n"
+            "    first = (nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())\n"
+            "    return nn.Sequential(*first, nn.Dropout(0.5), nn.Linear(8, 3))\n"
+            "def wrong():\n    return nn.Linear(4, 3)\n"
+        )
+        monkeypatch.syspath_prepend(tmp_path)
+        found = targets.load("model.safetensors", factory="mine_factory:make", folder=tmp_path, device="cpu")
+        np.testing.assert_allclose(found.logits(RECORDS), by_hand(module), rtol=1e-5, atol=1e-6)
+        with pytest.raises(dv.InputError, match="does not fit the factory's module"):
+            targets.load("model.safetensors", factory="mine_factory:wrong", folder=tmp_path)
+        with pytest.raises(dv.InputError, match=r"target\.factory: .* holds only weights"):
+            targets.load("model.safetensors", folder=tmp_path)
+        with pytest.raises(dv.InputError, match=r"target\.factory: 'mine_factory:none' cannot be imported"):
+            targets.load("model.safetensors", factory="mine_factory:none", folder=tmp_path)
+
+    @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:.*:FutureWarning")
+    def test_torchscript_and_exported_programs(self, tmp_path):
+        module = net().eval()
+        torch.jit.trace(module, torch.from_numpy(X)).save(str(tmp_path / "script.pt"))
+        batch = torch.export.Dim("batch", min=2)
+        exported = torch.export.export(module, (torch.from_numpy(X),), dynamic_shapes=({0: batch},))
+        torch.export.save(exported, tmp_path / "exported.pt2")
+        for name in ("script.pt", "exported.pt2"):
+            found = targets.load(name, folder=tmp_path, device="cpu").logits(RECORDS)
+            np.testing.assert_allclose(found, by_hand(module), rtol=1e-4, atol=1e-5)
+
+    def test_skops(self, tmp_path):
+        import skops.io
+        from sklearn.linear_model import LogisticRegression
+
+        model = LogisticRegression().fit(X, RECORDS.y)
+        skops.io.dump(model, tmp_path / "model.skops")
+        found = targets.load("model.skops", folder=tmp_path).logits(RECORDS)
+        np.testing.assert_allclose(found, model.decision_function(X))
+        (tmp_path / "bad.skops").write_bytes(b"no zip")
+        with pytest.raises(dv.InputError, match="not a readable skops file"):
+            targets.load("bad.skops", folder=tmp_path)
+
+    def test_onnx(self, tmp_path):
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+
+        weight = np.arange(12, dtype=np.float32).reshape(4, 3)
+        graph = helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["z"])],
+            "linear",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [None, 4])],
+            [helper.make_tensor_value_info("z", TensorProto.FLOAT, [None, 3])],
+            [numpy_helper.from_array(weight, "w")],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        model.ir_version = 8
+        onnx.save(model, tmp_path / "linear.onnx")
+        found = targets.load("linear.onnx", folder=tmp_path).logits(RECORDS)
+        np.testing.assert_allclose(found, X @ weight, rtol=1e-5, atol=1e-5)
+        with pytest.raises(dv.InputError, match="output: 'q' is unknown"):
+            targets.OnnxTarget(tmp_path / "linear.onnx", output="q")
+        (tmp_path / "bad.onnx").write_bytes(b"nothing")
+        with pytest.raises(dv.InputError, match="not a readable ONNX model"):
+            targets.load("bad.onnx", folder=tmp_path)
+
+    def test_pickles_are_refused_whatever_they_are_called(self, tmp_path):
+        import pickle
+
+        torch.save(net(), tmp_path / "whole.pt")
+        (tmp_path / "model.pkl").write_bytes(pickle.dumps({"w": 1}))
+        (tmp_path / "model.joblib").write_bytes(pickle.dumps({"w": 1}))
+        for name in ("whole.pt", "model.pkl", "model.joblib"):
+            with pytest.raises(dv.InputError, match="without running code from it"):
+                targets.load(name, folder=tmp_path)
+        with pytest.raises(dv.InputError, match="no such file"):
+            targets.load("absent.pt", folder=tmp_path)
+
+    def test_a_callable_by_name(self, tmp_path, monkeypatch):
+        (tmp_path / "mine_target.py").write_text("def make():\n    return lambda x: x[:, :3]\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        found = targets.load("mine_target:make", folder=tmp_path)
+        np.testing.assert_allclose(found.logits(RECORDS), X[:, :3])
