@@ -1,1 +1,26 @@
-"""Numbers across models into a score: arrays in, one score a candidate out."""
+"""Numbers across models into a score: arrays in, one score a candidate out.
+
+Every attack is a frozen dataclass that is its own configuration, with
+``score(evidence: Evidence) -> float64[n]``; larger means more like a member.
+"""
+
+from __future__ import annotations
+
+from divulge.attacks import lira, regressors, rmia
+from divulge.attacks.calibrated import Calibrated
+from divulge.attacks.lira import LiRA
+from divulge.attacks.quantile import QuantileRegression, Scored
+from divulge.attacks.rmia import RMIA
+from divulge.attacks.threshold import Threshold
+
+__all__ = [
+    "RMIA",
+    "Calibrated",
+    "LiRA",
+    "QuantileRegression",
+    "Scored",
+    "Threshold",
+    "lira",
+    "regressors",
+    "rmia",
+]

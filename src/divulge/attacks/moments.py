@@ -1,0 +1,129 @@
+"""Masked moments over reference models: the one sum that every reference-based attack is built on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from divulge.types import Bools, Floats
+
+# Values of one block of columns: 2 MiB of float64 stay in the cache, and each row of a
+# memory-mapped matrix is still read in runs of several KiB.
+_BLOCK = 1 << 18
+# A sum of squared deviations below this share of the squares it was computed from is rounding, not spread.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """Count, mean and sum of squared deviations of each record's selected values.
+
+    Args:
+        count: number of values, ``[n]``.
+        mean: their mean, ``[n]``; meaningless where ``count`` is 0.
+        squares: ``Σ (value - mean)²``, ``[n]``; exactly 0 where the values do not differ.
+    """
+
+    count: Floats
+    mean: Floats
+    squares: Floats
+
+    @property
+    def total(self) -> float:
+        """Number of values over all records."""
+        return float(self.count.sum())
+
+    @property
+    def grand_mean(self) -> float:
+        """Mean of all values of all records; exact where they are all the same."""
+        some = self.count > 0
+        origin = float(self.mean[some][0])
+        return origin + float(self.count[some] @ (self.mean[some] - origin)) / self.total
+
+    @property
+    def pooled_variance(self) -> float:
+        """Within-record variance, ``Σ squares / Σ (count - 1)``: unbiased for a spread all records share.
+
+        1 where it cannot be told (no record has two values) or where nothing varies: scores then keep
+        the unit of the signal and stay finite.
+        """
+        freedom = float(np.maximum(self.count - 1.0, 0.0).sum())
+        return _or_one(float(self.squares.sum()) / freedom if freedom else 0.0)
+
+    @property
+    def total_variance(self) -> float:
+        """Variance of all values of all records about the grand mean (within plus between records); 1 if zero."""
+        centred = np.where(self.count > 0, self.mean - self.grand_mean, 0.0)
+        spread = float(self.squares.sum()) + float(self.count @ centred**2)
+        return _or_one(spread / (self.total - 1.0) if self.total > 1.0 else 0.0)
+
+    def variance(self) -> Floats:
+        """Each record's own variance (``count - 1`` below); the pooled one where it has none, ``[n]``.
+
+        A record has none with fewer than two values, and where its values do not differ (a saturated
+        signal): a Gaussian of width 0 would send the smallest difference to infinity.
+        """
+        own = self.squares / np.maximum(self.count - 1.0, 1.0)
+        return np.where(own > 0.0, own, self.pooled_variance)
+
+    def without(self, values: Floats, held: Bools) -> Moments:
+        """The moments after taking one value away from every record where ``held``, in O(n).
+
+        Args:
+            values: the value to take away, ``[n]``.
+            held: True where the value is among the record's, ``[n]``.
+        """
+        left = self.count - held
+        step = np.where(held, values - self.mean, 0.0) / np.maximum(left, 1.0)
+        squares = self.squares - step**2 * left * self.count
+        squares[(squares < _ROUNDING * self.squares) | (left < 2.0)] = 0.0
+        return Moments(left, self.mean - step, squares)
+
+
+def moments(values: Floats, keep: Bools | None = None, *, complement: bool = False) -> Moments:
+    """Moments of each column of ``values`` over the rows that ``keep`` selects.
+
+    One pass over blocks of columns, so that a memory-mapped matrix is never loaded whole. Values are
+    taken relative to the column's first, so that no digits are lost where the mean is large beside the
+    spread, and a constant column has a spread of exactly 0.
+
+    Args:
+        values: ``[m, n]``, any float type; sums are in float64.
+        keep: bool ``[m, n]``; every row counts when None.
+        complement: select where ``keep`` is False instead.
+
+    >>> import numpy as np
+    >>> moments(np.array([[1.0, 5.0], [3.0, 6.0]]), np.array([[True, False], [True, True]]))
+    Moments(count=array([2., 1.]), mean=array([2., 6.]), squares=array([2., 0.]))
+    """
+    m, n = values.shape
+    count, mean, squares = np.empty(n), np.empty(n), np.empty(n)
+    width = max(1, _BLOCK // m)
+    for start in range(0, n, width):
+        block = slice(start, start + width)
+        chosen = None if keep is None else (~keep[:, block] if complement else keep[:, block])
+        count[block], mean[block], squares[block] = _block(values[:, block], chosen)
+    return Moments(count, mean, squares)
+
+
+def _block(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats, Floats]:
+    origin = values[0].astype(np.float64)
+    shifted = np.subtract(values, origin, dtype=np.float64)
+    if chosen is None:
+        count = np.full(values.shape[1], float(len(values)))
+    else:
+        count = np.add.reduce(chosen, axis=0, dtype=np.float64)
+        shifted *= chosen
+    first = np.add.reduce(shifted, axis=0)
+    second = np.einsum("ij,ij->j", shifted, shifted)
+    offset = first / np.maximum(count, 1.0)
+    squares = second - first * offset
+    squares[(squares < _ROUNDING * second) | (count < 2.0)] = 0.0
+    return count, origin + offset, squares
+
+
+def _or_one(variance: float) -> float:
+    return variance if variance > 0.0 else 1.0

@@ -1,0 +1,40 @@
+"""Which parts of the evidence an attack cannot do without, said before any work starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from divulge.types import Bools
+
+T = TypeVar("T")
+
+
+def part(value: T | None, attack: str, name: str, why: str) -> T:
+    """``value``, the part ``name`` of the evidence.
+
+    Raises:
+        divulge.InputError: it is missing.
+
+    >>> part(None, "LiRA", "references", "signals of the candidates under reference models")
+    Traceback (most recent call last):
+    divulge.checks.InputError: LiRA: evidence.references is needed (signals of the candidates under reference models)
+    """
+    if value is None:
+        raise checks.InputError(f"{attack}: evidence.{name} is needed ({why})")
+    return value
+
+
+def out_models(trained_on: Bools | None, attack: str) -> None:
+    """Passes if at least one candidate was left out of at least one reference model.
+
+    Raises:
+        divulge.InputError: every reference model was trained on every candidate.
+    """
+    if trained_on is not None and trained_on.all():
+        raise checks.InputError(
+            f"{attack}: evidence.trained_on says that every reference model was trained on every candidate; "
+            "at least one model that was not is needed"
+        )

@@ -1,0 +1,186 @@
+"""Quantile regression: what would the signal of this record be if it were not a member?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.attacks import needs, regressors
+
+if TYPE_CHECKING:
+    from divulge.types import Array, Evidence, Floats, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """Scores, and the scores of known non-members that went through exactly the same.
+
+    Args:
+        scores: one a candidate, ``[n]``.
+        nulls: one a calibration record, ``[k]``; None without calibration.
+        notes: what the reader of the result must know (fallbacks that were taken).
+    """
+
+    scores: Floats
+    nulls: Floats | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Records with what the regressor may look at."""
+
+    signal: Floats
+    features: Array
+    labels: Ints | None
+
+    def rows(self, index: Ints) -> _Part:
+        return _Part(self.signal[index], self.features[index], None if self.labels is None else self.labels[index])
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileRegression:
+    """How far the signal lies above what non-members with these features show.
+
+    Bertran et al. 2023 (arXiv:2307.03694). A regressor learns the distribution of the signal of
+    non-members (the population) given features and class; no reference model is trained. The score is
+    ``(signal - location) / scale``, or the conditional quantile level.
+
+    The level that a regressor promises is only as good as its fit: a threshold at its nominal 99 %
+    quantile lets through anything between 1 and 12 % of non-members. With ``conformal=True`` a random
+    part of the population is therefore kept away from the regressor and scored like the candidates.
+    These null scores are exchangeable with those of non-members whatever the regressor, and
+    `divulge.decisions.fpr.threshold` turns them into a guarantee. One split's FPR at rank k of n nulls
+    is Beta(n + 1 - k, k); 0.1 % wants about 10,000.
+
+    Args:
+        regressor: see `divulge.attacks.regressors.Regressor`; `Boosted` when None.
+        conformal: keep a calibration part; its scores are ``score_with_nulls(evidence).nulls``.
+        calibration: share of the population that is kept for it, in (0, 1).
+        output: "z" (in standard deviations, never saturates) or "level" (in [0, 1]; ties at 1 beyond z = 8.3).
+        seed: of the split and of the regressor.
+
+    >>> import numpy as np
+    >>> from divulge import Evidence
+    >>> evidence = Evidence(target=[0.0, 3.0], population=np.linspace(-1, 1, 200))
+    >>> scored = QuantileRegression(seed=1).score_with_nulls(evidence)
+    >>> scored.scores.round(1), scored.nulls.shape
+    (array([0. , 5.3]), (100,))
+    """
+
+    regressor: regressors.Regressor | None = None
+    conformal: bool = True
+    calibration: float = field(default=0.5, kw_only=True)
+    output: Literal["z", "level"] = field(default="z", kw_only=True)
+    seed: int = field(default=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        checks.number(self.calibration, "QuantileRegression.calibration", above=0, below=1)
+        checks.choice(self.output, "QuantileRegression.output", ("z", "level"))
+        checks.integer(self.seed, "QuantileRegression.seed", least=0)
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Conditional z-score or level of each candidate, ``[n]``.
+
+        Raises:
+            divulge.InputError: no population or fewer than 4 records in it; features or labels of one
+                side only, or of different widths.
+        """
+        return self.score_with_nulls(evidence).scores
+
+    def score_with_nulls(self, evidence: Evidence) -> Scored:
+        """Scores of the candidates and of the calibration part, by one and the same fitted regressor.
+
+        A regressor that returns NaN, infinity or a scale ≤ 0 for any record (it diverged) is replaced by
+        `Marginal` for all records, and a note says so.
+
+        Raises:
+            divulge.InputError: as `score`.
+        """
+        candidates, population = _parts(evidence)
+        train, held = self._split(population)
+        parts = (candidates,) if held is None else (candidates, held)
+        notes = _unseen(candidates, train)
+        regressor = regressors.Boosted() if self.regressor is None else self.regressor
+        draw = seeds.integer(self.seed, "quantile", "regressor")
+        with np.errstate(all="ignore"):
+            found = _z_scores(regressor, train, parts, draw)
+        if not all(np.isfinite(scores).all() for scores in found):
+            notes += (f"{type(regressor).__name__} diverged (NaN or a scale ≤ 0); one location and scale for all used",)
+            found = _z_scores(regressors.Marginal(), train, parts, draw)
+        if self.output == "level":
+            from scipy.special import ndtr
+
+            found = tuple(ndtr(scores) for scores in found)
+        return Scored(found[0], None if held is None else found[1], notes)
+
+    def nominal_threshold(self, fpr: float) -> float:
+        """The threshold of a regressor that were perfect: the raw, uncalibrated decision at ``fpr``.
+
+        Reported beside the conformal one, to show what the calibration is for; it guarantees nothing.
+
+        >>> round(QuantileRegression().nominal_threshold(0.01), 4)
+        2.3263
+        """
+        from scipy.special import ndtri
+
+        level = checks.number(fpr, "fpr", above=0, below=1)
+        return 1.0 - level if self.output == "level" else -float(ndtri(level))
+
+    def _split(self, population: _Part) -> tuple[_Part, _Part | None]:
+        z = len(population.signal)
+        if z < 4:
+            raise checks.InputError(f"QuantileRegression: evidence.population has {z} records, at least 4 are needed")
+        if not self.conformal:
+            return population, None
+        order = seeds.generator(self.seed, "quantile", "calibration").permutation(z)
+        kept = min(max(1, round(self.calibration * z)), z - 2)
+        return population.rows(np.sort(order[kept:])), population.rows(np.sort(order[:kept]))
+
+
+def _z_scores(regressor: regressors.Regressor, train: _Part, parts: tuple[_Part, ...], seed: int) -> tuple[Floats, ...]:
+    """Conditional z-scores of every part, by a regressor fitted on ``train``; NaN where a scale is not > 0."""
+    fitted = regressors.fit(regressor, train.features, train.signal, train.labels, seed)
+    return tuple(_z_score(fitted, part) for part in parts)
+
+
+def _z_score(fitted: regressors.Fitted, part: _Part) -> Floats:
+    if isinstance(fitted, regressors.Quantiles):
+        return fitted.normal_scores(part.signal, part.features, part.labels)
+    location, scale = regressors.predict(fitted, part.features, part.labels)
+    return (part.signal - location) / np.where(scale > 0, scale, np.nan)
+
+
+def _parts(evidence: Evidence) -> tuple[_Part, _Part]:
+    """Candidates and population, checked to go together."""
+    name = "QuantileRegression"
+    population = needs.part(evidence.population, name, "population", "the target's signal on known non-members")
+    features, others = evidence.features, evidence.population_features
+    if features is not None or others is not None:
+        features = needs.part(features, name, "features", "population_features is given")
+        others = needs.part(others, name, "population_features", "features is given")
+        if features.shape[1:] != others.shape[1:]:
+            raise checks.InputError(
+                f"{name}: evidence.features has shape {features.shape[1:]} a record, "
+                f"population_features {others.shape[1:]}"
+            )
+    else:
+        features, others = np.empty((len(evidence), 0)), np.empty((len(population), 0))
+    labels, other_labels = evidence.labels, evidence.population_labels
+    if labels is not None or other_labels is not None:
+        labels = needs.part(labels, name, "labels", "population_labels is given")
+        other_labels = needs.part(other_labels, name, "population_labels", "labels is given")
+    return _Part(evidence.target, features, labels), _Part(population, others, other_labels)
+
+
+def _unseen(candidates: _Part, train: _Part) -> tuple[str, ...]:
+    if candidates.labels is None or train.labels is None:
+        return ()
+    strange = np.setdiff1d(candidates.labels, train.labels)
+    if not strange.size:
+        return ()
+    count = int(np.isin(candidates.labels, strange).sum())
+    return (f"{count} candidates are of classes without non-members to fit on ({', '.join(map(str, strange))})",)

@@ -1,0 +1,130 @@
+"""The relative membership inference attack: a candidate against records that are surely outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from divulge import checks
+from divulge.attacks import needs
+from divulge.attacks.moments import moments
+
+if TYPE_CHECKING:
+    from divulge.types import Bools, Evidence, Floats
+
+# Below every probability a float32 softmax can give (1.4e-45), and far from where a ratio of two overflows.
+_LEAST = 1e-100
+# Ratios that are equal on paper differ by less than this share when their sums were rounded differently.
+_ROUNDING = 1e-12
+_TIE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class RMIA:
+    """Share of population records that the candidate's likelihood ratio dominates.
+
+    Zarifzadeh et al. 2024 (arXiv:2312.03262), equations 2-4 and 10. The evidence holds *probabilities of
+    the true class* (the "confidence" signal), not logits. With ``ratio_x = p_target(x) / p(x)``, the
+    published score is the share of population records z with ``ratio_x / ratio_z ≥ γ``.
+
+    ``p(x)`` is what a model says of x that is not known to hold it. Online (``offline_a=None``): the mean
+    over all references, of which about half were trained on x. Offline: ``½[(1 + a)·p_out + (1 - a)]``,
+    where p_out is the mean over the models not trained on x (all of them when ``trained_on`` is None);
+    a record without any takes the mean of all OUT values. The population is treated alike, with
+    ``population_trained_on``.
+
+    With one target the published score is an empirical distribution function of ``ratio_x / γ``: one
+    sort and one look-up, O((n + z)·log z), and never an n × z matrix. It takes z + 1 values, so the
+    records at the top tie at 1, and any threshold that catches one catches all: the true-positive rate
+    at small false-positive rates reads 0. ``ranking="tie-free"`` lets the ratio itself break the ties:
+    it moves the score by less than 1e-9 (the published number to nine digits, its order kept).
+
+    Args:
+        gamma: how many times the candidate's ratio must exceed the population's; > 0.
+        offline_a: the constant a in [0, 1] that stands in for the IN models, or None for online.
+        ranking: "tie-free" or "published".
+
+    >>> from divulge import Evidence
+    >>> evidence = Evidence(target=[0.9, 0.2], references=[[0.5, 0.4]],
+    ...                     population=[0.5, 0.1], population_references=[[0.5, 0.5]])
+    >>> RMIA(ranking="published").score(evidence)
+    array([1. , 0.5])
+    """
+
+    gamma: float = 1.0
+    offline_a: float | None = 0.3
+    ranking: Literal["tie-free", "published"] = "tie-free"
+
+    def __post_init__(self) -> None:
+        checks.number(self.gamma, "RMIA.gamma", above=0)
+        if self.offline_a is not None:
+            checks.number(self.offline_a, "RMIA.offline_a", above=0, below=1, closed=True)
+        checks.choice(self.ranking, "RMIA.ranking", ("tie-free", "published"))
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Dominated share of the population, ``[n]``, in [0, 1].
+
+        Raises:
+            divulge.InputError: references, population or population_references missing; values outside
+                [0, 1]; offline without an OUT model for any record.
+        """
+        why = "probabilities of the true class under"
+        references = needs.part(evidence.references, "RMIA", "references", f"{why} reference models")
+        population = needs.part(evidence.population, "RMIA", "population", f"{why} the target, of known non-members")
+        others = needs.part(
+            evidence.population_references, "RMIA", "population_references", f"{why} reference models, of non-members"
+        )
+        _probabilities(evidence.target, "target")
+        _probabilities(references, "references")
+        _probabilities(population, "population")
+        _probabilities(others, "population_references")
+        ratio = self._ratio(evidence.target, references, evidence.trained_on)
+        share = dominated(ratio, self._ratio(population, others, evidence.population_trained_on), self.gamma)
+        return share if self.ranking == "published" else _untie(share, ratio)
+
+    def _ratio(self, target: Floats, references: Floats, trained_on: Bools | None) -> Floats:
+        if self.offline_a is None:
+            typical = moments(references).mean
+        else:
+            needs.out_models(trained_on, "RMIA(offline_a=…)")
+            out = moments(references, trained_on, complement=True)
+            mean = out.mean if out.count.all() else np.where(out.count > 0, out.mean, out.grand_mean)
+            typical = 0.5 * ((1.0 + self.offline_a) * mean + (1.0 - self.offline_a))
+        return target / np.maximum(typical, _LEAST)
+
+
+def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
+    """Share of ``population`` ratios z with ``ratio ≥ γ·z``, for each ratio, by sorting.
+
+    The definition reads ``ratio / z ≥ γ``; the product is the same inequality without a division by zero.
+    A tie counts, as in the definition, and it is one up to a rounding error of 1e-12.
+
+    Args:
+        ratio: likelihood ratios of the candidates, ``[n]``.
+        population: likelihood ratios of the population, ``[z]``.
+        gamma: the factor γ > 0.
+
+    >>> import numpy as np
+    >>> dominated(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0).round(3)
+    array([0.333, 0.667])
+    """
+    least = np.sort(gamma * (1.0 - _ROUNDING) * population)
+    return np.searchsorted(least, ratio, side="right") / len(population)
+
+
+def _untie(share: Floats, ratio: Floats) -> Floats:
+    """``share`` moved by at most 1e-9, within [0, 1], so that equal shares are in the order of ``ratio``."""
+    log = np.log(np.maximum(ratio, _LEAST))
+    squashed = 0.5 + 0.5 * log / (1.0 + np.abs(log))
+    return share + _TIE * (squashed - share)
+
+
+def _probabilities(values: Floats, name: str) -> None:
+    low, high = float(values.min()), float(values.max())
+    if low < 0.0 or high > 1.0:
+        raise checks.InputError(
+            f"RMIA: evidence.{name} must hold probabilities in [0, 1], got values from {low:g} to {high:g}; "
+            "RMIA wants the 'confidence' signal, not logits or losses"
+        )
