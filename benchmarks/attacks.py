@@ -24,6 +24,8 @@ from divulge.types import Evidence
 
 @dataclass(frozen=True)
 class Row:
+    """One line of a table."""
+
     name: str
     seconds: float
     peak: float

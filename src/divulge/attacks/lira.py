@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.attacks import needs
-from divulge.attacks.moments import Moments, moments
+from divulge.attacks.moments import LessOne, Moments, moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +128,7 @@ def leave_one_out(
     inside = checks.mask(trained_on, "trained_on", (m, n))
     scores = np.empty((m, n))
     for i, (without_in, without_out) in enumerate(_without_each(found, inside, attack)):
-        target = found[i].astype(np.float64)
+        target = found[i].astype(np.float64, copy=False)
         if without_in is None:
             scores[i] = _z_score(target, without_out, variance)
         else:
@@ -137,12 +137,11 @@ def leave_one_out(
 
 
 def _without_each(signals: Floats, inside: Bools, attack: LiRA) -> Iterator[tuple[Moments | None, Moments]]:
-    out = moments(signals, inside, complement=True)
-    into = moments(signals, inside) if attack.mode == "online" else None
-    for i, (row, held) in enumerate(zip(signals, inside, strict=True)):
-        values = row.astype(np.float64)
-        without_out = out.without(values, ~held)
-        without_in = None if into is None else into.without(values, held)
+    out = LessOne(moments(signals, inside, complement=True))
+    into = LessOne(moments(signals, inside)) if attack.mode == "online" else None
+    for i, (values, held) in enumerate(zip(signals, inside, strict=True)):
+        without_out = out(values, ~held)
+        without_in = None if into is None else into(values, held)
         for side, name in ((without_out, "OUT"), (without_in, "IN")):
             if side is not None and not side.count.any():
                 raise checks.InputError(f"trained_on: without model {i}, no record has an {name} model left")
@@ -150,12 +149,13 @@ def _without_each(signals: Floats, inside: Bools, attack: LiRA) -> Iterator[tupl
 
 
 def _z_score(target: Floats, out: Moments, variance: str) -> Floats:
-    spread = out.variance() if variance == "per_record" else np.full(len(target), out.pooled_variance)
+    spread = np.sqrt(out.variance() if variance == "per_record" else np.float64(out.pooled_variance))
+    scores = target - out.mean
+    scores /= spread
     alone = out.count == 0
-    if not alone.any():
-        return (target - out.mean) / np.sqrt(spread)
-    mean = np.where(alone, out.grand_mean, out.mean)
-    return (target - mean) / np.sqrt(np.where(alone, out.total_variance, spread))
+    if alone.any():
+        scores[alone] = (target[alone] - out.grand_mean) / np.sqrt(out.total_variance)
+    return scores
 
 
 def _log_ratio(target: Floats, into: Moments, out: Moments, variance: str) -> Floats:
@@ -164,9 +164,13 @@ def _log_ratio(target: Floats, into: Moments, out: Moments, variance: str) -> Fl
     else:
         var_in, var_out = np.float64(into.pooled_variance), np.float64(out.pooled_variance)
     mean_in, mean_out = _means(into, out)
-    far_in = (target - mean_in) ** 2 / var_in
-    far_out = (target - mean_out) ** 2 / var_out
-    return 0.5 * (far_out - far_in + np.log(var_out) - np.log(var_in))
+    far_in = _squared(target - mean_in) / var_in
+    far_out = _squared(target - mean_out) / var_out
+    return 0.5 * (far_out - far_in + np.log(var_out / var_in))
+
+
+def _squared(values: Floats) -> Floats:
+    return values * values
 
 
 def _means(into: Moments, out: Moments) -> tuple[Floats, Floats]:

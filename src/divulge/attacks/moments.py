@@ -50,7 +50,7 @@ class Moments:
         1 where it cannot be told (no record has two values) or where nothing varies: scores then keep
         the unit of the signal and stay finite.
         """
-        freedom = float(np.maximum(self.count - 1.0, 0.0).sum())
+        freedom = self.total - np.count_nonzero(self.count)
         return _or_one(float(self.squares.sum()) / freedom if freedom else 0.0)
 
     @property
@@ -69,18 +69,37 @@ class Moments:
         own = self.squares / np.maximum(self.count - 1.0, 1.0)
         return np.where(own > 0.0, own, self.pooled_variance)
 
-    def without(self, values: Floats, held: Bools) -> Moments:
-        """The moments after taking one value away from every record where ``held``, in O(n).
+
+class LessOne:
+    """The moments after one value is taken away from each record: O(n) a time, for any number of times."""
+
+    __slots__ = ("_moments", "_rounding", "_shift", "_shrink")
+
+    def __init__(self, moments: Moments) -> None:
+        count = moments.count
+        self._moments = moments
+        self._shift = 1.0 / np.maximum(count - 1.0, 1.0)
+        # Of two values, one is left, and no spread: taking twice too much leaves exactly 0 below.
+        self._shrink = np.where(count > 2.0, count * self._shift, 4.0)
+        self._rounding = _ROUNDING * moments.squares
+
+    def __call__(self, values: Floats, held: Bools) -> Moments:
+        """The moments without ``values``.
 
         Args:
             values: the value to take away, ``[n]``.
-            held: True where the value is among the record's, ``[n]``.
+            held: True where the value is among the record's; the others keep theirs, ``[n]``.
         """
-        left = self.count - held
-        step = np.where(held, values - self.mean, 0.0) / np.maximum(left, 1.0)
-        squares = self.squares - step**2 * left * self.count
-        squares[(squares < _ROUNDING * self.squares) | (left < 2.0)] = 0.0
-        return Moments(left, self.mean - step, squares)
+        whole = self._moments
+        away = np.subtract(values, whole.mean, dtype=np.float64)
+        away *= held
+        mean = away * self._shift
+        np.subtract(whole.mean, mean, out=mean)
+        away *= away
+        away *= self._shrink
+        np.subtract(whole.squares, away, out=away)
+        away *= away >= self._rounding
+        return Moments(whole.count - held, mean, away)
 
 
 def moments(values: Floats, keep: Bools | None = None, *, complement: bool = False) -> Moments:
