@@ -1,5 +1,7 @@
 """Calibrated, LiRA and RMIA against slow re-implementations of the papers' formulas."""
 
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -332,3 +334,10 @@ def test_attacks_are_their_own_configuration():
     assert repr(LiRA("online", "per_record")) == "LiRA(mode='online', variance='per_record')"
     assert RMIA() == RMIA(1.0, 0.3)
     assert hash(RMIA()) == hash(RMIA(1.0, 0.3))
+
+
+def test_importing_attacks_is_light():
+    heavy = ("torch", "scipy", "sklearn", "lightgbm", "pandas")
+    code = f"import sys, divulge.attacks; sys.exit(','.join(m for m in {heavy} if m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

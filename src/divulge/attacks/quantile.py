@@ -95,7 +95,8 @@ class QuantileRegression:
         """Scores of the candidates and of the calibration part, by one and the same fitted regressor.
 
         A regressor that returns NaN, infinity or a scale ≤ 0 for any record (it diverged) is replaced by
-        `Marginal` for all records, and a note says so.
+        `Marginal` for all records, and a note says so. So does one on candidates of classes that the
+        population lacks: there is no conditional distribution to learn for them.
 
         Raises:
             divulge.InputError: as `score`.
@@ -103,7 +104,7 @@ class QuantileRegression:
         candidates, population = _parts(evidence)
         train, held = self._split(population)
         parts = (candidates,) if held is None else (candidates, held)
-        notes = _unseen(candidates, train)
+        notes = _unseen(candidates, population)
         regressor = regressors.Boosted() if self.regressor is None else self.regressor
         draw = seeds.integer(self.seed, "quantile", "regressor")
         with np.errstate(all="ignore"):
@@ -176,11 +177,14 @@ def _parts(evidence: Evidence) -> tuple[_Part, _Part]:
     return _Part(evidence.target, features, labels), _Part(population, others, other_labels)
 
 
-def _unseen(candidates: _Part, train: _Part) -> tuple[str, ...]:
-    if candidates.labels is None or train.labels is None:
+def _unseen(candidates: _Part, population: _Part) -> tuple[str, ...]:
+    if candidates.labels is None or population.labels is None:
         return ()
-    strange = np.setdiff1d(candidates.labels, train.labels)
+    strange = np.setdiff1d(candidates.labels, population.labels)
     if not strange.size:
         return ()
     count = int(np.isin(candidates.labels, strange).sum())
-    return (f"{count} candidates are of classes without non-members to fit on ({', '.join(map(str, strange))})",)
+    return (
+        f"{count} of {len(candidates.labels)} candidates are of classes the population lacks "
+        f"({', '.join(map(str, strange))}): scored by the pooled distribution, and not covered by its calibration",
+    )
