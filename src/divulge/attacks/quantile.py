@@ -57,7 +57,7 @@ class QuantileRegression:
     is Beta(n + 1 - k, k); 0.1 % wants about 10,000.
 
     Args:
-        regressor: see `divulge.attacks.regressors.Regressor`; `Boosted` when None.
+        regressor: see `divulge.attacks.regressors.Regressor`; `Boosted` by default.
         conformal: keep a calibration part; its scores are ``score_with_nulls(evidence).nulls``.
         calibration: share of the population that is kept for it, in (0, 1).
         output: "z" (in standard deviations, never saturates) or "level" (in [0, 1]; ties at 1 beyond z = 8.3).
@@ -71,7 +71,7 @@ class QuantileRegression:
     (array([0. , 5.3]), (100,))
     """
 
-    regressor: regressors.Regressor | None = None
+    regressor: regressors.Regressor = field(default_factory=regressors.Boosted)
     conformal: bool = True
     calibration: float = field(default=0.5, kw_only=True)
     output: Literal["z", "level"] = field(default="z", kw_only=True)
@@ -105,12 +105,13 @@ class QuantileRegression:
         train, held = self._split(population)
         parts = (candidates,) if held is None else (candidates, held)
         notes = _unseen(candidates, population)
-        regressor = regressors.Boosted() if self.regressor is None else self.regressor
         draw = seeds.integer(self.seed, "quantile", "regressor")
         with np.errstate(all="ignore"):
-            found = _z_scores(regressor, train, parts, draw)
+            found = _z_scores(self.regressor, train, parts, draw)
         if not all(np.isfinite(scores).all() for scores in found):
-            notes += (f"{type(regressor).__name__} diverged (NaN or a scale ≤ 0); one location and scale for all used",)
+            notes += (
+                f"{type(self.regressor).__name__} diverged (NaN or a scale ≤ 0); one location and scale for all used",
+            )
             found = _z_scores(regressors.Marginal(), train, parts, draw)
         if self.output == "level":
             from scipy.special import ndtr
