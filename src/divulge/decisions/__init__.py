@@ -1,1 +1,5 @@
 """Scores into yes/no with a guarantee."""
+
+from divulge.decisions import conformal, fpr
+
+__all__ = ["conformal", "fpr"]

@@ -1,1 +1,39 @@
-"""Yes/no and truth into an estimate with an interval."""
+"""Yes/no and truth into an estimate with an interval.
+
+Every function takes arrays of scores and of membership, never a model; larger scores mean more like a
+member, and no function depends on the order of the rows.
+"""
+
+from divulge.evaluation import blind, intervals
+from divulge.evaluation.comparison import measure, paired_difference
+from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
+from divulge.evaluation.epsilon import epsilon_lower_bound, epsilon_one_run
+from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
+from divulge.evaluation.intervals import proportion
+from divulge.evaluation.power import Detectable, smallest_detectable
+from divulge.evaluation.ranking import auc
+from divulge.evaluation.tables import least_nonmembers
+
+__all__ = [
+    "ROC",
+    "Detectable",
+    "Exposure",
+    "Rates",
+    "Subgroup",
+    "advantage",
+    "auc",
+    "blind",
+    "epsilon_lower_bound",
+    "epsilon_one_run",
+    "intervals",
+    "least_nonmembers",
+    "measure",
+    "most_exposed",
+    "paired_difference",
+    "proportion",
+    "rates",
+    "roc",
+    "smallest_detectable",
+    "subgroups",
+    "tpr_at_fpr",
+]

@@ -1,0 +1,41 @@
+"""Conformal p-values: how unusual is a score among known non-members?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from divulge.types import Floats
+
+
+def p_values(null_scores: object, scores: object) -> Floats:
+    """Conformal p-value of each score: ``(1 + #{null ≥ s}) / (n + 1)``.
+
+    For a non-member exchangeable with the ``n`` nulls, P(p ≤ a) ≤ a for every a, in finite samples and
+    whatever the distribution; ties count against the candidate, so they only make p larger.
+
+    Args:
+        null_scores: scores of known non-members, ``[n]``; larger means more like a member.
+        scores: scores of the candidates, ``[m]``.
+
+    Returns:
+        p-values in ``[1/(n+1), 1]``, ``[m]``; O((n + m) log n).
+
+    Raises:
+        divulge.InputError: an array that is empty, not one-dimensional, or has NaN or infinity.
+
+    References:
+        Vovk, Gammerman & Shafer, Algorithmic Learning in a Random World, 2005;
+        Bates, Candès, Lei, Romano & Sesia, Testing for outliers with conformal p-values, 2023, eq. 2.
+
+    >>> p_values([1.0, 2.0, 2.0, 3.0], [0.0, 2.0, 9.0])
+    array([1. , 0.8, 0.2])
+    """
+    nulls = np.sort(checks.vector(null_scores, "null_scores"))
+    candidates = checks.vector(scores, "scores")
+    at_least = len(nulls) - np.searchsorted(nulls, candidates, side="left")
+    return (1.0 + at_least) / (len(nulls) + 1.0)

@@ -1,0 +1,211 @@
+"""Decisions whose false-positive rate is bounded in finite samples.
+
+Two guarantees exist and are never blurred. *Marginal*: FPR ≤ level on average over the draw of the
+nulls. *Training-conditional*: FPR ≤ level for this very draw of the nulls, with confidence 1 - δ.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from divulge import checks
+from divulge.decisions import conformal
+from divulge.types import Estimate, Guarantee, Selection
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from divulge.types import Bools, Floats
+
+Kind: TypeAlias = Literal["marginal", "training-conditional"]
+KINDS: tuple[Kind, ...] = ("marginal", "training-conditional")
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A score from which on a candidate is called a member; usable wherever a float is.
+
+    Attributes:
+        value: the smallest number above the ``rank``-th largest null score, so that nulls that tie with
+            that score are not selected, and ``score >= value`` and ``score > value`` are both safe.
+        fpr: the level asked for.
+        guarantee: what is claimed, and under which assumptions.
+        rank: rank, from the top, of the null score that the threshold lies just above.
+        nulls: number of null scores.
+
+    >>> t = threshold([3.0, 1.0, 2.0, 2.0], fpr=0.4)
+    >>> t.rank, float(t) > 2.0, t.select([2.0, 3.0])
+    (2, True, array([False,  True]))
+    """
+
+    value: float
+    fpr: float
+    guarantee: Guarantee
+    rank: int
+    nulls: int
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.value, dtype=dtype or np.float64)
+
+    def select(self, scores: object) -> Bools:
+        """True where a score reaches the threshold; ``[m]`` in, ``[m]`` out."""
+        return checks.vector(scores, "scores") >= self.value
+
+    def realised(self, confidence: float = 0.95) -> Estimate:
+        """Where the FPR of this one draw of nulls lies; see `realised_interval`."""
+        return _beta_interval(self.rank, self.nulls, confidence)
+
+
+def threshold(null_scores: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> Threshold:
+    """The lowest threshold whose false-positive rate is guaranteed to stay at or below ``fpr``.
+
+    A conformal rank, never an interpolated quantile: just above the k-th largest of the n nulls, with
+
+    - marginal: ``k = floor(fpr (n + 1))``, so that P(non-member selected) ≤ k/(n+1) ≤ fpr;
+    - training-conditional: the FPR given the nulls is at most a Beta(k, n + 1 - k) variable (exactly so
+      without ties), and k is the largest rank for which P(Beta(k, n + 1 - k) ≤ fpr) ≥ confidence.
+
+    Args:
+        null_scores: scores of known non-members, ``[n]``; larger means more like a member.
+        fpr: the level, in (0, 1).
+        guarantee: "marginal" or "training-conditional".
+        confidence: over the draw of the nulls; used by "training-conditional" only.
+
+    Raises:
+        divulge.InputError: too few nulls for the level (the message says how many are needed), a level
+            outside (0, 1), NaN or infinity among the nulls.
+
+    References:
+        Vovk, Conditional validity of inductive conformal predictors, 2012, Prop. 2a;
+        Bates et al., Testing for outliers with conformal p-values, 2023, §3.
+
+    >>> t = threshold(range(1, 100), fpr=0.01)
+    >>> t.rank, round(float(t), 6), str(t.guarantee)
+    (1, 99.0, 'marginal FPR ≤ 0.01, assuming the nulls and the candidate non-members are exchangeable')
+    """
+    nulls = checks.vector(null_scores, "null_scores")
+    level = checks.number(fpr, "fpr", above=0, below=1)
+    kind = checks.choice(guarantee, "guarantee", KINDS)
+    sure = checks.number(confidence, "confidence", above=0, below=1)
+    n = len(nulls)
+    rank = _marginal_rank(n, level) if kind == "marginal" else _conditional_rank(n, level, sure)
+    if rank < 1:
+        needed = required_nulls(level, guarantee=guarantee, confidence=sure)
+        raise checks.InputError(
+            f"null_scores: {needed} known non-members are needed for a {kind} FPR of {level:g}, got {n}"
+        )
+    kth = float(np.partition(nulls, n - rank)[n - rank])
+    return Threshold(math.nextafter(kth, math.inf), level, _claim(kind, level, sure), rank, n)
+
+
+def required_nulls(fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> int:
+    """How many nulls the level takes at least.
+
+    >>> required_nulls(0.01), required_nulls(0.01, guarantee="training-conditional")
+    (99, 299)
+    """
+    level = checks.number(fpr, "fpr", above=0, below=1)
+    if checks.choice(guarantee, "guarantee", KINDS) == "marginal":
+        return math.ceil(1 / Fraction(str(level))) - 1
+    # Rank 1 suffices once P(no null in the upper fpr-tail) = (1 - fpr)^n ≤ 1 - confidence.
+    sure = checks.number(confidence, "confidence", above=0, below=1)
+    return math.ceil(math.log1p(-sure) / math.log1p(-level))
+
+
+def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
+    """Where the false-positive rate of one calibration split lies, at the marginal threshold.
+
+    The guarantee of `threshold` is an average over splits. The FPR of one split follows
+    Beta(n + 1 - k, k) with ``k = ceil((1 - fpr)(n + 1))``; this is its mean and its central interval.
+
+    >>> print(realised_interval(99, 0.01))
+    0.0100 [0.0003, 0.0366]
+    >>> print(realised_interval(9999, 0.01))
+    0.0100 [0.0081, 0.0120]
+    """
+    size = checks.integer(n, "n", least=1)
+    level = checks.number(fpr, "fpr", above=0, below=1)
+    rank = _marginal_rank(size, level)
+    if rank < 1:
+        raise checks.InputError(f"n: {required_nulls(level)} nulls are needed for an FPR of {level:g}, got {size}")
+    return _beta_interval(rank, size, confidence)
+
+
+def decide(
+    null_scores: object, scores: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95
+) -> Selection:
+    """Call members the candidates whose score reaches `threshold`.
+
+    At the marginal level this is the same set as ``p_values(null_scores, scores) <= fpr``.
+
+    Returns:
+        The selection, with conformal p-values, the guarantee, and a warning that says how far the FPR of
+        this one draw of nulls may lie from the level.
+
+    >>> decide(range(99), [5.0, 98.5], fpr=0.01).selected
+    array([False,  True])
+    """
+    found = threshold(null_scores, fpr, guarantee=guarantee, confidence=confidence)
+    candidates = checks.vector(scores, "scores")
+    selected = found.select(candidates)
+    return Selection(
+        selected=selected,
+        p_values=conformal.p_values(null_scores, candidates),
+        threshold=_smallest(candidates, selected),
+        usage=None,
+        guarantee=found.guarantee,
+        warnings=_warnings(found) if guarantee == "marginal" else (),
+    )
+
+
+def _marginal_rank(n: int, fpr: float) -> int:
+    # In fractions of what the user wrote: 0.29 * 100 is 28.999… in binary.
+    return math.floor(Fraction(str(fpr)) * (n + 1))
+
+
+def _conditional_rank(n: int, fpr: float, confidence: float) -> int:
+    from scipy.special import betainc
+
+    # P(Beta(k, n+1-k) ≤ fpr) falls in k, so the ranks that pass form a prefix of 1..n. (1e-12: rounding.)
+    return bisect.bisect_right(range(1, n + 1), 1e-12 - confidence, key=lambda k: -betainc(k, n + 1 - k, fpr))
+
+
+def _beta_interval(rank: int, n: int, confidence: float) -> Estimate:
+    from scipy.special import betaincinv
+
+    sure = checks.number(confidence, "confidence", above=0, below=1)
+    low, high = betaincinv(rank, n + 1 - rank, [(1 - sure) / 2, (1 + sure) / 2])
+    return Estimate(rank / (n + 1), float(low), float(high), sure, "beta distribution of the conformal rank")
+
+
+def _claim(kind: str, level: float, confidence: float) -> Guarantee:
+    if kind == "marginal":
+        return Guarantee("marginal FPR", level, ("the nulls and the candidate non-members are exchangeable",))
+    return Guarantee(
+        f"training-conditional FPR (confidence {confidence:g})",
+        level,
+        ("the nulls and the candidate non-members are independent draws from one distribution",),
+    )
+
+
+def _smallest(scores: Floats, selected: Bools) -> float:
+    return float(scores[selected].min()) if selected.any() else math.inf
+
+
+def _warnings(found: Threshold) -> tuple[str, ...]:
+    realised = found.realised()
+    if realised.high <= 1.5 * found.fpr:
+        return ()
+    return (
+        f"with {found.nulls} nulls the FPR of this one calibration lies between {realised.low:.2g} and "
+        f"{realised.high:.2g} (95 %); {found.fpr:g} holds on average over calibrations",
+    )

@@ -1,0 +1,143 @@
+"""The ROC curve and what is read off it: TPR at an asked FPR, and the largest advantage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.evaluation import intervals
+from divulge.evaluation.tables import above, halves, supported
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from divulge.types import Floats
+
+TPR = "clopper-pearson, threshold by order statistics"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ROC:
+    """An ROC curve with a pointwise band; ``p`` points from (0, 0) to (1, 1).
+
+    Attributes:
+        fpr: share of non-members selected at each threshold, ``[p]``, rising.
+        tpr: share of members selected, ``[p]``.
+        thresholds: a record is selected when its score is ≥ this; the first is infinity, ``[p]``.
+        low: lower end of the band for the true TPR at a true FPR of ``fpr``, ``[p]``.
+        high: upper end, ``[p]``.
+        confidence: coverage of the band at each point (not of the whole curve at once).
+        method: how the band was made.
+    """
+
+    fpr: Floats
+    tpr: Floats
+    thresholds: Floats
+    low: Floats
+    high: Floats
+    confidence: float
+    method: str
+
+    def __len__(self) -> int:
+        return len(self.fpr)
+
+
+def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
+    """The ROC curve: one point a distinct score, so records that tie enter together.
+
+    Steps are the honest reading: between two points no threshold exists, and drawing the chord claims a
+    power that only coin-tossing among ties would give. The band has the meaning, and the method, of
+    `tpr_at_fpr`.
+
+    Args:
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``.
+        confidence: coverage of the band at each point.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that differ, members or non-members only.
+
+    >>> curve = roc([0.9, 0.5, 0.5, 0.1], [True, True, False, False])
+    >>> curve.fpr, curve.tpr, curve.thresholds
+    (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]), array([inf, 0.9, 0.5, 0.1]))
+    """
+    inside, outside = halves(scores, members)
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    distinct = np.unique(np.r_[inside, outside])[::-1]
+    # Selected at a threshold t (score ≥ t) are the scores strictly above the next smaller one.
+    below = np.r_[distinct, -np.inf]
+    fpr, tpr = above(outside, below) / len(outside), above(inside, below) / len(inside)
+    low, high = _band(inside, outside, fpr, error)
+    return ROC(fpr, tpr, np.r_[np.inf, distinct], low, high, confidence, TPR)
+
+
+def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 0.95) -> Estimate:
+    """The share of members found when at most a share ``fpr`` of non-members is.
+
+    The value is conservative: the TPR at the lowest threshold whose empirical FPR is ≤ ``fpr``, never
+    interpolated. The interval covers the true TPR at the true threshold, whose place is known only from
+    finitely many non-members: order statistics of the non-members bracket the threshold, Clopper-Pearson
+    brackets the share of members above either bracket, and each of the four steps may err with a
+    quarter of the allowed probability. An interval for the TPR alone, as usually printed, is too short.
+    With few non-members above the threshold the lower end is 0: the data cannot say more.
+
+    Args:
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``.
+        fpr: the asked false-positive rate, in (0, 1).
+        confidence: coverage of the interval.
+
+    Raises:
+        divulge.InputError: fewer than ``1/fpr - 1`` non-members, and as for `roc`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> members = np.arange(2000) < 1000
+    >>> print(tpr_at_fpr(rng.normal(size=2000) + 2.0 * members, members, fpr=0.05))
+    0.6290 [0.5211, 0.6895]
+    """
+    inside, outside = halves(scores, members)
+    level = supported(len(outside), checks.number(fpr, "fpr", above=0, below=1))
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    # The (floor(fpr n) + 1)-th largest non-member is the first that must stay below the threshold.
+    allowed = int(np.floor(level * len(outside) + 1e-9))
+    value = float(above(inside, outside[-1 - allowed])) / len(inside)
+    low, high = _band(inside, outside, np.array([level]), error)
+    return Estimate(value, float(low[0]), float(high[0]), confidence, TPR)
+
+
+def advantage(scores: object, members: object, confidence: float = 0.95) -> Estimate:
+    """The largest TPR - FPR over all thresholds (Yeom et al. 2018), with an interval that knows it is a maximum.
+
+    The maximum of a noisy curve is biased upwards, so the interval of a share at the best threshold
+    would not hold. The maximum moves by no more than the two empirical distribution functions do, and
+    Massart's form of the Dvoretzky-Kiefer-Wolfowitz inequality bounds those for all thresholds at once.
+
+    Raises:
+        divulge.InputError: as for `roc`.
+
+    >>> print(advantage([3.0, 4.0, 1.0, 2.0], [True, True, False, False]))
+    1.0000 [0.0000, 1.0000]
+    """
+    inside, outside = halves(scores, members)
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    cuts = np.r_[inside, outside]
+    gaps = above(inside, cuts) / len(inside) - above(outside, cuts) / len(outside)
+    value = max(0.0, float(gaps.max()))
+    # One side of the interval: each of two distribution functions errs with a quarter of the error.
+    reach = sum(np.sqrt(np.log(4 / error) / (2 * len(half))) for half in (inside, outside))
+    return Estimate(value, max(0.0, value - reach), min(1.0, value + reach), confidence, "dvoretzky-kiefer-wolfowitz")
+
+
+def _band(inside: Floats, outside: Floats, fpr: Floats, error: float) -> tuple[Floats, Floats]:
+    """Bounds of the true TPR at each true FPR; each end errs with at most ``error / 2``."""
+    step = error / 4
+    m = len(inside)
+    # -inf stands for "no order statistic is low enough", +inf for "none is high enough".
+    padded = np.r_[-np.inf, outside, np.inf]
+    highest = padded[len(outside) + 1 - intervals.rank_below(len(outside), fpr, step).astype(int)]
+    lowest = padded[len(outside) + 1 - intervals.rank_above(len(outside), fpr, step).astype(int)]
+    low = intervals.lower(above(inside, highest), m, step)
+    high = intervals.upper(above(inside, lowest), m, step)
+    return low, high

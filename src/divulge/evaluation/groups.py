@@ -1,0 +1,192 @@
+"""Who is exposed: per-group tables, single records, and the rates of a decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.evaluation import intervals
+from divulge.evaluation.ranking import auc
+from divulge.evaluation.tables import supported, table
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from divulge.types import Bools, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a yes/no did, each share with its exact interval; None where nothing was there to count.
+
+    Attributes:
+        tpr: share of members selected.
+        fpr: share of non-members selected.
+        precision: share of the selected that are members.
+        accuracy: share of all records decided rightly.
+        members: number of members.
+        nonmembers: number of non-members.
+    """
+
+    tpr: Estimate | None
+    fpr: Estimate | None
+    precision: Estimate | None
+    accuracy: Estimate
+    members: int
+    nonmembers: int
+
+
+def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
+    """TPR, FPR, precision and accuracy of a decision that was made without looking at ``members``.
+
+    Args:
+        selected: bool ``[n]``, the decision.
+        members: bool ``[n]``, the truth; here one kind alone is allowed.
+        confidence: coverage of each interval.
+
+    Raises:
+        divulge.InputError: nothing, not bool, lengths that differ.
+
+    >>> print(rates([True, False, True], [True, True, False]).tpr)
+    0.5000 [0.0126, 0.9874]
+    """
+    yes = checks.nonempty(checks.mask(selected, "selected", (None,)), "selected")
+    truth = checks.mask(members, "members", (None,))
+    if truth.shape != yes.shape:
+        raise checks.InputError(f"members: {len(yes)} values are needed (one a decision), got {len(truth)}")
+    m, n = int(truth.sum()), int((~truth).sum())
+    hits, alarms = int((yes & truth).sum()), int((yes & ~truth).sum())
+    return Rates(
+        tpr=_share(hits, m, confidence),
+        fpr=_share(alarms, n, confidence),
+        precision=_share(hits, hits + alarms, confidence),
+        accuracy=intervals.proportion(hits + n - alarms, m + n, confidence),
+        members=m,
+        nonmembers=n,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Subgroup:
+    """One row of a table by group.
+
+    Attributes:
+        group: the group's name, as given.
+        members: number of members in it.
+        nonmembers: number of non-members in it.
+        auc: within the group; None when it lacks members or non-members.
+        tpr: share of its members above the common threshold; None without members.
+        fpr: share of its non-members above the common threshold; None without non-members.
+    """
+
+    group: Any
+    members: int
+    nonmembers: int
+    auc: Estimate | None
+    tpr: Estimate | None
+    fpr: Estimate | None
+
+
+def subgroups(
+    scores: object,
+    members: object,
+    groups: object,
+    fpr: float = 0.01,
+    confidence: float = 0.95,
+    *,
+    simultaneous: bool = False,
+) -> tuple[Subgroup, ...]:
+    """A table by class, or by any grouping the user brings.
+
+    TPR and FPR are at one threshold for all groups, the one `tpr_at_fpr` reads off all non-members: what
+    an attacker who does not know the group would do. A group whose FPR is far from ``fpr`` shows that
+    the common threshold is unfair to it. Their intervals take that threshold as given.
+
+    Args:
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``.
+        groups: ``[n]``, whole numbers or strings.
+        fpr: the false-positive rate over all non-members.
+        confidence: coverage of each interval, or of all intervals of a column at once when ``simultaneous``.
+        simultaneous: divide the error among the groups (Bonferroni), for statements like "class 3 leaks most".
+
+    Raises:
+        divulge.InputError: as for `tpr_at_fpr`; one group a record is needed.
+
+    >>> rows = subgroups([0.9, 0.1, 0.8, 0.7], [True, False, True, False], ["a", "a", "b", "b"], fpr=0.5)
+    >>> [(row.group, row.members, row.tpr.value) for row in rows]
+    [('a', 1, 1.0), ('b', 1, 1.0)]
+    """
+    values, truth = table(scores, members)
+    names = np.asarray(groups)
+    if names.shape != values.shape:
+        raise checks.InputError(f"groups: {len(values)} values are needed (one a score), got shape {names.shape}")
+    outside = np.sort(values[~truth])
+    level = supported(len(outside), checks.number(fpr, "fpr", above=0, below=1))
+    cut = outside[-1 - int(np.floor(level * len(outside) + 1e-9))]
+    distinct, index = np.unique(names, return_inverse=True)
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    sure = 1 - error / len(distinct) if simultaneous else confidence
+    order = np.argsort(index, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(index))[:-1])
+    return tuple(
+        _row(name.item(), values[part], truth[part], cut, sure) for name, part in zip(distinct, parts, strict=True)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Exposure:
+    """A member the attack finds easily.
+
+    Attributes:
+        id: the record's identifier.
+        score: its score.
+        nonmembers_as_high: share of non-members that score as high or higher, with its exact interval.
+    """
+
+    id: Any
+    score: float
+    nonmembers_as_high: Estimate
+
+
+def most_exposed(
+    scores: object, members: object, ids: object = None, k: int = 10, confidence: float = 0.95
+) -> tuple[Exposure, ...]:
+    """The ``k`` members with the highest scores, most exposed first; ties stand in the order of their ids.
+
+    Args:
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``.
+        ids: one unique identifier a record; ``0..n-1`` when None.
+        k: how many at most.
+        confidence: coverage of each interval.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that differ, repeated ids, members or non-members only.
+
+    >>> [found.id for found in most_exposed([0.9, 0.5, 0.7], [True, False, True], ["x", "y", "z"], k=1)]
+    ['x']
+    """
+    values, truth = table(scores, members)
+    names = np.arange(len(values)) if ids is None else checks.identifiers(ids, "ids", len(values))
+    outside = np.sort(values[~truth])
+    candidates = np.flatnonzero(truth)
+    order = candidates[np.lexsort((names[candidates], -values[candidates]))][: checks.integer(k, "k", least=1)]
+    as_high = len(outside) - np.searchsorted(outside, values[order], side="left")
+    return tuple(
+        Exposure(name, float(values[i]), intervals.proportion(int(count), len(outside), confidence))
+        for i, name, count in zip(order, names[order].tolist(), as_high, strict=True)
+    )
+
+
+def _share(successes: int, trials: int, confidence: float) -> Estimate | None:
+    return intervals.proportion(successes, trials, confidence) if trials else None
+
+
+def _row(name: Any, values: Floats, truth: Bools, cut: float, confidence: float) -> Subgroup:
+    found = rates(values > cut, truth, confidence)
+    both = found.members > 0 and found.nonmembers > 0
+    area = auc(values, truth, confidence) if both else None
+    return Subgroup(name, found.members, found.nonmembers, area, found.tpr, found.fpr)

@@ -1,0 +1,135 @@
+"""What a table of this size could have seen: the reading of a finding of nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.evaluation import intervals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, slots=True)
+class Detectable:
+    """The smallest leak that an audit of this size would have reported.
+
+    Attributes:
+        auc: smallest AUC whose interval would have excluded ½; None when the records are too few for any.
+        tpr: smallest TPR at ``fpr`` whose interval would have excluded ``fpr``; None when the non-members are
+            too few for any.
+        fpr: the false-positive rate of ``tpr``.
+        confidence: coverage of the intervals.
+        power: probability with which the audit would have reported it.
+        method: the model behind the two numbers.
+    """
+
+    auc: float | None
+    tpr: float | None
+    fpr: float
+    confidence: float
+    power: float
+    method: str
+
+    def __str__(self) -> str:
+        area = "no AUC" if self.auc is None else f"AUC ≥ {self.auc:.3f}"
+        share = "no TPR" if self.tpr is None else f"TPR ≥ {self.tpr:.3g}"
+        return f"{area}, {share} at FPR {self.fpr:g} (power {self.power:.0%})"
+
+
+def smallest_detectable(
+    n_members: int, n_nonmembers: int, fpr: float = 0.01, confidence: float = 0.95, power: float = 0.8
+) -> Detectable:
+    """The smallest AUC and TPR at ``fpr`` that so many records reveal, with probability ``power``.
+
+    Scores are modelled as two normal distributions of equal spread that lie d apart (AUC = Φ(d/√2),
+    TPR = Φ(d - z)); the two answers are those d at which the interval of `auc` excludes ½, and that of
+    `tpr_at_fpr` excludes ``fpr``, with probability ``power``. Leaks confined to a few records can be larger in
+    TPR and smaller in AUC than this model says.
+
+    Args:
+        n_members: number of members audited.
+        n_nonmembers: number of non-members.
+        fpr: the false-positive rate of interest.
+        confidence: coverage of the intervals.
+        power: probability of seeing the leak.
+
+    Raises:
+        divulge.InputError: fewer than one record of a kind, a rate outside (0, 1).
+
+    >>> print(smallest_detectable(2000, 2000, fpr=0.01))
+    AUC ≥ 0.525, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
+    """
+    from scipy.special import ndtr, ndtri
+
+    m = checks.integer(n_members, "n_members", least=1)
+    n = checks.integer(n_nonmembers, "n_nonmembers", least=1)
+    level = checks.number(fpr, "fpr", above=0, below=1)
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    wanted = checks.number(power, "power", above=0, below=1)
+    area = _smallest(lambda d: _auc_power(d, m, n, error), wanted)
+    share = _smallest(_tpr_power(m, n, level, error), wanted)
+    return Detectable(
+        auc=None if area is None else float(ndtr(area / np.sqrt(2))),
+        tpr=None if share is None else float(ndtr(share + ndtri(level))),
+        fpr=level,
+        confidence=confidence,
+        power=wanted,
+        method="two normal distributions of equal spread",
+    )
+
+
+def _smallest(chance: Callable[[float], float], wanted: float) -> float | None:
+    """The smallest distance d ≤ 8 that is seen with the wanted probability; None when there is none."""
+    grid = np.linspace(0.0, 8.0, 81)
+    first = next((i for i, d in enumerate(grid) if chance(d) >= wanted), None)
+    if first is None:
+        return None
+    low, high = grid[max(first - 1, 0)], grid[first]
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (low, middle) if chance(middle) >= wanted else (middle, high)
+    return float(high)
+
+
+def _auc_power(distance: float, m: int, n: int, error: float) -> float:
+    """P(lower end of the AUC's interval > ½), by the normal approximation on the logit scale."""
+    from scipy.special import logit, ndtr, stdtrit
+
+    if min(m, n) < 2:
+        return 0.0
+    area = min(float(ndtr(distance / np.sqrt(2))), 1 - 1e-12)
+    spread = _placement_variance(distance)
+    shrunk = (area - 0.5) ** 2
+    parts = np.array([(spread + shrunk / m) / m, (spread + shrunk / n) / n])
+    total = parts.sum()
+    deviation = np.sqrt(total) / (area * (1 - area))
+    freedom = total**2 / (parts**2 / [m - 1, n - 1]).sum()
+    return float(ndtr(logit(area) / deviation - stdtrit(freedom, 1 - error / 2)))
+
+
+def _placement_variance(distance: float) -> float:
+    """Variance of a member's placement; a non-member's is the same by symmetry of the model."""
+    from scipy.special import ndtr, ndtri
+
+    grid = ndtri((np.arange(2000) + 0.5) / 2000)
+    return float(ndtr(grid + distance).var())
+
+
+def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], float]:
+    """P(lower end of the TPR's interval > fpr) as a function of the distance."""
+    from scipy.special import bdtrc, betaincinv, ndtr, ndtri
+
+    step = error / 4
+    rank = int(intervals.rank_below(n, fpr, step))
+    # Members that must lie above the upper bracket of the threshold for the lower end to pass fpr.
+    hits = np.flatnonzero(intervals.lower(np.arange(m + 1), m, step) > fpr)
+    if rank == 0 or not len(hits):
+        return lambda _: 0.0
+    # The bracket's own FPR is Beta(rank, n + 1 - rank); its mean over that is taken on a grid of quantiles.
+    realised = betaincinv(rank, n + 1 - rank, (np.arange(64) + 0.5) / 64)
+    return lambda d: float(bdtrc(hits[0] - 1, m, ndtr(d + ndtri(realised))).mean())
