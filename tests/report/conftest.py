@@ -16,9 +16,9 @@ def estimate(value, half):
     return Estimate(value, max(0.0, value - half), min(1.0, value + half), 0.95, "delong")
 
 
-def roc_curve(power, n=20_000):
+def roc_curve(power, n=10_000):
     fpr = np.arange(n + 1) / n
-    tpr = np.clip(fpr**power + 0.002, 0, 1)
+    tpr = np.clip(fpr**power + 0.02 * (1 - power) ** 2, 0, 1)
     half = 1.96 * np.sqrt(tpr * (1 - tpr) / 2_000)
     return Curve(fpr, tpr, np.clip(tpr - half, 0, 1), np.clip(tpr + half, 0, 1))
 

@@ -93,8 +93,8 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
             raise checks.InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
     thin = {name: curve.at(spaced(len(curve.x), CURVE_POINTS)) for name, curve in curves.items()}
     points = max(len(curve.x) for curve in thin.values()) <= 40
-    across = {"title": x, "scale": alt.Scale(type="log" if log_x else "linear", zero=False, nice=False)}
-    up = {"title": y, "scale": alt.Scale(zero=False)}
+    across: Row = {"title": x, "scale": alt.Scale(type="log" if log_x else "linear", zero=False, nice=False)}
+    up: Row = {"title": y, "scale": alt.Scale(zero=False)}
     guides = [] if reference is None else [marks.guides({"": reference}, "y", y)]
     return marks.finished(alt.layer(*guides, marks.curve_layers(thin, across, up, "linear", points=points)), height=320)
 
@@ -127,20 +127,21 @@ def bars(
     import altair as alt
 
     rows = marks.estimate_rows(names, estimates)
-    colour, mark = {}, {}
+    colour: Row = {}
+    mark: Row = {}
     if unseen is not None:
         if len(unseen) != len(rows):
             raise checks.InputError(f"unseen: {len(rows)} values are needed (one a name), got {len(unseen)}")
         rows = [row | {"kind": "unseen class" if new else "seen class"} for row, new in zip(rows, unseen, strict=True)]
         colour, mark = (marks.apart("kind", ("seen class", "unseen class"), shape=shape) for shape in (False, True))
-    across = {"title": quantity}
+    across: Row = {"title": quantity}
     base = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
     layers = [
         base.mark_bar(height={"band": 0.6}, opacity=0.4).encode(x=alt.X("value:Q", **across), **colour),
         base.mark_rule(strokeWidth=1.5, style="whisker").encode(x=alt.X("low:Q", **across), x2="high:Q"),
-        base.mark_point(filled=True, size=60, opacity=1).encode(x=alt.X("value:Q", **across), **mark),
+        base.mark_point(filled=True, size=90, opacity=1).encode(x=alt.X("value:Q", **across), **mark),
     ]
-    return marks.lanes_finished(alt.layer(*layers, data=marks.data("groups", rows)), quantity, reference)
+    return marks.lanes_finished(alt.layer(*layers, data=marks.data("groups", rows)), len(rows), quantity, reference)
 
 
 def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: float | None = None) -> Spec:
@@ -162,12 +163,14 @@ def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: fl
     import altair as alt
 
     rows = marks.estimate_rows(list(estimates), list(estimates.values()))
-    across = {"title": quantity, "scale": alt.Scale(zero=False)}
+    across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
     base = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
     ends = [base.mark_tick(thickness=2, size=9).encode(x=alt.X(f"{end}:Q", **across)) for end in ("low", "high")]
     whisker = base.mark_rule(strokeWidth=2, style="interval").encode(x=alt.X("low:Q", **across), x2="high:Q")
     dot = base.mark_point(filled=True, size=80, opacity=1).encode(x=alt.X("value:Q", **across))
-    return marks.lanes_finished(alt.layer(whisker, *ends, dot, data=marks.data("estimates", rows)), quantity, reference)
+    return marks.lanes_finished(
+        alt.layer(whisker, *ends, dot, data=marks.data("estimates", rows)), len(rows), quantity, reference
+    )
 
 
 def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: int = 50) -> Spec:
@@ -205,9 +208,9 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         y=alt.Y("share:Q", title="share of the group", stack=None),
         tooltip=["group:N", alt.Tooltip("from:Q", title=quantity), "share:Q"],
     )
-    shade = base.mark_area(interpolate="step-after", opacity=0.22).encode(**marks.apart("group", groups))
+    shade = base.mark_area(interpolate="step-after", opacity=0.22).encode(**marks.apart("group", groups, key="line"))
     outline = base.mark_line(interpolate="step-after", strokeWidth=1.6).encode(
-        **marks.apart("group", groups, dash=True)
+        **marks.apart("group", groups, dash=True, key="line")
     )
     return marks.finished(alt.layer(shade, outline, data=marks.data("shares", rows)), height=280)
 
@@ -235,7 +238,7 @@ def scatter(
         divulge.InputError: no group, lengths that differ, NaN or infinity.
 
     >>> spec = scatter({"member": ([1.0], [2.0])}, x="margin", y="|Φ|", horizontal={"margin": 2.0})
-    >>> spec["layer"][1]["data"]["values"]
+    >>> spec["layer"][0]["data"]["values"]
     [{'group': 'member', 'x': 1.0, 'y': 2.0}]
     """
     import altair as alt
@@ -255,7 +258,7 @@ def scatter(
     )
     guides = [marks.guides(vertical, "x", x)] if vertical else []
     guides += [marks.guides(horizontal, "y", y)] if horizontal else []
-    return marks.finished(alt.layer(*guides, points), height=340)
+    return marks.finished(alt.layer(points, *guides), height=340)
 
 
 def network(
@@ -294,7 +297,7 @@ def network(
         for what, inputs in places.items()
         for at in np.sort(checks.array(inputs, what), axis=None)
     ]
-    points = alt.Chart(marks.data("points", rows)).mark_point(strokeWidth=1.8, opacity=1, size=110)
+    points = alt.Chart(marks.data("points", rows)).mark_point(strokeWidth=2, opacity=1, size=160)
     points = points.encode(
         x=across,
         y=up,

@@ -67,11 +67,9 @@ def rates(curves: Mapping[str, Curve]) -> Mapping[str, Curve]:
 
 
 def floor_of(rates: Floats) -> float:
-    """The power of ten at which a logarithmic axis begins: at or below every positive rate, but not under 1e-6."""
+    """Where a logarithmic axis begins: at half of the least positive rate, but not under 1e-6."""
     positive = rates[rates > 0]
-    least = positive.min() if positive.size else 0.1
-    # log10 of 0.001 may come out a hair under -3.
-    return float(10.0 ** np.clip(np.floor(np.log10(least) + 1e-9), -6, -1))
+    return float(np.clip(positive.min() / 2, 1e-6, 0.1)) if positive.size else 0.1
 
 
 def thinned(curve: Curve, floor: float) -> Curve:

@@ -20,22 +20,26 @@ if TYPE_CHECKING:
 Row: TypeAlias = dict[str, Any]
 Spec: TypeAlias = dict[str, Any]
 Interpolate: TypeAlias = Literal["linear", "step-after"]
+Key: TypeAlias = Literal["symbol", "line"]
 
 DASHES = ([1, 0], [6, 3], [2, 2], [10, 3, 2, 3], [10, 4], [4, 1, 1, 1], [1, 3], [14, 3, 2, 3, 2, 3])
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 
 
-def log_log(curves: Mapping[str, Curve], floor: float, x: str, y: str, *, interpolate: Interpolate, points: bool) -> Spec:
+def log_log(
+    curves: Mapping[str, Curve], floor: float, x: str, y: str, *, interpolate: Interpolate, points: bool
+) -> Spec:
     """Curves over logarithmic axes from ``floor`` to 1, with their diagonal."""
     import altair as alt
 
-    axis = alt.Axis(values=[float(f"1e{power}") for power in range(round(np.log10(floor)), 1)], format="~g")
+    axis = alt.Axis(values=[float(f"1e{power}") for power in range(int(np.ceil(np.log10(floor))), 1)], format="~g")
     # Clamping is what puts rates of 0 on the border.
     scale = alt.Scale(type="log", domain=[floor, 1], nice=False, clamp=True)
-    across, up = ({"title": title, "scale": scale, "axis": axis} for title in (x, y))
-    ends = alt.Chart(data("_diagonal", [{"x": floor, "y": floor}, {"x": 1, "y": 1}]))
-    diagonal = ends.mark_line(style="reference", strokeDash=[4, 4], strokeWidth=1)
-    diagonal = diagonal.encode(x=alt.X("x:Q", **across), y=alt.Y("y:Q", **up))
+    across: Row = {"title": x, "scale": scale, "axis": axis}
+    up: Row = {"title": y, "scale": scale, "axis": axis}
+    ends = alt.Chart(data("_diagonal", [{"x": floor, "y": floor, "x2": 1, "y2": 1}]))
+    diagonal = ends.mark_rule(style="reference", strokeDash=[4, 4])
+    diagonal = diagonal.encode(x=alt.X("x:Q", **across), y=alt.Y("y:Q", **up), x2="x2:Q", y2="y2:Q")
     return finished(alt.layer(diagonal, curve_layers(curves, across, up, interpolate, points=points)), height=420)
 
 
@@ -50,13 +54,17 @@ def curve_layers(
     shown = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
     base = alt.Chart().encode(x=alt.X("x:Q", **across), tooltip=shown + (["low:Q", "high:Q"] if banded else []))
     y = alt.Y("y:Q", **up)
-    layers = [base.mark_line(interpolate=interpolate, strokeWidth=2).encode(y=y, **apart("series", curves, dash=True))]
+    layers = [
+        base.mark_line(interpolate=interpolate, strokeWidth=2).encode(
+            y=y, **apart("series", curves, dash=True, key="line")
+        )
+    ]
     if banded:
         area = base.mark_area(interpolate=interpolate, opacity=0.16)
-        layers.insert(0, area.encode(y=alt.Y("low:Q", **up), y2="high:Q", **apart("series", curves)))
+        layers.insert(0, area.encode(y=alt.Y("low:Q", **up), y2="high:Q", **apart("series", curves, key="line")))
     if points:
         dots = base.mark_point(filled=True, size=45, opacity=1)
-        layers.append(dots.encode(y=y, **apart("series", curves, shape=True)))
+        layers.append(dots.encode(y=y, **apart("series", curves, key="line")))
     return alt.layer(*layers, data=data("curves", rows))
 
 
@@ -82,12 +90,12 @@ def lanes(rows: Sequence[Row]) -> alt.Y:
     return alt.Y("name:N", title=None, sort=[row["name"] for row in rows])
 
 
-def lanes_finished(chart: alt.LayerChart, quantity: str, reference: float | None) -> Spec:
+def lanes_finished(chart: alt.LayerChart, count: int, quantity: str, reference: float | None) -> Spec:
     """A chart of lanes, with a reference line where there is one."""
     import altair as alt
 
     layers = [chart] if reference is None else [chart, guides({"": reference}, "x", quantity)]
-    return finished(alt.layer(*layers), height={"step": 26})
+    return finished(alt.layer(*layers), height=26 * count)
 
 
 def tips(row: Row) -> list[str]:
@@ -95,18 +103,21 @@ def tips(row: Row) -> list[str]:
     return [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in row.items()]
 
 
-def apart(field: str, names: Iterable[str], *, shape: bool = False, dash: bool = False) -> Row:
-    """Encodings that tell groups apart: by colour, and by shape or dash beside it."""
+def apart(field: str, names: Iterable[str], *, shape: bool = False, dash: bool = False, key: Key = "symbol") -> Row:
+    """Encodings that tell groups apart: by colour, and by shape or dash beside it; ``key`` is what the legend shows."""
     import altair as alt
 
     domain = [str(name) for name in names]
-    found: Row = {"color": alt.Color(f"{field}:N", title=None, scale=alt.Scale(domain=domain))}
+    # Layers that share a legend must describe it alike.
+    legend = alt.Legend(symbolType="stroke", symbolSize=400) if key == "line" else alt.Legend()
+    shared: Row = {"title": None, "legend": legend}
+    found: Row = {"color": alt.Color(f"{field}:N", scale=alt.Scale(domain=domain), **shared)}
     if shape:
         scale = alt.Scale(domain=domain, range=cycled(SHAPES, len(domain)))
-        found["shape"] = alt.Shape(f"{field}:N", title=None, scale=scale)
+        found["shape"] = alt.Shape(f"{field}:N", scale=scale, **shared)
     if dash:
         scale = alt.Scale(domain=domain, range=cycled(DASHES, len(domain)))
-        found["strokeDash"] = alt.StrokeDash(f"{field}:N", title=None, scale=scale)
+        found["strokeDash"] = alt.StrokeDash(f"{field}:N", scale=scale, **shared)
     return found
 
 
@@ -122,9 +133,13 @@ def data(name: str, rows: Sequence[Row]) -> alt.InlineData:
     return alt.InlineData(values=list(rows), name=name)
 
 
-def finished(chart: alt.LayerChart, *, height: int | Row) -> Spec:
+def finished(chart: alt.LayerChart, *, height: int) -> Spec:
     """The specification of a chart that fills the width of its place."""
-    return chart.properties(width="container", height=height).to_dict()
+    import altair as alt
+
+    return chart.properties(
+        width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
+    ).to_dict()
 
 
 def estimate_rows(names: Sequence[str], estimates: Sequence[Estimate]) -> list[Row]:
