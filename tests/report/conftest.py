@@ -39,47 +39,76 @@ def all_charts(rng):
             "ROC on logarithmic axes; bands are 95 % pointwise intervals, the dashed diagonal is guessing.",
         ),
         Chart(
-            charts.intervals({n: estimate(v, 0.02) for n, v in zip(names, [0.58, 0.64, 0.71, 0.77, 0.78, 0.66], strict=True)}, quantity="AUC", reference=0.5),
+            charts.intervals(
+                {n: estimate(v, 0.02) for n, v in zip(names, [0.58, 0.64, 0.71, 0.77, 0.78, 0.66], strict=True)},
+                quantity="AUC",
+                reference=0.5,
+            ),
             "AUC of every attack",
             "Dots are estimates, whiskers 95 % intervals; the dashed line is guessing.",
         ),
         Chart(
-            charts.bars(classes, [estimate(v, 0.03) for v in np.linspace(0.04, 0.22, 10)], quantity="TPR at FPR 1 %", unseen=[False] * 8 + [True] * 2, reference=0.01),
+            charts.bars(
+                classes,
+                [estimate(v, 0.03) for v in np.linspace(0.04, 0.22, 10)],
+                quantity="TPR at FPR 1 %",
+                unseen=[False] * 8 + [True] * 2,
+                reference=0.01,
+            ),
             "Exposure by class",
             "Filled diamonds are classes of which the auditor had no record.",
         ),
         Chart(
-            charts.histogram({"members": rng.normal(0.8, 1.1, 5_000), "non-members": rng.normal(0, 1, 5_000)}, quantity="LiRA score"),
+            charts.histogram(
+                {"members": rng.normal(0.8, 1.1, 5_000), "non-members": rng.normal(0, 1, 5_000)}, quantity="LiRA score"
+            ),
             "Scores of members and non-members",
             "Share of each group in each of 50 bins.",
         ),
         Chart(
             charts.lines(
-                {"completion": Curve(shares, 0.5 + 0.28 * shares, 0.48 + 0.26 * shares, 0.52 + 0.3 * shares), "mean imputation": Curve(shares, 0.5 + 0.2 * shares**2)},
-                x="known share of the record", y="AUC", reference=0.5,
+                {
+                    "completion": Curve(shares, 0.5 + 0.28 * shares, 0.48 + 0.26 * shares, 0.52 + 0.3 * shares),
+                    "mean imputation": Curve(shares, 0.5 + 0.2 * shares**2),
+                },
+                x="known share of the record",
+                y="AUC",
+                reference=0.5,
             ),
             "AUC over the known share",
             "Bands are 95 % intervals over five seeds.",
         ),
         Chart(
             charts.scatter(
-                {"member": (margins, np.abs(margins + rng.normal(0, 0.02, 4_000))), "fresh point": (margins, np.abs(rng.normal(1.4, 0.8, 4_000)))},
-                x="margin of the class", y="|Φ(x)|", horizontal={"margin": 1.0},
+                {
+                    "member": (margins, np.abs(margins + rng.normal(0, 0.02, 4_000))),
+                    "fresh point": (margins, np.abs(rng.normal(1.4, 0.8, 4_000))),
+                },
+                x="margin of the class",
+                y="|Φ(x)|",
+                horizontal={"margin": 1.0},
             ),
             "Outputs against the margin",
             "Members lie on the margin.",
         ),
         Chart(
-            charts.network(x, phi, break_points=breaks, margin=1.0, candidates=[-0.3, 0.1, 0.55], truth=[-0.31, 0.1, 0.8]),
+            charts.network(
+                x, phi, break_points=breaks, margin=1.0, candidates=[-0.3, 0.1, 0.55], truth=[-0.31, 0.1, 0.8]
+            ),
             "What the weights give away",
             "Candidates are read off the break-points alone.",
         ),
         Chart(
-            charts.calibration({"conformal": Curve(levels, levels * 1.02, levels * 0.8, levels * 1.3), "raw": Curve(levels, np.r_[0, levels[1:] * 3])}),
+            charts.calibration(
+                {
+                    "conformal": Curve(levels, levels * 1.02, levels * 0.8, levels * 1.3),
+                    "raw": Curve(levels, np.r_[0, levels[1:] * 3]),
+                }
+            ),
             "Is the false positive rate kept?",
             "On or under the diagonal it is.",
         ),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.fixture(scope="session")
@@ -104,32 +133,56 @@ def page():
         verdict="Membership leaks. RMIA finds 13.0 % of the training records at a false positive rate of 0.1 % "
         "(95 % interval 10.8 % to 15.5 %), given class probabilities and 64 reference models.",
         tone="leak",
-        facts={"Date": "2031-05-04", "Version": "0.1.0", "Seed": "7", "Records": "5,000 members, 5,000 non-members",
-               "Data digest": "sha256:" + "9f" * 32},
+        facts={
+            "Date": "2031-05-04",
+            "Version": "0.1.0",
+            "Seed": "7",
+            "Records": "5,000 members, 5,000 non-members",
+            "Data digest": "sha256:" + "9f" * 32,
+        },
         sections=(
-            Section("Attacks", (
-                Paragraph("Every attack saw the same candidates. Intervals have a confidence of 95 %."),
-                Table(("attack", "AUC", "TPR at FPR 0.1 %", "ε lower bound", "queries a record"), rows,
-                      "What each attack finds", "DeLong for AUC; Clopper-Pearson for rates."),
-                drawn[0], drawn[1], drawn[3],
-            )),
+            Section(
+                "Attacks",
+                (
+                    Paragraph("Every attack saw the same candidates. Intervals have a confidence of 95 %."),
+                    Table(
+                        ("attack", "AUC", "TPR at FPR 0.1 %", "ε lower bound", "queries a record"),
+                        rows,
+                        "What each attack finds",
+                        "DeLong for AUC; Clopper-Pearson for rates.",
+                    ),
+                    drawn[0],
+                    drawn[1],
+                    drawn[3],
+                ),
+            ),
             Section("Classes", (drawn[2],)),
             Section("Partial records", (drawn[4],)),
             Section("Weights", (drawn[5], drawn[6])),
-            Section("Guarantees", (Paragraph("FPR ≤ 0.01, assuming calibration records are exchangeable with non-members."), drawn[7])),
-            Section("Most exposed records", (Gallery(pictures, "Images", "Highest scores first."), Gallery(documents, "Documents"))),
+            Section("Guarantees", (Paragraph("FPR ≤ 0.01, assuming exchangeable calibration records."), drawn[7])),
+            Section(
+                "Most exposed records",
+                (Gallery(pictures, "Images", "Highest scores first."), Gallery(documents, "Documents")),
+            ),
         ),
-    )  # fmt: skip
+    )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
+    """A browser for one file of tests: while it lives, its event loop occupies the thread."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
         pytest.skip("no Chromium: none of chromium, chromium-browser, google-chrome is on the path")
-    flags = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
-             "--disable-component-update", "--disable-sync"]  # fmt: skip
+    flags = [
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=found, args=flags)
         yield browser

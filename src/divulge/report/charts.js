@@ -49,11 +49,15 @@
     const plot = figure.querySelector(".plot");
     const width = plot.clientWidth;
     const spec = JSON.parse(figure.querySelector(".spec").textContent);
+    // Vega renames the element it draws in; one of its own leaves the description of the plot alone.
+    const place = plot.querySelector(".place") ?? document.createElement("div");
+    place.className = "place";
+    plot.replaceChildren(place);
     try {
       figure.drawn?.finalize();
       figure.names = labels(spec);
       figure.columns = columns(width, figure.names);
-      figure.drawn = await vegaEmbed(plot, spec, {
+      figure.drawn = await vegaEmbed(place, spec, {
         mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false,
         tooltip: { disableDefaultStyle: true }, config: config(width, figure.columns),
       });

@@ -16,7 +16,7 @@ import numpy as np
 from divulge import checks
 from divulge.report import marks
 from divulge.report.curves import CURVE_POINTS, Curve, floor_of, rates, rows_of, short, some, spaced, thinned
-from divulge.report.marks import Row, Spec
+from divulge.report.marks import Layer, Row, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,7 +135,7 @@ def bars(
         rows = [row | {"kind": "unseen class" if new else "seen class"} for row, new in zip(rows, unseen, strict=True)]
         colour, mark = (marks.apart("kind", ("seen class", "unseen class"), shape=shape) for shape in (False, True))
     across: Row = {"title": quantity}
-    base = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
+    base: Layer = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
     layers = [
         base.mark_bar(height={"band": 0.6}, opacity=0.4).encode(x=alt.X("value:Q", **across), **colour),
         base.mark_rule(strokeWidth=1.5, style="whisker").encode(x=alt.X("low:Q", **across), x2="high:Q"),
@@ -164,7 +164,7 @@ def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: fl
 
     rows = marks.estimate_rows(list(estimates), list(estimates.values()))
     across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
-    base = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
+    base: Layer = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
     ends = [base.mark_tick(thickness=2, size=9).encode(x=alt.X(f"{end}:Q", **across)) for end in ("low", "high")]
     whisker = base.mark_rule(strokeWidth=2, style="interval").encode(x=alt.X("low:Q", **across), x2="high:Q")
     dot = base.mark_point(filled=True, size=80, opacity=1).encode(x=alt.X("value:Q", **across))
@@ -203,7 +203,7 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         # The last step reaches the last edge only if its height stands there once more.
         heights = zip(edges, np.r_[share, share[-1]], strict=True)
         rows += [{"group": str(name), "from": short(edge), "share": short(height)} for edge, height in heights]
-    base = alt.Chart().encode(
+    base: Layer = alt.Chart().encode(
         x=alt.X("from:Q", title=quantity, scale=alt.Scale(nice=False, zero=False)),
         y=alt.Y("share:Q", title="share of the group", stack=None),
         tooltip=["group:N", alt.Tooltip("from:Q", title=quantity), "share:Q"],
@@ -249,15 +249,15 @@ def scatter(
         up = checks.vector(second, f"groups[{name!r}][1]", length=len(across))
         kept = np.argsort(across, kind="stable")[spaced(len(across), CLOUD_POINTS)]
         rows += [{"group": str(name), "x": short(across[i]), "y": short(up[i])} for i in kept]
-    points = alt.Chart(marks.data("points", rows)).mark_point(filled=True, opacity=0.7, size=38)
+    points: Layer = alt.Chart(marks.data("points", rows)).mark_point(filled=True, opacity=0.7, size=38)
     points = points.encode(
         x=alt.X("x:Q", title=x, scale=alt.Scale(zero=False)),
         y=alt.Y("y:Q", title=y, scale=alt.Scale(zero=False)),
         tooltip=["group:N", alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y)],
         **marks.apart("group", groups, shape=True),
     )
-    guides = [marks.guides(vertical, "x", x)] if vertical else []
-    guides += [marks.guides(horizontal, "y", y)] if horizontal else []
+    guides = [marks.guides(vertical, "x", x)] if vertical is not None else []
+    guides += [marks.guides(horizontal, "y", y)] if horizontal is not None else []
     return marks.finished(alt.layer(points, *guides), height=340)
 
 
@@ -297,7 +297,7 @@ def network(
         for what, inputs in places.items()
         for at in np.sort(checks.array(inputs, what), axis=None)
     ]
-    points = alt.Chart(marks.data("points", rows)).mark_point(strokeWidth=2, opacity=1, size=160)
+    points: Layer = alt.Chart(marks.data("points", rows)).mark_point(strokeWidth=2, opacity=1, size=160)
     points = points.encode(
         x=across,
         y=up,
@@ -305,8 +305,7 @@ def network(
         color=marks.apart("what", shapes)["color"],
         shape=alt.Shape("what:N", title=None, scale=alt.Scale(domain=list(shapes), range=list(shapes.values()))),
     )
-    line = (
-        alt.Chart(marks.data("function", function)).mark_line(strokeWidth=1.8, style="function").encode(x=across, y=up)
-    )
+    line: Layer = alt.Chart(marks.data("function", function))
+    line = line.mark_line(strokeWidth=1.8, style="function").encode(x=across, y=up)
     guides = marks.guides({f"+{margin:g}": margin, f"−{margin:g}": -margin}, "y", "Φ(x)")
     return marks.finished(alt.layer(guides, line, points), height=340)

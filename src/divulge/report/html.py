@@ -128,9 +128,11 @@ def _chart(chart: Chart) -> dict[str, Any]:
 def _json(spec: Mapping[str, Any], title: str) -> str:
     """JSON that may stand inside a script element, whatever its strings hold."""
     try:
-        text = json.dumps(spec, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(spec, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError) as error:
         raise checks.InputError(f"chart {title!r}: the specification is not plain, finite JSON ({error})") from None
+    # Vega writes titles into expressions, where these two would end a line within a string.
+    text = text.replace("\u2028", " ").replace("\u2029", " ")
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -202,7 +204,7 @@ def _trusted(text: str) -> Any:
 def _library() -> str:
     import vl_convert
 
-    return vl_convert.javascript_bundle()
+    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 @cache

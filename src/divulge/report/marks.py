@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 Row: TypeAlias = dict[str, Any]
 Spec: TypeAlias = dict[str, Any]
+# Altair's decorators hide the types of what its charts return.
+Layer: TypeAlias = Any
 Interpolate: TypeAlias = Literal["linear", "step-after"]
 Key: TypeAlias = Literal["symbol", "line"]
 
@@ -37,22 +39,20 @@ def log_log(
     scale = alt.Scale(type="log", domain=[floor, 1], nice=False, clamp=True)
     across: Row = {"title": x, "scale": scale, "axis": axis}
     up: Row = {"title": y, "scale": scale, "axis": axis}
-    ends = alt.Chart(data("_diagonal", [{"x": floor, "y": floor, "x2": 1, "y2": 1}]))
+    ends: Layer = alt.Chart(data("_diagonal", [{"x": floor, "y": floor, "x2": 1, "y2": 1}]))
     diagonal = ends.mark_rule(style="reference", strokeDash=[4, 4])
     diagonal = diagonal.encode(x=alt.X("x:Q", **across), y=alt.Y("y:Q", **up), x2="x2:Q", y2="y2:Q")
     return finished(alt.layer(diagonal, curve_layers(curves, across, up, interpolate, points=points)), height=420)
 
 
-def curve_layers(
-    curves: Mapping[str, Curve], across: Row, up: Row, interpolate: Interpolate, *, points: bool
-) -> alt.LayerChart:
+def curve_layers(curves: Mapping[str, Curve], across: Row, up: Row, interpolate: Interpolate, *, points: bool) -> Layer:
     """Bands, lines and, where asked for, points; one data set for all of them."""
     import altair as alt
 
     rows = [{"series": str(name)} | row for name, curve in curves.items() for row in rows_of(curve)]
     banded = any(curve.low is not None for curve in curves.values())
     shown = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
-    base = alt.Chart().encode(x=alt.X("x:Q", **across), tooltip=shown + (["low:Q", "high:Q"] if banded else []))
+    base: Layer = alt.Chart().encode(x=alt.X("x:Q", **across), tooltip=shown + (["low:Q", "high:Q"] if banded else []))
     y = alt.Y("y:Q", **up)
     layers = [
         base.mark_line(interpolate=interpolate, strokeWidth=2).encode(
@@ -68,13 +68,13 @@ def curve_layers(
     return alt.layer(*layers, data=data("curves", rows))
 
 
-def guides(places: Mapping[str, float], channel: Literal["x", "y"], title: str) -> alt.LayerChart:
+def guides(places: Mapping[str, float], channel: Literal["x", "y"], title: str) -> Layer:
     """Dashed lines across the plot, each with its name at its end."""
     import altair as alt
 
     rows = [{"label": str(label), "at": short(checks.number(at, label))} for label, at in places.items()]
     where = {"x": alt.X("at:Q", title=title), "y": alt.Y("at:Q", title=title)}[channel]
-    base = alt.Chart().encode(where)
+    base: Layer = alt.Chart().encode(where)
     rule = base.mark_rule(style="reference", strokeDash=[4, 4])
     if channel == "x":
         text = base.mark_text(style="guide", align="left", dx=4).encode(text="label:N", y=alt.value(8))
@@ -90,7 +90,7 @@ def lanes(rows: Sequence[Row]) -> alt.Y:
     return alt.Y("name:N", title=None, sort=[row["name"] for row in rows])
 
 
-def lanes_finished(chart: alt.LayerChart, count: int, quantity: str, reference: float | None) -> Spec:
+def lanes_finished(chart: Layer, count: int, quantity: str, reference: float | None) -> Spec:
     """A chart of lanes, with a reference line where there is one."""
     import altair as alt
 
@@ -133,7 +133,7 @@ def data(name: str, rows: Sequence[Row]) -> alt.InlineData:
     return alt.InlineData(values=list(rows), name=name)
 
 
-def finished(chart: alt.LayerChart, *, height: int) -> Spec:
+def finished(chart: Layer, *, height: int) -> Spec:
     """The specification of a chart that fills the width of its place."""
     import altair as alt
 
