@@ -106,7 +106,8 @@ def test_print_is_light_whole_and_not_empty(visit, file):
     tab.emulate_media(media="print")
     background, ink, axis, _ = colours(tab)
     assert max(map(int, ink[4:-1].split(","))) < 100
-    assert background == "rgba(0, 0, 0, 0)"
+    assert background == "rgb(255, 255, 255)"
+    assert tab.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
     assert max(map(int, axis[4:-1].split(","))) < 130
     assert tab.evaluate("getComputedStyle(document.querySelector('figure.chart')).breakInside") == "avoid"
     assert not tab.locator("details").first.is_visible()

@@ -1,6 +1,6 @@
 """Results into something to see: a page is plain data, ``html`` and ``text`` render it, ``charts`` draws for it."""
 
-from divulge.report import charts, html
+from divulge.report import charts, html, text
 from divulge.report.images import thumbnail
 from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
 
@@ -14,5 +14,6 @@ __all__ = [
     "Table",
     "charts",
     "html",
+    "text",
     "thumbnail",
 ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from divulge.report.page import Block
 
-TABLE_ROWS = 200
+TABLE_ROWS = 600
 VERDICTS = {
     "leak": ("Leak found", "▲"),
     "clear": ("No leak found", "●"),
