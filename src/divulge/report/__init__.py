@@ -1,1 +1,19 @@
-"""Results into something to see."""
+"""Results into something to see: a page is plain data, ``html`` and ``text`` render it, ``charts`` draws for it."""
+
+from divulge.report import charts, html, text
+from divulge.report.images import thumbnail
+from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
+
+__all__ = [
+    "Chart",
+    "Exhibit",
+    "Gallery",
+    "Page",
+    "Paragraph",
+    "Section",
+    "Table",
+    "charts",
+    "html",
+    "text",
+    "thumbnail",
+]

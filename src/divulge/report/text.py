@@ -1,0 +1,70 @@
+"""A page as plain Markdown, for terminals and the logs of CI jobs."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import TYPE_CHECKING
+
+from divulge.report.page import Chart, Gallery, Page, Paragraph, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from divulge.report.page import Block
+
+
+def render(page: Page) -> str:
+    """The words and tables of a page; charts and pictures are named, not drawn.
+
+    Control characters in the page's text are left out, so that no record can command the reader's terminal.
+
+    >>> from divulge.report.page import Section
+    >>> print(render(Page("churn-model", "Nothing leaks.", "clear", (Section("AUC", (Paragraph("0.50"),)),))))
+    # churn-model
+    <BLANKLINE>
+    **Nothing leaks.**
+    <BLANKLINE>
+    ## AUC
+    <BLANKLINE>
+    0.50
+    <BLANKLINE>
+    """
+    parts = [f"# {_line(page.title)}", f"**{_line(page.verdict)}**"]
+    if page.facts:
+        parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
+    for section in page.sections:
+        parts.append(f"## {_line(section.title)}")
+        parts += [text for block in section.blocks for text in _block(block)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _block(block: Block) -> Iterator[str]:
+    if isinstance(block, Paragraph):
+        yield _line(block.text)
+        return
+    if block.title:
+        yield f"### {_line(block.title)}"
+    if isinstance(block, Table):
+        yield _table(block.columns, block.rows)
+    elif isinstance(block, Chart):
+        yield "(chart: see the HTML report)"
+    elif isinstance(block, Gallery):
+        yield "\n".join(f"- {_line(' | '.join(filter(None, (e.caption, e.text))))}" for e in block.exhibits)
+    if block.note:
+        yield _line(block.note)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    cells = [[_line(cell).replace("|", "\\|") for cell in row] for row in (columns, *rows)]
+    widths = [max(3, *(len(row[j]) for row in cells)) for j in range(len(columns))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in cells
+    ]
+    return "\n".join([lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]])
+
+
+def _line(text: str) -> str:
+    """``text`` on one line, without control, direction or unpaired surrogate characters."""
+    joined = re.sub(r"\s+", " ", str(text)).strip()
+    return "".join(mark for mark in joined if unicodedata.category(mark) not in ("Cc", "Cf", "Cs"))

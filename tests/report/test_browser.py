@@ -1,0 +1,179 @@
+"""The report in a real browser: it draws, it asks the network for nothing, it fits, it prints."""
+
+import numpy as np
+import pytest
+
+from divulge.report import charts, html, thumbnail
+from divulge.report.charts import Curve
+from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
+
+pytestmark = pytest.mark.browser
+
+EVIL = (
+    "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>\"'`&amp;{{7*7}}\u202e\u2028😈"
+)
+LONG = "id" * 400
+
+
+@pytest.fixture(scope="module")
+def file(page, tmp_path_factory):
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    html.write(page, path)
+    return path.as_uri()
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open an address and wait until all charts stand; what the browser complained of and asked for is kept."""
+    opened = []
+
+    def go(uri, width=1200, scheme="light", **options):
+        tab = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme, **options)
+        opened.append(tab)
+        tab.complaints, tab.asked = [], []
+        tab.on("console", lambda message: tab.complaints.append(message.text))
+        tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.on("request", lambda request: tab.asked.append(request.url))
+        tab.goto(uri)
+        if options.get("java_script_enabled", True) and tab.locator(".plot").count():
+            tab.wait_for_function("document.documentElement.dataset.drawn === 'yes'", timeout=60_000)
+        return tab
+
+    yield go
+    for tab in opened:
+        tab.close()
+
+
+def overflow(tab):
+    return tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def test_every_chart_is_drawn_without_a_complaint_or_a_connection(visit, file, page):
+    tab = visit(file)
+    count = sum(isinstance(block, Chart) for section in page.sections for block in section.blocks)
+    boxes = tab.evaluate(
+        "[...document.querySelectorAll('.plot svg')]"
+        ".map(e => [e.clientWidth, e.clientHeight, e.querySelectorAll('path').length])"
+    )
+    assert len(boxes) == count
+    assert all(width > 400 and height > 100 and paths > 10 for width, height, paths in boxes)
+    assert tab.complaints == []
+    assert tab.asked == [file]
+
+
+@pytest.mark.parametrize("width", [360, 390, 768])
+def test_a_narrow_page_never_scrolls_sideways(visit, file, width):
+    tab = visit(file, width=width)
+    assert overflow(tab) == 0
+    for figure in tab.locator("details").all():
+        figure.evaluate("e => e.open = true")
+    assert overflow(tab) == 0
+    assert tab.evaluate(
+        "[...document.querySelectorAll('.plot svg')].every(e => e.getBoundingClientRect().right <= innerWidth)"
+    )
+
+
+def test_charts_follow_the_width_of_the_window(visit, file):
+    tab = visit(file)
+    tab.set_viewport_size({"width": 360, "height": 800})
+    tab.wait_for_function("[...document.querySelectorAll('.plot svg')].every(e => e.clientWidth < 360)")
+    assert overflow(tab) == 0
+    assert tab.complaints == []
+
+
+def colours(tab):
+    return tab.evaluate(
+        """[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
+            getComputedStyle(document.querySelector('.plot svg .role-axis-label text')).fill,
+            getComputedStyle(document.querySelector('.plot svg .mark-line path')).stroke]"""
+    )
+
+
+def test_dark_mode_reaches_text_axes_and_curves_and_follows_a_change(visit, file):
+    light, tab = colours(visit(file)), visit(file, scheme="dark")
+    dark = colours(tab)
+    assert all(a != b for a, b in zip(light, dark, strict=True))
+    tab.emulate_media(color_scheme="light")
+    assert colours(tab) == light
+    assert "none" not in light + dark
+
+
+def test_print_is_light_whole_and_not_empty(visit, file):
+    tab = visit(file, scheme="dark")
+    printed = tab.pdf()
+    assert printed.startswith(b"%PDF")
+    assert len(printed) > 20_000
+    tab.emulate_media(media="print")
+    background, ink, axis, _ = colours(tab)
+    assert max(map(int, ink[4:-1].split(","))) < 100
+    assert background == "rgb(255, 255, 255)"
+    assert tab.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
+    assert max(map(int, axis[4:-1].split(","))) < 130
+    assert tab.evaluate("getComputedStyle(document.querySelector('figure.chart')).breakInside") == "avoid"
+    assert not tab.locator("details").first.is_visible()
+
+
+def test_without_javascript_words_tables_and_figures_are_there(visit, file):
+    tab = visit(file, java_script_enabled=False)
+    text = tab.locator("body").inner_text()
+    assert "Membership leaks. RMIA finds 13.0 %" in text
+    assert "0.771 [0.752, 0.790]" in text
+    assert "drawn by JavaScript; its figures are in the table below" in text
+    tab.locator("summary").first.click()
+    assert tab.locator("details table").first.is_visible()
+
+
+def test_every_chart_has_words_and_every_table_can_be_reached_by_keyboard(visit, file):
+    tab = visit(file)
+    assert all(len(plot.get_attribute("aria-label")) > 20 for plot in tab.locator(".plot").all())
+    assert all(plot.get_attribute("role") == "img" for plot in tab.locator(".plot").all())
+    assert all(frame.get_attribute("tabindex") == "0" for frame in tab.locator(".scroll").all())
+    assert tab.locator("nav li").count() == 6
+    assert tab.locator("h1").count() == 1
+
+
+def hostile_page():
+    curve = Curve([0, 0.01, 1], [0.1, 0.2, 1])
+    picture = thumbnail(np.zeros((4, 4)))
+    blocks = (
+        Paragraph(EVIL),
+        Table((EVIL, LONG, "number"), [(EVIL, LONG, "1"), (LONG, EVIL, "2")], EVIL, EVIL),
+        Chart(charts.roc({EVIL: curve, LONG: curve}), EVIL, EVIL),
+        Chart(charts.scatter({EVIL: ([1.0, 2.0], [1.0, 2.0])}, x=EVIL, y=EVIL, horizontal={EVIL: 1.0}), LONG, LONG),
+        Gallery((Exhibit(EVIL, picture, EVIL), Exhibit(LONG, text=EVIL), Exhibit(LONG, text=LONG)), EVIL, EVIL),
+    )
+    return Page(EVIL, EVIL + LONG, "void", [Section(EVIL, blocks)] * 4 + [Section(LONG, ())], {EVIL: LONG, LONG: EVIL})
+
+
+def test_hostile_text_stays_text(visit, tmp_path):
+    html.write(hostile_page(), tmp_path / "hostile.html")
+    tab = visit((tmp_path / "hostile.html").as_uri(), width=360)
+    assert tab.evaluate("window.hacked") is None
+    assert tab.complaints == []
+    assert len(tab.asked) == 1
+    assert tab.locator("img[onerror], img[src=x]").count() == 0
+    assert tab.locator(".prose").first.text_content() == EVIL
+    assert tab.locator(".plot svg").count() == 8
+    assert overflow(tab) == 0
+
+
+def test_a_tooltip_shows_hostile_names_as_text(visit, tmp_path):
+    html.write(hostile_page(), tmp_path / "hostile.html")
+    tab = visit((tmp_path / "hostile.html").as_uri())
+    point = tab.locator(".mark-symbol.role-mark path").last
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    tooltip = tab.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for(timeout=10_000)
+    assert "<script>window.hacked" in tooltip.text_content()
+    assert tab.evaluate("window.hacked") is None
+    assert tab.locator("#vg-tooltip-element img").count() == 0
+    assert tab.complaints == []
+
+
+def test_a_script_from_elsewhere_is_refused_by_the_policy(visit, page, tmp_path):
+    document = html.render(page).replace("</main>", "<script>window.hacked = 1</script></main>")
+    (tmp_path / "tampered.html").write_text(document)
+    tab = visit((tmp_path / "tampered.html").as_uri())
+    assert tab.evaluate("window.hacked") is None
+    assert any("Content Security Policy" in complaint for complaint in tab.complaints)

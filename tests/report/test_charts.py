@@ -1,0 +1,162 @@
+"""Specifications: valid Vega-Lite, exact where it matters, honest when thinned, and no charts of nonsense."""
+
+import json
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import divulge as dv
+from divulge.report import charts
+from divulge.report.charts import Curve
+from divulge.report.curves import CURVE_POINTS, floor_of, spaced, thinned
+from divulge.report.page import Chart
+
+
+def reached(curve, at):
+    """The highest y among points with x ≤ at, by looking at all of them."""
+    return max(y for x, y in zip(curve.x, curve.y, strict=True) if x <= at)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 3_000), st.integers(0, 2**32 - 1))
+def test_a_thinned_roc_consists_of_its_own_points_and_never_flatters(size, seed):
+    rng = np.random.default_rng(seed)
+    full = Curve(np.r_[0, np.sort(rng.integers(0, 1_001, size)) / 1_000, 1], np.r_[np.sort(rng.random(size + 1)), 1])
+    thin = thinned(full, floor_of(full.x))
+    assert len(thin.x) <= CURVE_POINTS
+    points = set(zip(full.x, full.y, strict=True))
+    assert all(point in points for point in zip(thin.x, thin.y, strict=True))
+    assert (thin.x[-1], thin.y[-1]) == (full.x[-1], full.y[-1])
+    for at in (0.0, *rng.random(5)):
+        assert reached(thin, at) <= reached(full, at)
+
+
+def test_the_left_end_of_a_roc_is_exact():
+    n = 50_000
+    full = Curve(np.arange(n + 1) / n, np.sqrt(np.arange(n + 1) / n))
+    rows = charts.roc({"a": full})["layer"][1]["data"]["values"]
+    assert len(rows) <= 300
+    assert [row["x"] for row in rows[:15]] == [i / n for i in range(15)]
+    assert rows[3]["y"] == pytest.approx(np.sqrt(3 / n), rel=1e-7)
+
+
+def test_the_highest_rate_at_fpr_0_is_kept_and_the_axis_begins_below_the_least_positive_one():
+    spec = charts.roc({"a": Curve([0, 0, 0, 0.004, 1], [0, 0.1, 0.3, 0.5, 1])})
+    rows = spec["layer"][1]["data"]["values"]
+    assert rows[0] == {"series": "a", "x": 0.0, "y": 0.3}
+    assert spec["layer"][0]["encoding"]["x"]["scale"]["domain"] == [0.002, 1]
+    assert spec["layer"][0]["encoding"]["x"]["axis"]["values"] == [0.01, 0.1, 1]
+
+
+@pytest.mark.parametrize(("rates", "floor"), [([0.0], 0.1), ([0.0, 1.0], 0.1), ([0.0, 1e-9, 1], 1e-6), ([1e-3], 5e-4)])
+def test_a_logarithmic_axis_begins_somewhere_whatever_the_rates(rates, floor):
+    assert floor_of(np.array(rates)) == pytest.approx(floor)
+
+
+@given(st.integers(1, 5_000), st.integers(2, 400))
+def test_evenly_spaced_positions_keep_both_ends(count, most):
+    kept = spaced(count, most)
+    assert kept[0] == 0
+    assert kept[-1] == count - 1
+    assert len(kept) == min(count, most)
+    assert (np.diff(kept) > 0).all()
+
+
+def test_every_chart_of_the_sample_fills_its_place_and_holds_its_data(page):
+    specs = [b.spec for section in page.sections for b in section.blocks if isinstance(b, Chart)]
+    assert len(specs) == 8
+    for spec in specs:
+        assert spec["width"] == "container"
+        assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
+        assert all(rows for rows in named(spec).values())
+        json.dumps(spec, allow_nan=False)
+
+
+def named(spec):
+    """All data sets of a specification."""
+    found = {spec["data"]["name"]: spec["data"]["values"]} if "data" in spec else {}
+    for layer in spec.get("layer", ()):
+        found |= named(layer)
+    return found
+
+
+def test_a_histogram_counts_every_value_once_outliers_in_the_outermost_bins():
+    rng = np.random.default_rng(0)
+    groups = {"members": np.r_[rng.normal(1, 1, 5_000), 1e6], "non-members": rng.normal(0, 1, 3_000)}
+    rows = named(charts.histogram(groups, bins=20))["shares"]
+    for name in groups:
+        shares = [row["share"] for row in rows if row["group"] == name]
+        assert len(shares) == 21
+        assert sum(shares[:-1]) == pytest.approx(1)
+    assert max(row["from"] for row in rows) < 10
+
+
+@pytest.mark.parametrize("values", [[3.0, 3.0], [0.0]])
+def test_a_histogram_of_one_value_still_has_a_width(values):
+    rows = named(charts.histogram({"all": values}, bins=4))["shares"]
+    assert sum(row["share"] for row in rows[:-1]) == 1
+    assert rows[0]["from"] < values[0] < rows[-1]["from"]
+
+
+def test_a_crowd_of_points_is_thinned_in_order_of_x_with_both_ends():
+    x = np.random.default_rng(0).random(10_000)
+    rows = named(charts.scatter({"all": (x, -x)}, x="x", y="y"))["points"]
+    assert len(rows) == charts.CLOUD_POINTS
+    assert rows[0]["x"] == pytest.approx(x.min(), rel=1e-6)
+    assert rows[-1]["x"] == pytest.approx(x.max(), rel=1e-6)
+    assert all(row["y"] == -row["x"] for row in rows)
+
+
+def test_seen_and_unseen_classes_differ_in_colour_and_in_shape():
+    estimates = [dv.Estimate(0.2, 0.1, 0.3, 0.95, "m")] * 2
+    spec = charts.bars(["a", "b"], estimates, quantity="TPR", unseen=[False, True])
+    encoding = spec["layer"][0]["layer"][2]["encoding"]
+    assert encoding["color"]["field"] == encoding["shape"]["field"] == "kind"
+    assert encoding["shape"]["scale"]["range"] == ["circle", "diamond"]
+    assert [row["kind"] for row in spec["data"]["values"]] == ["seen class", "unseen class"]
+
+
+def test_more_series_than_dashes_begin_again():
+    curves = {f"attack {i}": Curve([0, 1], [0, 1]) for i in range(11)}
+    assert len(named(charts.roc(curves))["curves"]) == 22
+
+
+def test_reference_lines_stand_where_they_are_asked_for():
+    spec = charts.scatter({"a": ([1.0], [1.0])}, x="x", y="y", vertical={"left": 0.25}, horizontal={"top": 2})
+    guides = [layer["data"]["values"] for layer in spec["layer"][1:]]
+    assert guides == [[{"label": "left", "at": 0.25}], [{"label": "top", "at": 2.0}]]
+
+
+ONE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "m")
+HOLE = dv.Estimate(float("nan"), 0.4, 0.6, 0.95, "m")
+LINE = Curve([0, 1], [0, 1])
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: Curve([0, 1], [0, np.nan]), "y: 1 values are NaN"),
+        (lambda: Curve([0, 1], [0]), "y: 2 values are needed"),
+        (lambda: Curve([0, 2, 1], [0, 1, 2]), "x: must not decrease along a curve, but does after entry 1"),
+        (lambda: Curve([0, 1], [0, 1], low=[0, 1]), "a band needs both"),
+        (lambda: charts.roc({}), "curves: at least 1 entry"),
+        (lambda: charts.roc({"LiRA": Curve([0, 1], [0, 1.5])}), r"curves\['LiRA'\]: rates must lie in \[0, 1\]"),
+        (lambda: charts.calibration({"a": Curve([-0.1, 1], [0, 1])}), "rates must lie in"),
+        (lambda: charts.lines({"a": LINE}, x="x", y="y", log_x=True), "must be above 0 on a logarithmic axis"),
+        (lambda: charts.lines({"a": LINE}, x="x", y="y", reference=np.nan), "must lie in"),
+        (lambda: charts.bars(["a", "a"], [ONE, ONE], quantity="q"), "'a' stands more than once"),
+        (lambda: charts.bars(["a"], [ONE, ONE], quantity="q"), "got 2 for 1 names"),
+        (lambda: charts.bars(["a"], [ONE], quantity="q", unseen=[True, False]), "unseen: 1 values are needed"),
+        (lambda: charts.intervals({"a": HOLE}, quantity="q"), "estimate of 'a': 1 values are NaN"),
+        (lambda: charts.intervals({}, quantity="q"), "estimates: one a name"),
+        (lambda: charts.histogram({"a": []}), r"groups\['a'\]: at least 1 entry"),
+        (lambda: charts.histogram({"a": [1.0]}, bins=0), "bins: must be at least 1"),
+        (lambda: charts.scatter({"a": ([1.0], [1.0, 2.0])}, x="x", y="y"), r"groups\['a'\]\[1\]: 1 values"),
+        (lambda: charts.network([0, 1], [0, 1], break_points=[np.inf], margin=1), "break-point: 1 values"),
+    ],
+)
+def test_nonsense_is_refused(draw, message):
+    with pytest.raises(dv.InputError, match=message):
+        draw()
