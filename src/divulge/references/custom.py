@@ -24,6 +24,10 @@ class Targets:
 
     config: Custom
 
+    def settings(self) -> dict[str, str]:
+        """The function's name and version."""
+        return {"train": getattr(self.config.train, "__qualname__", "?"), "version": self.config.version}
+
     def check(self, task: Task) -> None:
         """Nothing can be known before the user's function has run."""
 
@@ -91,6 +95,5 @@ def _answer(target: Any) -> tuple[Callable[[Array], Any], Ints | None]:
         return target.logits, None
     if callable(target):
         return target, None
-    raise checks.InputError(
-        f"train: a network, a scikit-learn classifier or a function is needed as the target, got {type(target).__name__}"
-    )
+    got = type(target).__name__
+    raise checks.InputError(f"train: must return a network, a scikit-learn classifier or a function, got {got}")

@@ -52,12 +52,12 @@ def fit(how: Learner, work: Work, count: int, seed: int) -> Trained:
         diverged = run.train(engine, todo, note)
         again = [_job(task, splits, job.model, seed, "retry") for job in diverged]
         run.give_up(run.train(engine, [job for job in again if not run.restore(job)], note))
-    outputs, present = run.sheets.read()
     if not run.finished.any():
         raise checks.InputError(
             f"references: none of the {len(jobs)} models could be trained, the loss became NaN or infinite every time; "
             "lower the learning rate or scale the records"
         )
+    outputs = run.sheets.read()
     seconds = time.monotonic() - started
     return Trained(outputs, splits.trained_on[run.finished], note, reused, seconds, tuple(run.warnings))
 

@@ -53,6 +53,10 @@ class Done:
 class Learner(Protocol):
     """How one model is made: `Train` (networks) and `Custom` (anything)."""
 
+    def settings(self) -> dict[str, str]:
+        """What a reader of the pool wants to know."""
+        ...
+
     def check(self, task: Task) -> None:
         """Find bad input before any work starts."""
         ...
@@ -89,7 +93,7 @@ class Task:
             "seed": job.seed,
             "records": len(job.rows),
             "data": self.data,
-            "how": repr(self.how),
+            "how": self.how.settings(),
         }
 
 

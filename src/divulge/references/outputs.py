@@ -95,10 +95,10 @@ class Sheets:
             raise checks.InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
         self._filled[model] = True
 
-    def read(self) -> tuple[tuple[Floats, ...], Bools]:
-        """The arrays and which models are in them; rows of models without outputs are left out."""
+    def read(self) -> tuple[Floats, ...]:
+        """The arrays; rows of models without outputs are left out."""
         present = np.flatnonzero(self._filled)
-        return tuple(sheet.read(present) for sheet in self._sheets), self._filled
+        return tuple(sheet.read(present) for sheet in self._sheets)
 
     def _sheet(self, k: int, row: Floats) -> _Held | _Filed:
         shape = (self._models, *row.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import errno
 import hashlib
 import json
@@ -77,7 +77,7 @@ class Pool:
             "key": key,
             "sha256": hashlib.sha256(content).hexdigest(),
             "bytes": len(content),
-            "stored": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "stored": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "about": dict(about),
         }
         record["checksum"] = _checksum(record)
