@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
+from divulge import checks
 from divulge.references.jobs import Done, Job, Task, finish
 
 Watch: TypeAlias = Callable[[Job, float], None]
-Bound: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[Done]]
+Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[Done]]
+"""Trains jobs in any order and yields each the moment it is finished and stored."""
 
 
 def serial(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
@@ -21,6 +23,29 @@ def serial(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
             yield Done(job, None)
 
 
-def choose(task: Task, jobs: Sequence[Job]) -> tuple[Bound, str]:
-    """The engine a configuration asks for, and in words why."""
+def stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
+    """Many networks at once.
+
+    Raises:
+        divulge.InputError: networks that cannot be stacked, with the reason.
+    """
+    from divulge.references import stacked as stacks
+    from divulge.references.networks import Networks
+
+    how = task.how
+    assert isinstance(how, Networks)
+    data = how.data(task)
+    reason = stacks.refusal(how.config, data)
+    if reason:
+        raise checks.InputError(f"engine: 'stacked' cannot train this network ({reason}); use 'serial' or 'processes'")
+    for job, module in stacks.train(how.config, data, jobs, watch):
+        yield Done(job, None) if module is None else finish(task, job, how.learned(module))
+
+
+def choose(task: Task, jobs: Sequence[Job]) -> tuple[Engine, str]:
+    """The engine a configuration asks for, or the fastest of a short measured trial; and in words why."""
+    wanted = task.how.config.engine
+    fixed: dict[str, Engine] = {"serial": serial, "stacked": stacked}
+    if wanted in fixed:
+        return fixed[wanted], wanted
     return serial, "serial"

@@ -87,7 +87,7 @@ class _Run:
         self._take(Done(job, self.task.how.restore(self.task, job, arrays)), "from the pool")
         return True
 
-    def train(self, engine: engines.Bound, jobs: Sequence[Job], note: str) -> list[Job]:
+    def train(self, engine: engines.Engine, jobs: Sequence[Job], note: str) -> list[Job]:
         """Train jobs; those that diverged are returned."""
         diverged = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -11,6 +11,8 @@ from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from divulge.references.training import Custom, Train
 
 Tick: TypeAlias = Callable[[float], None]
 """Told the share of one model's epochs that is done."""
@@ -52,6 +54,11 @@ class Done:
 
 class Learner(Protocol):
     """How one model is made: `Train` (networks) and `Custom` (anything)."""
+
+    @property
+    def config(self) -> Train | Custom:
+        """The user's settings."""
+        ...
 
     def settings(self) -> dict[str, str]:
         """What a reader of the pool wants to know."""
@@ -95,10 +102,6 @@ class Task:
             "data": self.data,
             "how": self.how.settings(),
         }
-
-
-Engine: TypeAlias = Callable[[Task, Sequence[Job], Callable[[Job, float], None]], Iterator[Done]]
-"""Trains jobs in any order and yields each the moment it is finished and stored."""
 
 
 def finish(task: Task, job: Job, learned: Learned) -> Done:
