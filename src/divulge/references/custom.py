@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import checks, store
 from divulge.references import keys
-from divulge.references.jobs import Job, Learned, Task, Tick
+from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import Predict
 from divulge.types import Array, Floats, Ints
 
@@ -30,6 +30,10 @@ class Targets:
 
     def check(self, task: Task) -> None:
         """Nothing can be known before the user's function has run."""
+
+    def trial(self, task: Task, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+        """One after the other: only the user knows whether copies of the training can run side by side."""
+        return "serial", 0.0, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Digest of the function, its version, data, subset, seed, and of what is kept (observed records, signal)."""

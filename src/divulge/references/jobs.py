@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from divulge.references import outputs, pool
 from divulge.types import Array, Floats, Ints, Records
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.references.training import Custom, Train
+
+Inner: TypeAlias = Literal["serial", "stacked"]
+"""How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
 
 Tick: TypeAlias = Callable[[float], None]
 """Told the share of one model's epochs that is done."""
@@ -66,6 +69,10 @@ class Learner(Protocol):
 
     def check(self, task: Task) -> None:
         """Find bad input before any work starts."""
+        ...
+
+    def trial(self, task: Task, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+        """The faster arithmetic for these jobs, the seconds they take with it in one process, and why."""
         ...
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:

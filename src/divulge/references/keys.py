@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,6 +47,13 @@ def function(thing: object) -> str:
     parts += _items(thing.__kwdefaults__ or {})
     parts += [_cell(cell) for cell in thing.__closure__ or ()]
     return store.digest("function", *parts)
+
+
+def settings(config: Any) -> list[tuple[str, str]]:
+    """The fields of a configuration that decide what comes out; how it is run decides nothing."""
+    execution = ("make_model", "count", "engine", "device", "workers")
+    found = [(f.name, value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
+    return [*found, ("learning_rate", repr(config.learning_rate))]
 
 
 def architecture(module: nn.Module) -> str:

@@ -48,6 +48,17 @@ def precision(name: str) -> torch.dtype:
 
 
 @contextlib.contextmanager
+def one_thread() -> Generator[None]:
+    """One thread inside the block: small products gain nothing from more, and lose much when cores are shared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def randomness(seed: int, where: torch.device) -> Generator[None]:
     """Torch's generators seeded inside the block, and as they were after it."""
     devices = [where] if where.type == "cuda" else []

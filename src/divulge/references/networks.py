@@ -10,16 +10,14 @@ import torch
 from torch import nn
 
 from divulge import checks, seeds, store
-from divulge.references import keys, loop, models
-from divulge.references.jobs import Job, Learned, Task, Tick
+from divulge.references import keys, loop, models, trial
+from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import answers
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
     from divulge.references.progress import Progress
     from divulge.references.training import Train
-
-_EXECUTION = ("make_model", "count", "engine", "device", "workers")  # how it is run, not what comes out
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +46,28 @@ class Networks:
         """Digest of architecture, first weights, data, subset, settings, seed and torch's version."""
         config = self.config
         structure = keys.architecture(models.build(config.make_model, seed))
-        settings = [(f.name, keys.value(getattr(config, f.name))) for f in fields(config) if f.name not in _EXECUTION]
-        settings.append(("lr", repr(config.learning_rate)))
-        return store.digest(
-            keys.ARITHMETIC, structure, task.data, rows, settings, seed, torch.__version__, task.classes
-        )[:32]
+        settings = keys.settings(config)
+        versions = keys.ARITHMETIC, torch.__version__
+        return store.digest(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], Learned]:
         """The plain loop over data that stays on the device."""
         data = self.data(task)
 
         def learn(job: Job, tick: Tick) -> Learned:
-            return self.learned(loop.train(self.config, data, job.rows, job.seed, tick))
+            with models.one_thread():
+                return self.learned(loop.train(self.config, data, job.rows, job.seed, tick))
 
         return learn
+
+    def trial(self, task: Task, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+        """The faster arithmetic for these jobs, its seconds, and why."""
+
+        def compute() -> tuple[Inner, float, str]:
+            with models.one_thread():
+                return trial.measure(self.config, self.data(task), jobs)
+
+        return trial.remembered(task, self.config, compute)
 
     def data(self, task: Task) -> models.Data:
         """All records of a run on the device."""

@@ -63,11 +63,16 @@ def groups(config: Train, jobs: Sequence[Job], where: torch.device) -> Iterator[
     equal: dict[int, list[Job]] = defaultdict(list)
     for job in jobs:
         equal[len(job.rows)].append(job)
-    by_hand = mlp.layers(models.build(config.make_model, 0)) is not None and config.precision != "mixed"
-    width = CPU_WIDTH[by_hand] if where.type == "cpu" else len(jobs)
+    most = width(config, len(jobs), where)
     for same in equal.values():
-        for at in range(0, len(same), width):
-            yield same[at : at + width]
+        for at in range(0, len(same), most):
+            yield same[at : at + most]
+
+
+def width(config: Train, jobs: int, where: torch.device) -> int:
+    """The most models a stack."""
+    by_hand = mlp.layers(models.build(config.make_model, 0)) is not None and config.precision != "mixed"
+    return min(jobs, CPU_WIDTH[by_hand]) if where.type == "cpu" else jobs
 
 
 def train(
@@ -82,7 +87,8 @@ def train(
     while waiting:
         group = waiting.pop(0)
         try:
-            found = together(config, data, group, watch)
+            with models.one_thread():
+                found = together(config, data, group, watch)
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise

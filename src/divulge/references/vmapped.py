@@ -34,7 +34,7 @@ class Stack:
 
         def loss(weights: Any, fixed: Any, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, Any]:
             with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=mixed):
-                z: torch.Tensor = functional_call(self._base, {**weights, **fixed}, (x,))
+                z: Any = functional_call(self._base, {**weights, **fixed}, (x,))
                 return functional.cross_entropy(z, y), z
 
         self._slopes: Callable[..., tuple[dict[str, torch.Tensor], torch.Tensor]] = vmap(
