@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, store, targets
 from divulge.references import keys
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import Predict
-from divulge.types import Array, Floats, Ints
+from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
     from divulge.references.training import Custom
@@ -38,7 +38,7 @@ class Targets:
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Digest of the function, its version, data, subset, seed, and of what is kept (observed records, signal)."""
         observed = [keys.data(records.x, records.y) for records in task.observe]
-        how = keys.function(self.config.train), self.config.version
+        how = keys.function(self.config.train), self.config.version, self.config.outputs
         return store.digest(keys.ARITHMETIC, how, task.data, rows, seed, observed, keys.function(task.signal))[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], Learned]:
@@ -47,7 +47,7 @@ class Targets:
         def learn(job: Job, tick: Tick) -> Learned:
             target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
-            predict = asking(target, task.classes)
+            predict = asking(target, task.classes, self.config.outputs)
             return Learned(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
 
         return learn
@@ -57,47 +57,20 @@ class Targets:
         return [arrays[str(k)] for k in range(len(task.observe))]
 
 
-def asking(target: Any, classes: int) -> Predict:
+def asking(target: Any, classes: int, outputs: str) -> Predict:
     """How to get logits ``[b, classes]`` from a target the user made.
-
-    A classifier that never saw a class has no output for it: its columns are put in their places and the unseen
-    class gets the lowest logit a float32 probability allows.
 
     Raises:
         divulge.InputError: not a target, or an output of another width than the label set.
     """
-    answer, columns = _answer(target)
+    # A classifier that never saw a class has no output for it: its adapter is told the whole label set.
+    seen = hasattr(target, "classes_") and not isinstance(target, targets.GivesLogits)
+    known = targets.SklearnTarget(target, classes=classes) if seen else targets.adapt(target, outputs=outputs)
 
     def predict(x: Array) -> Floats:
-        found = np.asarray(answer(x))
-        if columns is not None and len(columns) != classes:
-            spread = np.full((len(x), classes), np.log(np.finfo(np.float32).tiny), dtype=np.float32)
-            spread[:, columns] = found
-            found = spread
+        found = known.logits(Records(x))
         if found.shape != (len(x), classes):
             raise checks.InputError(f"train: outputs of shape ({len(x)}, {classes}) are needed, got {found.shape}")
-        if not np.isfinite(found).all():
-            raise FloatingPointError
-        return found.astype(np.float32, copy=False)
+        return found.astype(np.float32)
 
     return predict
-
-
-def _answer(target: Any) -> tuple[Callable[[Array], Any], Ints | None]:
-    if hasattr(target, "state_dict") and hasattr(target, "eval"):
-        import torch
-
-        from divulge.references import models
-
-        where = next((p.device for p in target.parameters()), torch.device("cpu"))
-        return lambda x: models.logits(target, x, where), None
-    if hasattr(target, "predict_log_proba"):
-        tiny = float(np.log(np.finfo(np.float32).tiny))
-        seen = np.asarray(target.classes_, dtype=np.int64)
-        return lambda x: np.maximum(target.predict_log_proba(x.reshape(len(x), -1)), tiny), seen
-    if hasattr(target, "logits"):
-        return target.logits, None
-    if callable(target):
-        return target, None
-    got = type(target).__name__
-    raise checks.InputError(f"train: must return a network, a scikit-learn classifier or a function, got {got}")

@@ -27,21 +27,6 @@ class Data:
     y: torch.Tensor
 
 
-def device(name: str) -> torch.device:
-    """The device a user asked for; "auto" is CUDA, then MPS, then the CPU.
-
-    Raises:
-        divulge.InputError: a device this machine does not have.
-    """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    present = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    kind = checks.choice(name.split(":")[0], "device", present)
-    if not present[kind]:
-        raise checks.InputError(f"device: {name} is not available on this machine (use 'auto' or 'cpu')")
-    return torch.device(name)
-
-
 def precision(name: str) -> torch.dtype:
     """The type of weights and records."""
     return torch.float64 if name == "double" else torch.float32

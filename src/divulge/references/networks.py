@@ -13,6 +13,7 @@ from divulge import checks, seeds, store
 from divulge.references import keys, loop, models, trial
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import answers
+from divulge.targets.modules import resolve
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Networks:
         Raises:
             divulge.InputError: the network does not fit the records or the label set; no such device.
         """
-        models.device(self.config.device)
+        resolve(self.config.device)
         dtype = models.precision(self.config.precision)
         module = models.build(self.config.make_model, 0).to(dtype=dtype)
         models.check_outputs(module, task.records.x, task.classes, torch.device("cpu"), dtype)
@@ -75,7 +76,7 @@ class Networks:
 
     def learned(self, module: nn.Module) -> Learned:
         """A trained network as engines hand it on."""
-        where, dtype = models.device(self.config.device), models.precision(self.config.precision)
+        where, dtype = resolve(self.config.device), models.precision(self.config.precision)
         module.to(where)
         return Learned(lambda _: models.arrays(module), lambda x: models.logits(module, x, where, dtype))
 
@@ -88,7 +89,7 @@ class Networks:
 
 def load(config: Train, records: Records) -> models.Data:
     """Records on the device a configuration names, as its network wants them."""
-    where = models.device(config.device)
+    where = resolve(config.device)
     module = models.build(config.make_model, 0)
     assert records.y is not None
     x = models.tensor(records.x, module, where, models.precision(config.precision))

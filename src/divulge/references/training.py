@@ -169,12 +169,14 @@ class Custom:
     """The user's own training, of any kind of model.
 
     Args:
-        train: ``train(records, seed) -> target``; the target is a network, a scikit-learn classifier, or a function
-            from records ``[b, ...]`` to logits ``[b, K]``.
+        train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
+            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``.
         count: number of reference models, at least 2.
         version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
             it imports is not: change this when that changes.
-        engine: "serial", "processes", "ray" or "auto".
+        outputs: "logits" or "probabilities": what a network or function returns.
+        engine: "serial", "processes", "ray", or "auto" (serial: only the user knows whether copies of the training
+            can run side by side).
         workers: processes for "processes"; None means one a core.
 
     What the pool keeps of such a model are its outputs on the observed records.
@@ -186,6 +188,7 @@ class Custom:
     train: Callable[[Records, int], Any]
     count: int = 16
     version: str = ""
+    outputs: Literal["logits", "probabilities"] = "logits"
     engine: Literal["auto", "serial", "processes", "ray"] = "auto"
     workers: int | None = None
 
@@ -193,6 +196,7 @@ class Custom:
         if not callable(self.train):
             raise checks.InputError("train: a function of records and a seed is needed")
         checks.integer(self.count, "count", least=2)
+        checks.choice(self.outputs, "outputs", ("logits", "probabilities"))
         checks.choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
         if self.workers is not None:
             checks.integer(self.workers, "workers", least=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,14 +15,14 @@ from divulge.references import batches, keys, loop, mlp, models, stacked
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from divulge.references.jobs import Job, Task
+    from divulge.references.jobs import Inner, Job, Task
     from divulge.references.training import Train
 
 BATCHES = 3
 """Batches a model in the trial; one before them warms up."""
 
 
-def measure(config: Train, data: models.Data, jobs: Sequence[Job]) -> tuple[Literal["serial", "stacked"], float, str]:
+def measure(config: Train, data: models.Data, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
     """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
 
     An MLP is always stacked: written out by hand it wins everywhere, and the same seed then gives the same bits.
@@ -50,7 +50,7 @@ def measure(config: Train, data: models.Data, jobs: Sequence[Job]) -> tuple[Lite
     return "serial", steps * alone, words
 
 
-def remembered(task: Task, config: Train, compute: Callable[[], tuple[Any, float, str]]) -> tuple[Any, float, str]:
+def remembered(task: Task, config: Train, compute: Callable[[], tuple[Inner, float, str]]) -> tuple[Inner, float, str]:
     """The outcome of an earlier trial of the same work in the same pool: a run that goes on keeps its arithmetic."""
     if task.pool is None:
         return compute()
@@ -59,13 +59,12 @@ def remembered(task: Task, config: Train, compute: Callable[[], tuple[Any, float
     path = task.pool / ".trials" / f"{name}.json"
     if path.exists():
         try:
-            inner, seconds, why = store.read_json(path)
-        except (checks.InputError, ValueError, TypeError):
-            path.unlink()
-        else:
-            return inner, seconds, why
+            kept = store.read_json(path)
+            return ("stacked" if kept["inner"] == "stacked" else "serial"), float(kept["seconds"]), str(kept["why"])
+        except (checks.InputError, KeyError, TypeError, ValueError):
+            path.unlink()  # damaged: measure again
     found = compute()
-    store.write_json(path, found)
+    store.write_json(path, dict(zip(("inner", "seconds", "why"), found, strict=True)))
     return found
 
 
