@@ -1,0 +1,160 @@
+"""From splits to trained models: checks, the pool, an engine, a second chance for models that diverge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.references import engines, keys
+from divulge.references.jobs import Done, Job, Learner, Task
+from divulge.references.outputs import Sheets, Signal, Trained
+from divulge.references.pool import DamagedError, Pool
+from divulge.references.progress import Progress, silent
+from divulge.references.splits import Splits
+from divulge.types import Array, Bools, Records
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """The arguments of `Train.fit`."""
+
+    records: Records
+    splits: Splits | Bools
+    observe: tuple[Records | Array, ...]
+    signal: Signal | None
+    classes: int | None
+    pool: Path | str | None
+    out: Path | str | None
+    progress: Progress | None
+
+
+def fit(how: Learner, work: Work, count: int, seed: int) -> Trained:
+    """Train what the pool lacks, and collect outputs of all models."""
+    started = time.monotonic()
+    splits = _splits(work, count)
+    task = _task(how, work)
+    how.check(task)
+    jobs = [_job(task, splits, model, seed, "model") for model in range(len(splits))]
+    run = _Run(
+        task, Sheets(len(jobs), None if work.out is None else Path(work.out)), work.progress or silent, len(jobs)
+    )
+
+    todo = [job for job in jobs if not run.restore(job)]
+    reused = len(jobs) - len(todo)
+    note = "nothing to train"
+    if todo:
+        engine, note = engines.choose(task, todo)
+        diverged = run.train(engine, todo, note)
+        again = [_job(task, splits, job.model, seed, "retry") for job in diverged]
+        run.give_up(run.train(engine, [job for job in again if not run.restore(job)], note))
+    if not run.finished.any():
+        raise checks.InputError(
+            f"references: none of the {len(jobs)} models could be trained, the loss became NaN or infinite every time; "
+            "lower the learning rate or scale the records"
+        )
+    outputs = run.sheets.read()
+    seconds = time.monotonic() - started
+    return Trained(outputs, splits.trained_on[run.finished], note, reused, seconds, tuple(run.warnings))
+
+
+class _Run:
+    """What has happened so far."""
+
+    def __init__(self, task: Task, sheets: Sheets, progress: Progress, total: int) -> None:
+        self.task, self.sheets, self.progress, self.total = task, sheets, progress, total
+        self.warnings: list[str] = []
+        self.finished = np.zeros(total, dtype=bool)
+        self._share = np.zeros(total)
+
+    def restore(self, job: Job) -> bool:
+        """Take a model from the pool if it is there and whole."""
+        if self.task.pool is None:
+            return False
+        pool = Pool(self.task.pool)
+        try:
+            arrays = pool.get(job.key)
+        except DamagedError as error:
+            self.warnings.append(f"model {job.model}: the stored model is damaged and is trained again ({error})")
+            pool.discard(job.key)
+            return False
+        if arrays is None:
+            return False
+        self._take(Done(job, self.task.how.restore(self.task, job, arrays)), "from the pool")
+        return True
+
+    def train(self, engine: engines.Engine, jobs: Sequence[Job], note: str) -> list[Job]:
+        """Train jobs; those that diverged are returned."""
+        diverged = []
+
+        def tick(job: Job, share: float) -> None:
+            self._share[job.model] = share
+            self.progress(float(self._share.sum()), self.total, note)
+
+        for done in engine(self.task, jobs, tick) if jobs else ():
+            if done.rows is None:
+                diverged.append(done.job)
+                self.warnings.append(f"model {done.job.model}: its loss became NaN or infinite (seed {done.job.seed})")
+            else:
+                self._take(done, note)
+        return diverged
+
+    def give_up(self, jobs: Sequence[Job]) -> None:
+        """Say which models are missing."""
+        self.warnings += [f"model {job.model}: left out, it diverged with a second seed too" for job in jobs]
+
+    def _take(self, done: Done, note: str) -> None:
+        assert done.rows is not None
+        self.sheets.write(done.job.model, done.rows)
+        self.finished[done.job.model] = True
+        self._share[done.job.model] = 1.0
+        self.progress(float(self._share.sum()), self.total, note)
+
+
+def label_set(records: Records, classes: int | None) -> int:
+    """Number of classes: what the user says, or the largest label plus one.
+
+    Raises:
+        divulge.InputError: no labels, a label outside the set, fewer than 2 classes, fewer records than classes.
+    """
+    if records.y is None:
+        raise checks.InputError("records: labels are needed to train on, got y=None")
+    found = int(records.y.max()) + 1 if classes is None else checks.integer(classes, "classes", least=2)
+    checks.labels(records.y, "records.y", classes=found)
+    if found < 2:
+        raise checks.InputError("records.y: at least 2 classes are needed, got 1 (or give the size of the label set)")
+    if len(records) < found:
+        raise checks.InputError(f"records: at least as many as classes ({found}) are needed, got {len(records)}")
+    return found
+
+
+def _splits(work: Work, count: int) -> Splits:
+    splits = work.splits if isinstance(work.splits, Splits) else Splits(work.splits)
+    models, records = splits.trained_on.shape
+    if models != count:
+        raise checks.InputError(f"splits: {count} rows are needed (one a model), got {models}")
+    if records != len(work.records):
+        raise checks.InputError(f"splits: {len(work.records)} columns are needed (one a record), got {records}")
+    return splits
+
+
+def _task(how: Learner, work: Work) -> Task:
+    observe = tuple(r if isinstance(r, Records) else Records(r) for r in work.observe)
+    return Task(
+        how=how,
+        records=work.records,
+        data=keys.data(work.records.x, work.records.y),
+        classes=label_set(work.records, work.classes),
+        observe=observe,
+        signal=work.signal,
+        pool=None if work.pool is None else Path(work.pool),
+    )
+
+
+def _job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
+    rows, own = splits.members(model), seeds.integer(seed, "references", stream, model)
+    return Job(model, own, rows, "" if task.pool is None else task.how.key(task, own, rows))

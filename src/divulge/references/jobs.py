@@ -1,0 +1,119 @@
+"""The unit of work: one model. What an engine is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from divulge.references import outputs, pool
+from divulge.types import Array, Floats, Ints, Records
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from divulge.references.training import Custom, Train
+
+Inner: TypeAlias = Literal["serial", "stacked"]
+"""How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
+
+Tick: TypeAlias = Callable[[float], None]
+"""Told the share of one model's epochs that is done."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """One model to train.
+
+    Args:
+        model: its row in the splits.
+        seed: its own seed.
+        rows: positions of its records.
+        key: its name in the pool.
+    """
+
+    model: int
+    seed: int
+    rows: Ints
+    key: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """One trained model: what the pool keeps of it, and how to question it."""
+
+    arrays: Callable[[Sequence[Floats]], Mapping[str, Array]]
+    predict: outputs.Predict
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Done:
+    """One finished job: outputs on every observed set, or None when training diverged."""
+
+    job: Job
+    rows: Sequence[Floats] | None
+    reason: str = ""
+
+
+class Learner(Protocol):
+    """How one model is made: `Train` (networks) and `Custom` (anything)."""
+
+    @property
+    def config(self) -> Train | Custom:
+        """The user's settings."""
+        ...
+
+    def settings(self) -> dict[str, str]:
+        """What a reader of the pool wants to know."""
+        ...
+
+    def check(self, task: Task) -> None:
+        """Find bad input before any work starts."""
+        ...
+
+    def trial(self, task: Task, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+        """The faster arithmetic for these jobs, the seconds they take with it in one process, and why."""
+        ...
+
+    def key(self, task: Task, seed: int, rows: Ints) -> str:
+        """The pool's name for a model."""
+        ...
+
+    def learner(self, task: Task) -> Callable[[Job, Tick], Learned]:
+        """A function that trains a model; it holds the data where training wants it."""
+        ...
+
+    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
+        """Outputs on every observed set, from what the pool kept."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """What all jobs of a run share."""
+
+    how: Learner
+    records: Records
+    data: str
+    classes: int
+    observe: tuple[Records, ...]
+    signal: outputs.Signal | None
+    pool: Path | None
+
+    def about(self, job: Job) -> dict[str, Any]:
+        """What the pool records beside a model."""
+        return {
+            "model": job.model,
+            "seed": job.seed,
+            "records": len(job.rows),
+            "data": self.data,
+            "how": self.how.settings(),
+        }
+
+
+def finish(task: Task, job: Job, learned: Learned) -> Done:
+    """Question a trained model and store it."""
+    rows = [outputs.answers(learned.predict, records, task.signal) for records in task.observe]
+    if task.pool is not None:
+        pool.Pool(task.pool).put(job.key, learned.arrays(rows), task.about(job))
+    return Done(job, rows)

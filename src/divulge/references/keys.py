@@ -1,0 +1,103 @@
+"""Names for models: a digest of everything that determines the result of training."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import store
+
+if TYPE_CHECKING:
+    from torch import nn
+
+ARITHMETIC = 1
+"""Raised whenever a change to the training code changes what it computes."""
+
+
+def data(x: np.ndarray[Any, Any], y: object) -> str:
+    """Digest of records and labels."""
+    return store.digest(x, y)
+
+
+def function(thing: object) -> str:
+    """Digest of what a function does, as far as that can be seen: name, source, defaults and captured values.
+
+    A captured object without a value of its own (its repr holds an address) makes a digest that never
+    matches again: training anew is slow, a stale model would be wrong.
+
+    >>> function(lambda x: x + 1) == function(lambda x: x + 2)
+    False
+    """
+    if isinstance(thing, functools.partial):
+        return store.digest("partial", function(thing.func), *map(value, thing.args), *_items(thing.keywords))
+    if inspect.ismethod(thing):
+        return store.digest("method", function(thing.__func__), value(thing.__self__))
+    if inspect.isclass(thing):
+        return store.digest("class", thing.__module__, thing.__qualname__, _source(thing))
+    if not inspect.isfunction(thing):
+        return store.digest("object", repr(thing))
+    code = thing.__code__
+    parts = [thing.__module__, thing.__qualname__, _source(thing), code.co_code.hex()]
+    parts.append(repr([c for c in code.co_consts if not inspect.iscode(c)]))
+    parts += map(value, thing.__defaults__ or ())
+    parts += _items(thing.__kwdefaults__ or {})
+    parts += [_cell(cell) for cell in thing.__closure__ or ()]
+    return store.digest("function", *parts)
+
+
+def settings(config: Any) -> list[tuple[str, str]]:
+    """The fields of a configuration that decide what comes out; how it is run decides nothing."""
+    execution = ("make_model", "count", "engine", "device", "workers")
+    found = [(f.name, value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
+    return [*found, ("learning_rate", repr(config.learning_rate))]
+
+
+def architecture(module: nn.Module) -> str:
+    """Digest of a network's structure, its plain attributes, the source of its own classes, and its first weights."""
+    parts: list[object] = [repr(module)]
+    for name, part in module.named_modules():
+        if not type(part).__module__.startswith("torch."):
+            parts += [name, type(part).__qualname__, _source(type(part))]
+        plain = {k: v for k, v in vars(part).items() if isinstance(v, bool | int | float | str | tuple)}
+        parts.append(sorted((k, repr(v)) for k, v in plain.items()))
+    for name, tensor in module.state_dict().items():
+        parts += [name, _bits(tensor)]
+    return store.digest("architecture", *parts)
+
+
+def _bits(tensor: Any) -> np.ndarray[Any, Any]:
+    plain = tensor.detach().cpu()
+    return (plain.float() if plain.dtype.is_floating_point and plain.element_size() < 4 else plain).numpy()
+
+
+def _items(values: dict[str, object]) -> list[str]:
+    return [f"{name}={value(found)}" for name, found in sorted(values.items())]
+
+
+def value(thing: object) -> str:
+    """Digest or repr of an argument, a default or a captured value."""
+    if isinstance(thing, np.ndarray):
+        return store.digest(thing)
+    if inspect.isfunction(thing) or inspect.isclass(thing) or inspect.ismethod(thing):
+        return function(thing)
+    if isinstance(thing, functools.partial):
+        return function(thing)
+    return repr(thing)
+
+
+def _cell(cell: Any) -> str:
+    try:
+        return value(cell.cell_contents)
+    except ValueError:  # a recursive function, not yet bound
+        return "empty"
+
+
+def _source(value: Any) -> str:
+    try:
+        return inspect.getsource(value)
+    except (OSError, TypeError):
+        return ""

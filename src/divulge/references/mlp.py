@@ -1,0 +1,155 @@
+"""Stacked linear models and MLPs with the backward pass written out.
+
+Autograd spends about half of a small network's step on bookkeeping. Here a step is batched matrix products and
+little else; under SGD the product that makes a weight's gradient adds straight into the momentum buffer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import torch
+from torch import nn
+
+from divulge.references import loop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.references.training import Train
+
+Activation: TypeAlias = Literal["relu", "tanh", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A linear layer by its place in the network, and what follows it."""
+
+    name: str
+    bias: bool
+    activation: Activation
+
+
+def layers(module: nn.Module) -> Sequence[Layer] | None:
+    """The layers of an `nn.Sequential` of ``Linear``, ``ReLU``, ``Tanh``, ``Identity`` and leading ``Flatten``.
+
+    None for any other network, and for one with frozen or shared weights or hooks.
+    """
+    if not isinstance(module, nn.Linear | nn.Sequential) or not _plain(module):
+        return None
+    found: list[Layer] = []
+    for name, part in _leaves(module, ""):
+        if isinstance(part, nn.Linear):
+            found.append(Layer(name, part.bias is not None, "none"))
+        elif isinstance(part, nn.ReLU | nn.Tanh) and found and found[-1].activation == "none":
+            kind: Activation = "relu" if isinstance(part, nn.ReLU) else "tanh"
+            found[-1] = Layer(found[-1].name, found[-1].bias, kind)
+        elif not (isinstance(part, nn.Identity) or (_flattens(part) and not found)):
+            return None
+    return found if found and found[-1].activation == "none" else None
+
+
+def _plain(module: nn.Module) -> bool:
+    """True for torch's own parts only, all weights trained and none shared, no hooks."""
+    own = all(type(part).__module__.startswith("torch.nn.modules.") for part in module.modules())
+    hooked = any(part._forward_hooks or part._forward_pre_hooks for part in module.modules())
+    every = list(module.named_parameters(remove_duplicate=False))
+    return (
+        own and not hooked and all(p.requires_grad for _, p in every) and len({id(p) for _, p in every}) == len(every)
+    )
+
+
+def _flattens(part: nn.Module) -> bool:
+    return isinstance(part, nn.Flatten) and part.start_dim == 1 and part.end_dim == -1
+
+
+def _leaves(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
+    if not isinstance(module, nn.Sequential):
+        return [(name, module)]
+    prefix = f"{name}." if name else ""
+    return [leaf for child, part in module.named_children() for leaf in _leaves(part, f"{prefix}{child}")]
+
+
+class Stack:
+    """``M`` networks of one shape: weights ``[M, out, in]``, biases ``[M, out]``."""
+
+    def __init__(self, config: Train, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
+        self._made, self._layers = made, shape
+        self._weights = [_gather(made, layer.name, "weight") for layer in shape]
+        self._biases = [_gather(made, layer.name, "bias") if layer.bias else None for layer in shape]
+        self._all = [p for p in (*self._weights, *self._biases) if p is not None]
+        for p in self._all:
+            p.grad = torch.zeros_like(p)
+        sgd = config.optimizer == "sgd"
+        self._keep = config.momentum if sgd else 0.0  # what remains of the last gradient: SGD's momentum buffer
+        self._decay = config.weight_decay if sgd else 0.0
+        self._update = torch.optim.SGD(self._all, lr=1.0) if sgd else loop.optimizer(config, self._all)
+
+    @torch.no_grad()
+    def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
+        """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
+        inputs, z = self._forward(x.flatten(2))
+        slope = z.softmax(2)
+        slope.scatter_add_(2, y.unsqueeze(2), slope.new_full((1, 1, 1), -1.0).expand(*y.shape, 1))
+        slope /= y.shape[1]
+        self._backward(inputs, slope)
+        loop.set_rate(self._update, rate)
+        self._update.step()
+        return z
+
+    def _forward(self, a: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
+        inputs = []
+        for layer, w, b in zip(self._layers, self._weights, self._biases, strict=True):
+            inputs.append(a)
+            a = torch.bmm(a, w.mT) if b is None else torch.baddbmm(b.unsqueeze(1), a, w.mT)
+            if layer.activation == "relu":
+                a.relu_()
+            elif layer.activation == "tanh":
+                a.tanh_()
+        return inputs, a
+
+    def _backward(self, inputs: Sequence[torch.Tensor], slope: torch.Tensor) -> None:
+        for index in range(len(self._layers) - 1, -1, -1):
+            w, b, a = self._weights[index], self._biases[index], inputs[index]
+            below = torch.bmm(slope, w) if index else None
+            self._accumulate(w, slope, a)
+            if b is not None:
+                assert b.grad is not None
+                b.grad.mul_(self._keep).add_(slope.sum(1)).add_(b, alpha=self._decay)
+            if below is not None:
+                slope = _through(self._layers[index - 1].activation, below, a)
+
+    def _accumulate(self, w: torch.Tensor, slope: torch.Tensor, a: torch.Tensor) -> None:
+        assert w.grad is not None
+        w.grad.baddbmm_(slope.mT, a, beta=self._keep)
+        if self._decay:
+            w.grad.add_(w, alpha=self._decay)
+
+    def finite(self) -> Sequence[bool]:
+        """For each network, whether all of its weights are finite."""
+        return [loop.finite(p[index] for p in self._all) for index in range(len(self._made))]
+
+    @torch.no_grad()
+    def module(self, index: int) -> nn.Module:
+        """One network with the weights as they stand."""
+        module = self._made[index]
+        for layer, w, b in zip(self._layers, self._weights, self._biases, strict=True):
+            linear = module.get_submodule(layer.name)
+            linear.get_parameter("weight").copy_(w[index])
+            if b is not None:
+                linear.get_parameter("bias").copy_(b[index])
+        return module
+
+
+def _through(activation: Activation, slope: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
+    """The slope before an activation, from the slope after it and its output."""
+    if activation == "relu":
+        return torch.where(output > 0, slope, 0.0)
+    if activation == "tanh":
+        return slope.mul_(1.0 - output.square())
+    return slope
+
+
+def _gather(made: Sequence[nn.Module], name: str, kind: str) -> torch.Tensor:
+    return torch.stack([module.get_submodule(name).get_parameter(kind).detach() for module in made]).requires_grad_()

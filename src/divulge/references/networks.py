@@ -1,0 +1,117 @@
+"""`Train` at work: how one network is named, trained, questioned and brought back from the pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from divulge import checks, seeds, store
+from divulge.references import keys, loop, models, trial
+from divulge.references.jobs import Inner, Job, Learned, Task, Tick
+from divulge.references.outputs import answers
+from divulge.targets.modules import resolve
+from divulge.types import Array, Floats, Ints, Records
+
+if TYPE_CHECKING:
+    from divulge.references.progress import Progress
+    from divulge.references.training import Train
+
+
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Networks trained as ``config`` says."""
+
+    config: Train
+
+    def settings(self) -> dict[str, str]:
+        """The configuration, field by field."""
+        found = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        return {name: getattr(value, "__qualname__", repr(value)) for name, value in found.items()}
+
+    def check(self, task: Task) -> None:
+        """Ask an untrained network about two records, and look for the device.
+
+        Raises:
+            divulge.InputError: the network does not fit the records or the label set; no such device.
+        """
+        resolve(self.config.device)
+        dtype = models.precision(self.config.precision)
+        module = models.build(self.config.make_model, 0).to(dtype=dtype)
+        models.check_outputs(module, task.records.x, task.classes, torch.device("cpu"), dtype)
+
+    def key(self, task: Task, seed: int, rows: Ints) -> str:
+        """Digest of architecture, first weights, data, subset, settings, seed and torch's version."""
+        config = self.config
+        structure = keys.architecture(models.build(config.make_model, seed))
+        settings = keys.settings(config)
+        versions = keys.ARITHMETIC, torch.__version__
+        return store.digest(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
+
+    def learner(self, task: Task) -> Callable[[Job, Tick], Learned]:
+        """The plain loop over data that stays on the device."""
+        data = self.data(task)
+
+        def learn(job: Job, tick: Tick) -> Learned:
+            with models.one_thread():
+                return self.learned(loop.train(self.config, data, job.rows, job.seed, tick))
+
+        return learn
+
+    def trial(self, task: Task, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+        """The faster arithmetic for these jobs, its seconds, and why."""
+
+        def compute() -> tuple[Inner, float, str]:
+            with models.one_thread():
+                return trial.measure(self.config, self.data(task), jobs)
+
+        return trial.remembered(task, self.config, compute)
+
+    def data(self, task: Task) -> models.Data:
+        """All records of a run on the device."""
+        return load(self.config, task.records)
+
+    def learned(self, module: nn.Module) -> Learned:
+        """A trained network as engines hand it on."""
+        where, dtype = resolve(self.config.device), models.precision(self.config.precision)
+        module.to(where)
+        return Learned(lambda _: models.arrays(module), lambda x: models.logits(module, x, where, dtype))
+
+    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
+        """Outputs of a stored network."""
+        module = models.build(self.config.make_model, job.seed).to(dtype=models.precision(self.config.precision))
+        learned = self.learned(models.load(module, arrays))
+        return [answers(learned.predict, records, task.signal) for records in task.observe]
+
+
+def load(config: Train, records: Records) -> models.Data:
+    """Records on the device a configuration names, as its network wants them."""
+    where = resolve(config.device)
+    module = models.build(config.make_model, 0)
+    assert records.y is not None
+    x = models.tensor(records.x, module, where, models.precision(config.precision))
+    return models.Data(x, models.labels(records.y, where))
+
+
+def one(config: Train, records: Records, seed: int, classes: int, progress: Progress | None) -> nn.Module:
+    """A single network trained on all ``records``; back on the CPU, in evaluation mode."""
+    dtype = models.precision(config.precision)
+    probe = models.build(config.make_model, 0).to(dtype=dtype)
+    models.check_outputs(probe, records.x, classes, torch.device("cpu"), dtype)
+    data = load(config, records)
+    rows = torch.arange(len(records)).numpy()
+
+    def tick(share: float) -> None:
+        if progress is not None:
+            progress(share, 1, "target")
+
+    try:
+        module = loop.train(config, data, rows, seeds.integer(seed, "target"), tick)
+    except loop.DivergedError:
+        raise checks.InputError(
+            f"lr: the loss became NaN or infinite at {config.learning_rate:g}; lower it or scale the records"
+        ) from None
+    return module.to("cpu").eval()

@@ -1,0 +1,83 @@
+"""Several processes on one machine; every finished model is a file, so a killed worker costs only what it was at."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, store
+from divulge.references import engines
+from divulge.references.jobs import Done, Inner, Job, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+STARTS = 4
+"""Times the workers are started anew without a single model finished in between, before giving up."""
+
+
+def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner, workers: int) -> Iterator[Done]:
+    """Train jobs on ``workers`` processes of one thread each.
+
+    Raises:
+        divulge.InputError: workers were killed again and again (out of memory, as a rule).
+    """
+    from joblib.externals.loky.process_executor import BrokenProcessPool
+
+    with tempfile.TemporaryDirectory(prefix="divulge-") as name:
+        folder = Path(name)
+        waiting = {job.model: job for job in jobs}
+        starts = STARTS
+        while waiting:
+            before = len(waiting)
+            try:
+                for _ in _spread(task, list(waiting.values()), folder, inner, workers):
+                    yield from _collect(folder, waiting)
+            except BrokenProcessPool:
+                yield from _collect(folder, waiting)
+                starts = starts - 1 if len(waiting) == before else STARTS
+                if not starts:
+                    raise checks.InputError(
+                        f"engine: a worker process was killed {STARTS} times in a row before finishing a model "
+                        "(out of memory?); models finished before are kept; try fewer workers"
+                    ) from None
+
+
+def _spread(task: Task, jobs: Sequence[Job], folder: Path, inner: Inner, workers: int) -> Iterator[object]:
+    from joblib import Parallel, delayed, parallel_config
+
+    units = shares(jobs, workers, inner)
+    with parallel_config("loky", n_jobs=min(workers, len(units)), inner_max_num_threads=1):
+        yield from Parallel(return_as="generator_unordered")(
+            delayed(_work)(task, unit, folder, inner) for unit in units
+        )
+
+
+def shares(jobs: Sequence[Job], workers: int, inner: Inner) -> Sequence[Sequence[Job]]:
+    """Jobs cut into units of work: single models, or stacks small enough that every worker has some."""
+    width = min(4, -(-len(jobs) // workers)) if inner == "stacked" else 1
+    return [jobs[at : at + width] for at in range(0, len(jobs), width)]
+
+
+def _work(task: Task, jobs: Sequence[Job], folder: Path, inner: Inner) -> None:
+    """In a worker: train, and leave one file a model."""
+    from divulge.references.models import one_thread
+
+    with one_thread():
+        for done in engines.INNER[inner](task, jobs, lambda job, share: None):
+            rows = {} if done.rows is None else {str(k): row for k, row in enumerate(done.rows)}
+            store.write_arrays(folder / f"{done.job.model}.npz", {"good": np.array(done.rows is not None), **rows})
+
+
+def _collect(folder: Path, waiting: dict[int, Job]) -> Iterator[Done]:
+    """The models that are finished by now."""
+    for model in sorted(waiting):
+        path = folder / f"{model}.npz"
+        if path.exists():
+            found = store.read_arrays(path)
+            path.unlink()
+            good = bool(found.pop("good"))
+            yield Done(waiting.pop(model), [found[str(k)] for k in range(len(found))] if good else None)

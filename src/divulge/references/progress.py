@@ -1,0 +1,82 @@
+"""How far training is: a function the caller hands in, and a bar for those who want one."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import TextIO
+
+
+class Progress(Protocol):
+    """Called whenever something got done.
+
+    ``done`` counts models; an unfinished model counts by its share of epochs. ``note`` says how the work is done.
+    """
+
+    def __call__(self, done: float, total: int, note: str) -> None:
+        """Take note that ``done`` of ``total`` models are trained."""
+        ...
+
+
+def silent(done: float, total: int, note: str) -> None:
+    """Say nothing."""
+
+
+def describe(done: float, total: int, seconds: float) -> str:
+    """Progress in words, with models a minute and the time left at the pace so far.
+
+    >>> describe(4, 16, 120.0)
+    '4.0/16 models, 2.0 models/min, 6 min left'
+    """
+    if done <= 0 or seconds <= 0:
+        return f"{done:.1f}/{total} models"
+    left = (total - done) * seconds / done
+    words = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+    return f"{done:.1f}/{total} models, {60 * done / seconds:.1f} models/min, {words} left"
+
+
+class Bar:
+    """A progress bar on a terminal or in a notebook; in a log file one line every ten seconds.
+
+    >>> with Bar("references") as bar:  # doctest: +SKIP
+    ...     train.fit(records, splits, seed=0, progress=bar)
+    """
+
+    def __init__(self, title: str, *, every: float = 10.0, stream: TextIO | None = None) -> None:
+        self._title, self._every, self._stream = title, every, stream or sys.stderr
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        console = Console(file=self._stream)
+        self._started = self._spoke = time.monotonic()
+        self._start: float | None = None
+        self._live = console.is_terminal or console.is_jupyter
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
+        self._bar = Progress(*columns, console=console, disable=not self._live)
+        self._task = self._bar.add_task(self._title, total=1.0, words="")
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: float, total: int, note: str) -> None:
+        """Show that ``done`` of ``total`` models are trained."""
+        now = time.monotonic()
+        if self._start is None:  # models found in the pool took no time: they say nothing about the pace
+            self._start = done
+        fresh = describe(done - self._start, total - int(self._start), now - self._started)
+        words = f"{fresh} ({note})" if note else fresh
+        self._bar.update(self._task, completed=done, total=float(total), words=words)
+        if not self._live and (now - self._spoke >= self._every or done >= total):
+            self._spoke = now
+            self._stream.write(f"{self._title}: {words}\n")
+            self._stream.flush()

@@ -1,0 +1,126 @@
+"""Which reference model is trained on which record.
+
+Models come in blocks: within a block of ``of`` models every record is a member of exactly ``k``. The block
+of a model depends on the seed and its own position alone, so asking for more models later changes none of
+those that exist, and a pool of finished models serves the larger run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.types import Array, Bools, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Splits:
+    """Membership of ``n`` records in ``m`` models.
+
+    Args:
+        trained_on: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
+
+    Raises:
+        divulge.InputError: not a bool matrix, or a model without any record.
+
+    >>> Splits(np.array([[True, False], [False, True]]))
+    Splits(models=2, records=2, members=1..1)
+    """
+
+    trained_on: Bools
+
+    def __init__(self, trained_on: object) -> None:
+        found = checks.mask(trained_on, "trained_on", (None, None))
+        if found.ndim != 2 or not found.size:
+            raise checks.InputError(f"trained_on: a bool matrix [models, records] is needed, got shape {found.shape}")
+        empty = np.flatnonzero(~found.any(axis=1))
+        if empty.size:
+            raise checks.InputError(f"trained_on: model {empty[0]} has no record to be trained on")
+        object.__setattr__(self, "trained_on", found)
+
+    def __len__(self) -> int:
+        return len(self.trained_on)
+
+    def members(self, model: int) -> Ints:
+        """Positions of the records that ``model`` is trained on, ascending."""
+        return np.flatnonzero(self.trained_on[model])
+
+    def __repr__(self) -> str:
+        models, records = self.trained_on.shape
+        sizes = self.trained_on.sum(axis=1)
+        return f"Splits(models={models}, records={records}, members={sizes.min()}..{sizes.max()})"
+
+
+def online(records: int, models: int, seed: int, *, labels: Array | None = None) -> Splits:
+    """Every record in exactly half of the models (an odd last model trains on a random half).
+
+    Args:
+        records: number of records ``n``, candidates included.
+        models: number of models ``m``, at least 2.
+        seed: the user's seed.
+        labels: classes ``[n]``; when given, each model also gets half of every class (to within one record).
+
+    Raises:
+        divulge.InputError: fewer than 2 models or records.
+
+    >>> online(10, 4, seed=0).trained_on.sum(axis=0)
+    array([2, 2, 2, 2, 2, 2, 2, 2, 2, 2])
+    """
+    return offline(records, models, seed, k=1, of=2, labels=labels)
+
+
+def offline(
+    records: int,
+    models: int,
+    seed: int,
+    *,
+    k: int = 1,
+    of: int = 2,
+    candidates: Bools | None = None,
+    labels: Array | None = None,
+) -> Splits:
+    """Every record in exactly ``k`` of each ``of`` consecutive models, and candidates in none.
+
+    Args:
+        records: number of records ``n``.
+        models: number of models ``m``, at least 2.
+        seed: the user's seed.
+        k: in how many models of a block a record is a member.
+        of: the number of models in a block.
+        candidates: bool ``[n]``, True for records that no model may see.
+        labels: classes ``[n]``; when given, the split is the same within every class (to within one record).
+
+    Raises:
+        divulge.InputError: fewer than 2 models, ``k`` not in ``1..of-1``, fewer usable records than ``of``.
+
+    >>> split = offline(8, 3, seed=0, k=2, of=3, candidates=np.arange(8) < 2)
+    >>> split.trained_on.sum(axis=0)
+    array([0, 0, 2, 2, 2, 2, 2, 2])
+    """
+    checks.integer(models, "models", least=2)
+    checks.integer(of, "of", least=2)
+    if not 1 <= checks.integer(k, "k", least=1) < of:
+        raise checks.InputError(f"k: must be below of = {of}, got {k}")
+    usable = np.arange(checks.integer(records, "records", least=2))
+    if candidates is not None:
+        usable = np.flatnonzero(~checks.mask(candidates, "candidates", (records,)))
+    if len(usable) < of:
+        raise checks.InputError(f"records: at least {of} outside the candidates are needed, got {len(usable)}")
+    classes = None if labels is None else checks.labels(labels, "labels", length=records)
+    trained_on = np.zeros((models, records), dtype=bool)
+    for first in range(0, models, of):
+        block = trained_on[first : first + of]
+        order = _shuffled(usable, classes, seeds.generator(seed, "splits", k, of, first))
+        for position in range(of):
+            for model in (np.arange(position, position + k) % of)[:k]:
+                if model < len(block):
+                    block[model, order[position::of]] = True
+    return Splits(trained_on)
+
+
+def _shuffled(usable: Ints, classes: Ints | None, rng: np.random.Generator) -> Ints:
+    """Records in random order; with classes, one class after the other, random within each."""
+    order = rng.permutation(usable)
+    return order if classes is None else order[np.argsort(classes[order], kind="stable")]

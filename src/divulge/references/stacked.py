@@ -1,0 +1,155 @@
+"""Many networks at once: stacked weights, one batched step for all of them.
+
+Two kinds of stack share one loop: `mlp.Stack` writes the backward pass of linear models and MLPs out by hand,
+`vmapped.Stack` takes any network that `torch.func.vmap` can take.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from torch import nn
+
+from divulge import seeds
+from divulge.references import batches, mlp, models, vmapped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from divulge.references.jobs import Job
+    from divulge.references.training import Train
+
+Outcome: TypeAlias = nn.Module | None
+"""A trained network; None when it diverged."""
+
+CPU_WIDTH = {True: 4, False: 8}
+"""Models a stack on the CPU: hand-written steps stay in the cache with four, vmap pays its overhead off with eight."""
+
+
+class Stack(Protocol):
+    """Networks that take a step together."""
+
+    def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
+        """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
+        ...
+
+    def finite(self) -> Sequence[bool]:
+        """For each network, whether all of its weights are finite."""
+        ...
+
+    def module(self, index: int) -> nn.Module:
+        """A copy of one network as it stands."""
+        ...
+
+
+def refusal(config: Train, data: models.Data) -> str:
+    """Why networks of this kind cannot be stacked; empty when they can."""
+    made = [models.build(config.make_model, seed) for seed in (0, 1)]
+    rows = torch.arange(min(4, len(data.x)), device=data.x.device).expand(2, -1)
+    try:
+        _stack(config, made, data.x.device).step(data.x[rows], data.y[rows], 0.0)
+    except torch.OutOfMemoryError:
+        return ""
+    except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+        return str(error).strip().splitlines()[0]
+    return ""
+
+
+def groups(config: Train, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
+    """Jobs that fit one stack: equal numbers of records, and on the CPU few enough for the cache."""
+    equal: dict[int, list[Job]] = defaultdict(list)
+    for job in jobs:
+        equal[len(job.rows)].append(job)
+    most = width(config, len(jobs), where)
+    for same in equal.values():
+        for at in range(0, len(same), most):
+            yield same[at : at + most]
+
+
+def width(config: Train, jobs: int, where: torch.device) -> int:
+    """The most models a stack."""
+    by_hand = mlp.layers(models.build(config.make_model, 0)) is not None and config.precision != "mixed"
+    return min(jobs, CPU_WIDTH[by_hand]) if where.type == "cpu" else jobs
+
+
+def train(
+    config: Train, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+) -> Iterator[tuple[Job, Outcome]]:
+    """Train jobs stack by stack; a stack that does not fit the device's memory is halved.
+
+    Raises:
+        torch.OutOfMemoryError: a single network does not fit.
+    """
+    waiting = list(groups(config, jobs, data.x.device))
+    while waiting:
+        group = waiting.pop(0)
+        try:
+            with models.one_thread():
+                found = together(config, data, group, watch)
+        except torch.OutOfMemoryError:
+            if len(group) == 1:
+                raise
+            torch.cuda.empty_cache()
+            half = len(group) // 2
+            waiting = [*_halves([group, *waiting], half)]
+            continue
+        yield from zip(group, found, strict=True)
+
+
+def _halves(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[Job]]:
+    for group in waiting:
+        for at in range(0, len(group), width):
+            yield group[at : at + width]
+
+
+def together(
+    config: Train, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+) -> Sequence[Outcome]:
+    """Train networks with equally many records as one stack."""
+    where, size = data.x.device, config.batch_size
+    stack = _stack(config, [models.build(config.make_model, job.seed) for job in jobs], where)
+    vary = [torch.Generator(device=where).manual_seed(seeds.integer(job.seed, "augment")) for job in jobs]
+    total = config.epochs * batches.steps(len(jobs[0].rows), size)
+    found: dict[int, Outcome] = {}
+    step = 0
+    for epoch in range(config.epochs):
+        correct = torch.zeros(len(jobs), device=where)
+        orders = [batches.epoch(job.rows, job.seed, epoch, size) for job in jobs]
+        for batch in zip(*orders, strict=True):
+            at = torch.from_numpy(np.stack(batch)).to(where)
+            x, y = data.x[at], data.y[at]
+            if config.augment is not None:
+                x = torch.stack([config.augment(part, rng) for part, rng in zip(x, vary, strict=True)])
+            z = stack.step(x, y, config.rate(step / total))
+            step += 1
+            if config.stop_at_accuracy is not None:
+                correct += (z.argmax(2) == y).sum(1)
+        _settle(config, stack, jobs, correct, found)
+        for job in jobs:
+            watch(job, (epoch + 1) / config.epochs)
+        if len(found) == len(jobs):
+            break
+    return [found[index] if index in found else stack.module(index) for index in range(len(jobs))]
+
+
+def _settle(config: Train, stack: Stack, jobs: Sequence[Job], correct: torch.Tensor, found: dict[int, Outcome]) -> None:
+    """After an epoch: give up networks that diverged, keep a copy of those that reached the accuracy to stop at."""
+    for index, finite in enumerate(stack.finite()):
+        if index in found:
+            continue
+        enough = 1.0 if config.stop_at_accuracy is None else config.stop_at_accuracy
+        if not finite:
+            found[index] = None
+        elif config.stop_at_accuracy is not None and float(correct[index]) >= enough * len(jobs[index].rows):
+            found[index] = stack.module(index)
+
+
+def _stack(config: Train, made: Sequence[nn.Module], where: torch.device) -> Stack:
+    made = [module.to(device=where, dtype=models.precision(config.precision)).train() for module in made]
+    layers = mlp.layers(made[0])
+    if layers is not None and config.precision != "mixed":
+        return mlp.Stack(config, made, layers)
+    return vmapped.Stack(config, made)

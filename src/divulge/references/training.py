@@ -1,0 +1,221 @@
+"""How reference models are trained: the user's settings, frozen, and the `fit` that acts on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from divulge import checks
+from divulge.references import fitting
+from divulge.references.outputs import Signal, Trained
+from divulge.references.progress import Progress
+from divulge.references.splits import Splits
+from divulge.types import Array, Bools, Records
+
+if TYPE_CHECKING:
+    import torch
+
+EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
+ENGINES = ("auto", "serial", "stacked", "processes", "ray")
+
+
+@dataclass(frozen=True, slots=True)
+class Train:
+    """Train ``count`` networks with cross-entropy.
+
+    Args:
+        make_model: returns a new ``torch.nn.Module`` with one output (logit) a class; called with the model's seed
+            if it takes one, otherwise with nothing. Torch's generators are seeded for the call either way.
+        count: number of reference models, at least 2.
+        epochs: passes over a model's records.
+        optimizer: "sgd" (with momentum), "adam" or "adamw".
+        lr: learning rate; None means 0.02 for "sgd", 0.001 for the others.
+        momentum: of "sgd".
+        weight_decay: as torch's optimisers define it.
+        batch_size: records a step; a last batch of one record joins the one before.
+        schedule: "constant", "cosine" (to zero), "linear" (to zero), or a function from the share of steps done
+            (0 to 1) to a factor on ``lr``.
+        stop_at_accuracy: stop a model after the first epoch whose running training accuracy reaches this.
+        augment: ``augment(x, generator) -> x`` on each batch tensor, drawing from the ``torch.Generator`` it is given.
+        precision: "single", "double", or "mixed" (bfloat16 autocast).
+        engine: "serial" (one after the other), "stacked" (many at once), "processes" (several on this machine),
+            "ray" (several machines), or "auto" (a short measured trial chooses).
+        device: "auto", "cpu", "cuda" or "mps".
+        workers: processes for "processes"; None means one a core.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    >>> Train(lambda: ..., count=4, lr=0.1).learning_rate
+    0.1
+    """
+
+    make_model: Callable[..., Any]
+    count: int = 16
+    epochs: int = 20
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float | None = None
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = "constant"
+    stop_at_accuracy: float | None = None
+    augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
+    precision: Literal["single", "double", "mixed"] = "single"
+    engine: EngineName = "auto"
+    device: str = "auto"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.make_model):
+            raise checks.InputError("make_model: a function that returns a new network each time is needed")
+        for name, least in (("count", 2), ("epochs", 1), ("batch_size", 1)):
+            checks.integer(getattr(self, name), name, least=least)
+        checks.choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
+        checks.choice(self.precision, "precision", ("single", "double", "mixed"))
+        checks.choice(self.engine, "engine", ENGINES)
+        if not callable(self.schedule):
+            checks.choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
+        if self.lr is not None:
+            checks.number(self.lr, "lr", above=0.0)
+        checks.number(self.momentum, "momentum", above=-1e-300, below=1.0)
+        checks.number(self.weight_decay, "weight_decay", above=-1e-300)
+        if self.stop_at_accuracy is not None:
+            checks.number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
+        if self.workers is not None:
+            checks.integer(self.workers, "workers", least=1)
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate before any schedule."""
+        return self.lr if self.lr is not None else 0.02 if self.optimizer == "sgd" else 0.001
+
+    def rate(self, progress: float) -> float:
+        """The learning rate when ``progress`` (0 to 1) of a model's steps are done."""
+        if callable(self.schedule):
+            return self.learning_rate * self.schedule(progress)
+        factor = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}
+        return self.learning_rate * factor[self.schedule]
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        signal: Signal | None = None,
+        classes: int | None = None,
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+    ) -> Trained:
+        """Train the models of ``splits`` and keep what they say about the observed records.
+
+        Args:
+            records: what the models are trained on, with labels.
+            splits: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
+            seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
+            observe: sets of records each model is asked about while it is in memory.
+            signal: reduces logits ``[b, K]`` and labels ``[b]`` to ``[b]`` or ``[b, q]``; None keeps the logits.
+            classes: size of the whole label set, classes without records included; None: the largest label plus one.
+            pool: folder of finished models; those whose key matches are not trained again.
+            out: folder for memory-mapped outputs; None keeps them in memory.
+            progress: told what is done.
+
+        Raises:
+            divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
+        """
+        from divulge.references import networks
+
+        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
+        return fitting.fit(networks.Networks(self), work, self.count, seed)
+
+    def one(
+        self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
+    ) -> torch.nn.Module:
+        """Train a single network on all ``records`` (a target for a demonstration), in evaluation mode, on the CPU.
+
+        Raises:
+            divulge.InputError: bad input, or the loss became NaN.
+        """
+        from divulge.references import networks
+
+        return networks.one(self, records, seed, fitting.label_set(records, classes), progress)
+
+
+def train_one(
+    make_model: Callable[..., Any],
+    records: Records,
+    *,
+    seed: int,
+    classes: int | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> torch.nn.Module:
+    """Train one network on ``records``; ``settings`` are the fields of `Train`.
+
+    Raises:
+        divulge.InputError: bad input, or the loss became NaN.
+    """
+    return Train(make_model, **settings).one(records, seed=seed, classes=classes, progress=progress)
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """The user's own training, of any kind of model.
+
+    Args:
+        train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
+            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``.
+        count: number of reference models, at least 2.
+        version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
+            it imports is not: change this when that changes.
+        outputs: "logits" or "probabilities": what a network or function returns.
+        engine: "serial", "processes", "ray", or "auto" (serial: only the user knows whether copies of the training
+            can run side by side).
+        workers: processes for "processes"; None means one a core.
+
+    What the pool keeps of such a model are its outputs on the observed records.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+    """
+
+    train: Callable[[Records, int], Any]
+    count: int = 16
+    version: str = ""
+    outputs: Literal["logits", "probabilities"] = "logits"
+    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.train):
+            raise checks.InputError("train: a function of records and a seed is needed")
+        checks.integer(self.count, "count", least=2)
+        checks.choice(self.outputs, "outputs", ("logits", "probabilities"))
+        checks.choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
+        if self.workers is not None:
+            checks.integer(self.workers, "workers", least=1)
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        signal: Signal | None = None,
+        classes: int | None = None,
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+    ) -> Trained:
+        """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`)."""
+        from divulge.references import custom
+
+        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
+        return fitting.fit(custom.Targets(self), work, self.count, seed)

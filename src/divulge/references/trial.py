@@ -1,0 +1,84 @@
+"""A short measured trial: is this network trained faster alone or in a stack?"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+
+from divulge import checks, store
+from divulge.references import batches, keys, loop, mlp, models, stacked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from divulge.references.jobs import Inner, Job, Task
+    from divulge.references.training import Train
+
+BATCHES = 3
+"""Batches a model in the trial; one before them warms up."""
+
+
+def measure(config: Train, data: models.Data, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+    """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
+
+    An MLP is always stacked: written out by hand it wins everywhere, and the same seed then gives the same bits.
+    Other networks are stacked when the trial says so, and with two engines so close that the trial could fall
+    either way the plain loop is taken.
+    """
+    steps = sum(config.epochs * batches.steps(len(job.rows), config.batch_size) for job in jobs)
+    width = stacked.width(config, len(jobs), data.x.device)
+    short = [replace(job, rows=jobs[0].rows[: BATCHES * config.batch_size]) for job in jobs[:width]]
+    brief = replace(config, epochs=1, stop_at_accuracy=None)
+    if mlp.layers(models.build(config.make_model, 0)) is not None and config.precision != "mixed":
+        together = _seconds(lambda some: stacked.together(brief, data, some, _unwatched), short, config)
+        return "stacked", steps * together, f" (written-out backward, {1e3 * together:.2g} ms a step)"
+    alone = _seconds(lambda some: loop.train(brief, data, some[0].rows, some[0].seed), short[:1], config)
+    reason = stacked.refusal(config, data)
+    if reason:
+        return "serial", steps * alone, " (cannot be stacked)"
+    try:
+        together = _seconds(lambda some: stacked.together(brief, data, some, _unwatched), short, config)
+    except torch.OutOfMemoryError:
+        together = float("inf")
+    words = f" (trial: {1e3 * alone:.2g} ms a step alone, {1e3 * together:.2g} ms in a stack of {len(short)})"
+    if together < 0.95 * alone:
+        return "stacked", steps * together, words
+    return "serial", steps * alone, words
+
+
+def remembered(task: Task, config: Train, compute: Callable[[], tuple[Inner, float, str]]) -> tuple[Inner, float, str]:
+    """The outcome of an earlier trial of the same work in the same pool: a run that goes on keeps its arithmetic."""
+    if task.pool is None:
+        return compute()
+    structure = keys.architecture(models.build(config.make_model, 0))
+    name = store.digest(structure, task.data, keys.settings(config), config.device, torch.__version__)[:32]
+    path = task.pool / ".trials" / f"{name}.json"
+    if path.exists():
+        try:
+            kept = store.read_json(path)
+            return ("stacked" if kept["inner"] == "stacked" else "serial"), float(kept["seconds"]), str(kept["why"])
+        except (checks.InputError, KeyError, TypeError, ValueError):
+            path.unlink()  # damaged: measure again
+    found = compute()
+    store.write_json(path, dict(zip(("inner", "seconds", "why"), found, strict=True)))
+    return found
+
+
+def _unwatched(job: Job, share: float) -> None:
+    """The trial is too short to report."""
+
+
+def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: Train) -> float:
+    """Seconds a model and step; the better of two measurements."""
+    warm = [replace(job, rows=job.rows[: config.batch_size]) for job in jobs]
+    times = []
+    for some in (warm, jobs, jobs):
+        started = time.perf_counter()
+        with contextlib.suppress(loop.DivergedError):  # its time counts all the same
+            train(some)
+        times.append(time.perf_counter() - started)
+    return min(times[1:]) / len(jobs) / batches.steps(len(jobs[0].rows), config.batch_size)
