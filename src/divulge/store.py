@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +26,9 @@ def atomic(path: Path) -> Generator[Path]:
     A crash, an error or a full disk leaves whatever stood at ``path`` untouched.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
+        temporary.touch(exist_ok=False)
         yield temporary
         with temporary.open("rb") as written:
             os.fsync(written.fileno())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
+from divulge.cli import audit
 
 app = typer.Typer(
     name="divulge",
@@ -26,3 +27,11 @@ def divulge(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Find out what a trained model gives away about its training data, and prove it."""
+
+
+app.command("audit")(audit.audit)
+app.command("report")(audit.report)
+app.command("decide")(audit.decide)
+app.command("compare")(audit.compare)
+app.command("gate")(audit.gate)
+app.command("list")(audit.list_all)

@@ -1,0 +1,32 @@
+"""The most exposed records, kept as they are so that a report can show them later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from divulge.types import Array, Bools, Floats, Records
+
+SHOWN = 12
+_LONGEST_TEXT = 2000
+
+
+def choose(candidates: Records, members: Bools, scores: Mapping[str, Floats]) -> dict[int, Array | str]:
+    """Row → value of the members that any recipe ranks among its `SHOWN` highest.
+
+    Args:
+        candidates: ``n`` records.
+        members: bool ``[n]``.
+        scores: recipe name → ``[n]``.
+    """
+    inside = np.flatnonzero(members)
+    rows = {int(row) for found in scores.values() for row in inside[np.argsort(-found[inside], kind="stable")[:SHOWN]]}
+    return {row: _kept(candidates.x[row]) for row in sorted(rows)}
+
+
+def _kept(value: Array | str) -> Array | str:
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else np.asarray(value)

@@ -1,0 +1,227 @@
+"""The audit's report: verdict first, then the evidence for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from divulge.auditing.result import Audit, Outcome
+    from divulge.report.page import Block
+
+_EXHIBITS = 12
+
+
+def page(audit: Audit, summary: Mapping[str, Any], inner: Mapping[str, Mapping[str, Any]]) -> Page:
+    """The report as data; every number in it comes from a summary or from the scores.
+
+    Args:
+        audit: what was found.
+        summary: `Audit.summary` of it.
+        inner: summaries of the same audit under other conditions, by name.
+    """
+    sections = [_attacks(audit, summary), *(_inner(name, found) for name, found in inner.items())]
+    sections += [_curves(audit), _classes(audit, summary), _calibration(summary)]
+    sections += [_exposed(audit, summary), _split(summary), _reproduce(audit, summary)]
+    return Page(
+        title="Membership inference audit",
+        verdict=summary["verdict"]["text"],
+        tone=summary["verdict"]["tone"],
+        sections=[section for section in sections if section.blocks],
+        facts=_facts(audit, summary),
+    )
+
+
+def shown(estimate: Mapping[str, Any] | None) -> str:
+    """An estimate as the report prints it; a dash where there were too few records.
+
+    >>> shown({"value": 0.5, "low": 0.4, "high": 0.6})
+    '0.500 [0.400, 0.600]'
+    """
+    if estimate is None:
+        return "–"
+    return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
+
+
+def table(summary: Mapping[str, Any], scope: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of attacks; ``scope`` "unseen" restricts it to the unseen classes."""
+    levels = [f"{level:g}" for level in summary["fpr"]]
+    columns = ["recipe", "AUC", *(f"TPR at FPR {level}" for level in levels), "advantage", "ε ≥", "queries"]
+    rows = []
+    for name, recipe in summary["recipes"].items():
+        found = recipe if scope is None else recipe[scope]
+        epsilon = "–" if found["epsilon"] is None else f"{found['epsilon']['low']:.2f}"
+        rates = [shown(found["tpr_at_fpr"][level]) for level in levels]
+        rows.append([name, shown(found["auc"]), *rates, shown(found["advantage"]), epsilon, str(recipe["queries"])])
+    return columns, rows
+
+
+def _attacks(audit: Audit, summary: Mapping[str, Any]) -> Section:
+    note = (
+        "95 % intervals. TPR at FPR is conservative: the threshold's own uncertainty is in the interval. "
+        "ε is a lower bound that holds with 95 % confidence, 0 when nothing can be claimed."
+    )
+    blocks: list[Block] = []
+    if audit.unseen_classes:
+        columns, rows = table(summary, "unseen")
+        title = f"Unseen classes {', '.join(map(str, audit.unseen_classes))}: the auditor holds no record of them"
+        blocks.append(Table(columns, rows, title=title, note=note))
+    columns, rows = table(summary)
+    blocks.append(Table(columns, rows, title="All candidates", note=note))
+    explained = [[name, r["signal"], r["summary"], r["references"]] for name, r in summary["recipes"].items()]
+    blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
+    return Section("Attacks", blocks)
+
+
+def _inner(name: str, summary: Mapping[str, Any]) -> Section:
+    blocks: list[Block] = [Paragraph(summary["verdict"]["text"])]
+    if summary["unseen_classes"]:
+        listed = ", ".join(map(str, summary["unseen_classes"]))
+        blocks.append(Table(*table(summary, "unseen"), title=f"Unseen classes {listed} alone"))
+    blocks.append(Table(*table(summary), title="All candidates", note=f"The full report is {name}/report.html."))
+    return Section(f"The same audit: {name}", blocks)
+
+
+def _curves(audit: Audit) -> Section:
+    blocks: list[Block] = []
+    if audit.unseen_classes:
+        unseen = {name: audit[name].unseen for name in audit}
+        blocks.append(_roc(unseen, "ROC on the unseen classes"))
+    blocks.append(_roc({name: audit[name] for name in audit}, "ROC, all candidates"))
+    return Section("Trade-off", blocks)
+
+
+def _roc(outcomes: Mapping[str, Outcome], title: str) -> Chart:
+    curves = {name: outcome.roc for name, outcome in outcomes.items()}
+    return Chart(
+        charts.roc({name: charts.Curve(c.fpr, c.tpr, c.low, c.high) for name, c in curves.items()}),
+        title=title,
+        note="Both axes are logarithmic; the band is a pointwise 95 % interval, the dashed line is guessing.",
+    )
+
+
+def _classes(audit: Audit, summary: Mapping[str, Any]) -> Section:
+    blocks: list[Block] = []
+    for name, recipe in summary["recipes"].items():
+        for kind, one in (("classes", "class"), ("groups", "group")):
+            if recipe.get(kind):
+                blocks.append(_bars(audit, recipe[kind], name, one))
+    return Section("Classes and subgroups", blocks)
+
+
+def _bars(audit: Audit, found: Mapping[str, Any], name: str, one: str) -> Chart:
+    unseen = [one == "class" and int(group) in audit.unseen_classes for group in found]
+    spec = charts.bars(
+        [f"{one} {group}" for group in found],
+        [Estimate(**estimate) for estimate in found.values()],
+        quantity="AUC",
+        unseen=unseen if any(unseen) else None,
+        reference=0.5,
+    )
+    return Chart(spec, title=f"{name}: AUC by {one}", note="The dashed line is guessing; whiskers are 95 % intervals.")
+
+
+def _calibration(summary: Mapping[str, Any]) -> Section:
+    rows = []
+    for name, recipe in summary["recipes"].items():
+        for level in recipe["realised_fpr"]:
+            raw = shown(recipe["raw_fpr"][level]) if "raw_fpr" in recipe else "–"
+            unseen = shown(recipe["unseen"]["realised_fpr"][level]) if "unseen" in recipe else "–"
+            rows.append([name, level, shown(recipe["realised_fpr"][level]), unseen, raw])
+    note = (
+        "A threshold is set on calibration records, which nothing was trained on, by conformal rank; the table shows "
+        "what share of the true non-members it calls members. Marginal guarantee: at most the nominal FPR on average "
+        "over the draw of the calibration set, if calibration and non-members are exchangeable, which for an unseen "
+        "class they are not. “Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
+    )
+    columns = ["recipe", "nominal FPR", "realised FPR", "on unseen classes", "raw"]
+    return Section("Does the false-positive rate hold?", [Table(columns, rows, note=note)])
+
+
+def _exposed(audit: Audit, summary: Mapping[str, Any]) -> Section:
+    strongest = max(summary["recipes"], key=lambda name: (summary["recipes"][name]["auc"] or {"value": 0.0})["value"])
+    scores = audit.scores[strongest]
+    inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
+    exhibits = [_exhibit(audit, int(row), float(scores[row])) for row in inside[:_EXHIBITS]]
+    note = f"Members with the highest scores under {strongest}, which has the largest AUC here."
+    return Section("Most exposed records", [Gallery(exhibits, note=note)] if exhibits else [])
+
+
+def _exhibit(audit: Audit, row: int, score: float) -> Exhibit:
+    label = "" if audit.labels is None else f", class {audit.labels[row]}"
+    caption = f"{audit.ids[row]}{label}, score {score:.3g}"
+    value = audit.exhibits[row]
+    if isinstance(value, str):
+        return Exhibit(caption, text=value)
+    image = _as_image(value)
+    if image is not None:
+        return Exhibit(caption, png=thumbnail(image))
+    return Exhibit(caption, text=", ".join(f"{number:.4g}" for number in value.ravel()[:64]))
+
+
+def _as_image(value: Any) -> Any:
+    """``[h, w]``, ``[h, w, 3]`` or channels-first arrays, scaled to [0, 1]; None for a row of a table."""
+    if value.ndim == 3 and value.shape[0] in (1, 3):
+        value = np.moveaxis(value, 0, -1)
+    if value.ndim == 3 and value.shape[-1] == 1:
+        value = value[..., 0]
+    if value.ndim not in (2, 3) or (value.ndim == 3 and value.shape[-1] != 3):
+        return None
+    low, high = float(value.min()), float(value.max())
+    return (value - low) / (high - low) if high > low else np.zeros(value.shape)
+
+
+def _split(summary: Mapping[str, Any]) -> Section:
+    counts = summary["counts"]
+    rows = [[name, f"{count:,}"] for name, count in counts.items()]
+    texts: Iterable[str] = [
+        _blind(summary["blind_baseline"]),
+        f"Exact duplicates across members, non-members and population: {summary['duplicates']}.",
+        *summary["warnings"],
+    ]
+    return Section("Is the comparison fair?", [*map(Paragraph, texts), Table(["set", "records"], rows)])
+
+
+def _blind(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "Blind baseline: too few records for one, so a confounded split would go unseen."
+    judged = "it can: the split is confounded" if found["confounded"] else "no difference found"
+    return (
+        "Blind baseline: can a classifier that never sees the model tell members from non-members? "
+        f"AUC {shown(found['auc'])}, p = {found['p_value']:.2g} ({found['method']}): {judged}."
+    )
+
+
+def _reproduce(audit: Audit, summary: Mapping[str, Any]) -> Section:
+    environment = audit.about["environment"]
+    rows = [["seed", str(audit.about["settings"]["seed"])], ["divulge", summary["divulge"]]]
+    rows += [["python", environment["python"]], *([name, v] for name, v in environment["packages"].items())]
+    rows += [[f"{name} digest", digest[:16]] for name, digest in audit.about["settings"]["data"].items()]
+    rows += [["git commit", environment["git_commit"] or "–"], ["reference engine", audit.about["engine"] or "–"]]
+    timings = [[name, f"{seconds:.2f}"] for name, seconds in audit.about["timings"].items()]
+    attacks = [[name, recipe["attack"]] for name, recipe in summary["recipes"].items()]
+    return Section(
+        "Reproduce it",
+        [
+            Table(["what", "value"], rows),
+            Table(["recipe", "configuration"], attacks),
+            Table(["step", "seconds"], timings, title="Time"),
+        ],
+    )
+
+
+def _facts(audit: Audit, summary: Mapping[str, Any]) -> dict[str, str]:
+    counts = summary["counts"]
+    return {
+        "candidates": f"{counts['members']:,} members, {counts['nonmembers']:,} non-members",
+        "auditor holds": f"{counts['population'] + counts['calibration']:,} records",
+        "unseen classes": ", ".join(map(str, audit.unseen_classes)) or "none",
+        "seed": str(audit.about["settings"]["seed"]),
+        "divulge": summary["divulge"],
+    }

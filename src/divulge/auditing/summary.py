@@ -1,0 +1,184 @@
+"""Every number of the report, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, evaluation
+from divulge._version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from divulge.auditing.result import Audit, Outcome
+    from divulge.types import Array, Estimate
+
+CONFIDENCE = 0.95
+
+
+def summarise(audit: Audit) -> dict[str, Any]:
+    """The audit in numbers; see `divulge.auditing.result.Audit.summary`."""
+    smallest = _smallest(audit)
+    return {
+        "divulge": __version__,
+        "verdict": verdict(audit, smallest),
+        "fpr": list(audit.fpr),
+        "unseen_classes": list(audit.unseen_classes),
+        "counts": dict(audit.about["counts"]),
+        "blind_baseline": audit.about["blind_baseline"],
+        "duplicates": audit.about["duplicates"],
+        "warnings": list(audit.warnings),
+        "recipes": {name: _recipe(audit, audit[name]) for name in audit},
+        "smallest_detectable": smallest,
+    }
+
+
+def as_data(estimate: Estimate) -> dict[str, Any]:
+    """An estimate as plain data; an unbounded end (the upper one of ε) is None, which JSON can say."""
+    return {name: None if part in (float("inf"), float("-inf")) else part for name, part in asdict(estimate).items()}
+
+
+def numbers(outcome: Outcome, fpr: tuple[float, ...]) -> dict[str, Any]:
+    """AUC, advantage, ε and TPR at each level; None where the records do not suffice for one."""
+    return {
+        "members": int(outcome.members.sum()),
+        "nonmembers": int((~outcome.members).sum()),
+        "auc": _or_none(lambda: outcome.auc),
+        "advantage": _or_none(lambda: outcome.advantage),
+        "epsilon": _or_none(outcome.epsilon),
+        "tpr_at_fpr": {f"{level:g}": _or_none(lambda a=level: outcome.tpr_at_fpr(a)) for level in fpr},
+        "realised_fpr": {f"{level:g}": _or_none(lambda a=level: outcome.realised_fpr(a)) for level in fpr},
+    }
+
+
+def _recipe(audit: Audit, outcome: Outcome) -> dict[str, Any]:
+    found = dict(audit.about["recipes"][outcome.recipe]) | numbers(outcome, audit.fpr)
+    if audit.about["recipes"][outcome.recipe]["attack"].startswith("QuantileRegression"):
+        found["raw_fpr"] = {f"{level:g}": as_data(_raw_fpr(outcome, level)) for level in audit.fpr}
+    if audit.unseen_classes:
+        found["unseen"] = numbers(outcome.unseen, audit.fpr)
+    if audit.labels is not None:
+        found["classes"] = _subgroups(outcome, audit.labels)
+    if audit.groups is not None:
+        found["groups"] = _subgroups(outcome, audit.groups)
+    return found
+
+
+def _subgroups(outcome: Outcome, names: Array) -> dict[str, Any]:
+    """AUC of each group that has both members and non-members."""
+    found = {}
+    for name in np.unique(names).tolist():
+        part = outcome.on(names == name)
+        if part.members.any() and not part.members.all():
+            found[str(name)] = as_data(part.auc)
+    return found
+
+
+def _raw_fpr(outcome: Outcome, level: float) -> Estimate:
+    """FPR of the threshold the regressor itself would set: its scores, taken as standard normal."""
+    from scipy.special import ndtri
+
+    outside = outcome.scores[~outcome.members]
+    return evaluation.intervals.proportion(int((outside > -ndtri(level)).sum()), len(outside))
+
+
+def _or_none(work: Callable[[], Estimate]) -> dict[str, Any] | None:
+    """An estimate as data; None where there are too few records for it (never zero, never a guess)."""
+    try:
+        return as_data(work())
+    except checks.InputError:
+        return None
+
+
+def _smallest(audit: Audit) -> dict[str, Any]:
+    judged = _judged(audit)
+    members, level = int(judged.members.sum()), max(audit.fpr)
+    return asdict(evaluation.smallest_detectable(members, len(judged.members) - members, level))
+
+
+def _judged(audit: Audit) -> Outcome:
+    """Any recipe's outcome, on the candidates the verdict is about."""
+    first = audit[next(iter(audit))]
+    return first.unseen if audit.unseen_classes else first
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One statistic of one recipe beside what a model that leaks nothing would have."""
+
+    recipe: str
+    statistic: str
+    chance: float
+    estimate: Estimate
+
+    @property
+    def leak(self) -> bool:
+        """Whether the interval lies above chance."""
+        return self.estimate.low > self.chance
+
+
+def claims(audit: Audit) -> list[Claim]:
+    """AUC and TPR of every recipe, with intervals that hold all at once (Bonferroni).
+
+    Otherwise, among five recipes with two statistics each, one would exclude chance by luck in every
+    other audit of a model that leaks nothing.
+    """
+    members = _judged(audit).members
+    levels = [level for level in audit.fpr if (~members).sum() * level >= 1]
+    confidence = 1 - (1 - CONFIDENCE) / (len(audit) * (1 + len(levels)))
+    found = []
+    for name in audit:
+        outcome = audit[name].unseen if audit.unseen_classes else audit[name]
+        auc = evaluation.auc(outcome.scores, outcome.members, confidence)
+        found.append(Claim(name, "AUC", 0.5, auc))
+        for level in levels:
+            tpr = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
+            found.append(Claim(name, f"TPR at FPR {level:g}", level, tpr))
+    return found
+
+
+def verdict(audit: Audit, smallest: dict[str, Any]) -> dict[str, str]:
+    """What leaks, how sure we are, under which threat model: the first line of the report."""
+    blind = audit.about["blind_baseline"]
+    if blind is not None and blind["confounded"]:
+        area = blind["auc"]
+        return {
+            "tone": "void",
+            "text": "The split is confounded: a classifier that never saw the model tells members from non-members "
+            f"(AUC {area['value']:.3f} [{area['low']:.3f}, {area['high']:.3f}], p = {blind['p_value']:.2g}). No number "
+            "below can be blamed on the model.",
+        }
+    where = f" on the unseen classes {list(audit.unseen_classes)}" if audit.unseen_classes else ""
+    leaks = [claim for claim in claims(audit) if claim.leak]
+    if not leaks:
+        return {"tone": "clear", "text": _nothing(where, smallest)}
+    worst = max(leaks, key=lambda claim: (claim.estimate.low - claim.chance) / claim.chance)
+    e = worst.estimate
+    return {
+        "tone": "leak",
+        "text": f"This model gives away who was in its training data{where}. The strongest evidence is {worst.recipe}: "
+        f"{worst.statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}], where a model that leaks nothing has "
+        f"{worst.chance:g} (intervals of all recipes hold at once with {CONFIDENCE:.0%} confidence). "
+        f"{_adversary(audit.about['recipes'][worst.recipe])}",
+    }
+
+
+def _nothing(where: str, smallest: dict[str, Any]) -> str:
+    area = "no AUC" if smallest["auc"] is None else f"an AUC of {smallest['auc']:.3f}"
+    rate = "no TPR" if smallest["tpr"] is None else f"a TPR of {smallest['tpr']:.3f} at FPR {smallest['fpr']:g}"
+    return (
+        f"No leak found at this power{where}: every interval holds chance. These records would have shown {area} or "
+        f"{rate} with {smallest['power']:.0%} probability; a smaller leak they could have missed."
+    )
+
+
+def _adversary(recipe: dict[str, Any]) -> str:
+    models = {
+        "none": "no reference models",
+        "out": "reference models trained on other data of the same kind",
+        "in and out": "reference models trained on halves of population and candidates",
+    }[recipe["references"]]
+    return f"The adversary needs the target's outputs on each candidate ({recipe['signal']}) and {models}."

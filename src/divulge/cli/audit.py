@@ -1,0 +1,191 @@
+"""`divulge audit`, and what is done with a finished run: report, decide, compare, gate; and `list`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from divulge import checks
+from divulge.cli import printing
+
+Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
+
+
+def audit(
+    plan: Annotated[Path | None, typer.Argument(help="Plan (TOML).", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory to write.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Audit a model of the embedded Fashion-MNIST images.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="With --demo: a small, fast one.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
+    seed: Annotated[int, typer.Option(help="With --demo: seed of every random draw.", min=0)] = 0,
+    json: printing.Json = False,
+) -> None:
+    """Was this record used? Run the attacks of a plan on its target."""
+    if out is None:
+        raise checks.InputError("--out: a run directory is needed")
+    if demo == (plan is not None):
+        raise checks.InputError("audit: give a plan or --demo, exactly one of them")
+    found = _demo(out, seed, quick, overwrite) if demo else _planned(plan, out, overwrite)
+    if json:
+        printing.as_json({name: result.summary() for name, result in found.items()} if demo else found[""].summary())
+        return
+    for title, result in found.items():
+        _show(result, title)
+    typer.echo(f"Report: {out / 'report.html'}")
+
+
+def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, Any]:
+    from divulge import demo as example
+    from divulge.references import Bar
+
+    size = example.QUICK if quick else example.FULL
+    known, unseen = example.run(out, seed=seed, size=size, overwrite=overwrite, watching=Bar)
+    return {"All classes known to the auditor": known, f"Class {example.UNSEEN} unseen by the auditor": unseen}
+
+
+def _planned(path: Path | None, out: Path, overwrite: bool) -> dict[str, Any]:
+    from divulge import plan as plans
+    from divulge.auditing import audit as run
+    from divulge.references import Bar
+
+    where = Path(path or "")
+    ready = plans.resolve(plans.read(where), where.parent)
+    with Bar("reference models") as bar:
+        return {"": run(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.arguments)}
+
+
+def _show(result: Any, title: str) -> None:
+    from divulge.auditing import page
+
+    summary = result.summary()
+    if title:
+        typer.echo(f"\n{title}")
+    typer.echo(summary["verdict"]["text"])
+    if result.unseen_classes:
+        printing.table("Unseen classes", *page.table(summary, "unseen"))
+    printing.table("All candidates", *page.table(summary))
+    for warning in result.warnings:
+        typer.echo(f"warning: {warning}")
+
+
+def report(
+    run: Run,
+    to: Annotated[
+        Path | None, typer.Option(help="File to write; report.html in the run directory if not given.")
+    ] = None,
+    json: printing.Json = False,
+) -> None:
+    """Render the report of a finished run again."""
+    from divulge.auditing import load
+
+    path = load(run).report(to or run / "report.html")
+    printing.as_json({"report": str(path)}) if json else typer.echo(f"Report: {path}")
+
+
+def decide(
+    run: Run,
+    fpr: Annotated[float | None, typer.Option(help="Bound on the share of non-members selected.")] = None,
+    fdr: Annotated[float | None, typer.Option(help="Bound on the share of non-members among the selected.")] = None,
+    method: Annotated[str, typer.Option(help="For --fdr: auto, bh, ptdi or storey.")] = "auto",
+    recipe: Annotated[str | None, typer.Option(help="One recipe of an audit; all when not given.")] = None,
+    json: printing.Json = False,
+) -> None:
+    """Decide again from saved scores, without running any model."""
+    from divulge.dossier import Dossier
+
+    if Dossier(run).mark().get("kind") == "identification":
+        from divulge.cli import identify
+
+        identify.decide(run, fpr=fpr, fdr=fdr, method=method, json=json)
+        return
+    from divulge.auditing import load
+
+    result = load(run)
+    names = list(result) if recipe is None else [checks.choice(recipe, "--recipe", result.scores)]
+    found = {name: _decision(result[name], result[name].selection(fpr=fpr, fdr=fdr, method=method)) for name in names}
+    if json:
+        printing.as_json(found)
+        return
+    columns = ["recipe", "selected", "realised FPR", "realised FDP", "TPR", "guarantee"]
+    rows = [
+        [name, d["selected"], f"{d['fpr']:.4f}", f"{d['fdp']:.4f}", f"{d['tpr']:.4f}", d["guarantee"]]
+        for name, d in found.items()
+    ]
+    title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
+    printing.table(f"Decisions at {title}", columns, rows)
+    for note in dict.fromkeys(warning for d in found.values() for warning in d["warnings"]):
+        typer.echo(f"warning: {note}")
+
+
+def _decision(outcome: Any, selection: Any) -> dict[str, Any]:
+    chosen, inside = selection.selected, outcome.members
+    return {
+        "selected": selection.count,
+        "threshold": selection.threshold if selection.count else None,
+        "fpr": float(chosen[~inside].mean()),
+        "tpr": float(chosen[inside].mean()),
+        "fdp": float((chosen & ~inside).sum() / max(selection.count, 1)),
+        "guarantee": str(selection.guarantee),
+        "warnings": list(selection.warnings),
+    }
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(help="Run before the defence.", show_default=False)],
+    after: Annotated[Path, typer.Argument(help="Run after it, of the same candidates.", show_default=False)],
+    json: printing.Json = False,
+) -> None:
+    """What a defence changed: paired differences with intervals."""
+    from dataclasses import asdict
+
+    from divulge.auditing import load
+    from divulge.auditing.compare import compare as differences
+
+    found = differences(load(before), load(after))
+    if json:
+        printing.as_json([asdict(difference) for difference in found])
+        return
+    columns = ["recipe", "statistic", "before", "after", "change"]
+    rows = [[d.recipe, d.statistic, d.before, d.after, d.change] for d in found]
+    printing.table("After less before", columns, rows)
+
+
+def gate(
+    run: Run,
+    limit: Annotated[str, typer.Option("--max", help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02.", show_default=False)],
+    json: printing.Json = False,
+) -> None:
+    """Fail (exit code 1) when the lower end of an interval is above a limit: for CI pipelines."""
+    from dataclasses import asdict
+
+    from divulge.auditing import load
+    from divulge.auditing.compare import gate as hold
+
+    rulings = hold(load(run), limit)
+    broken = any(ruling.broken for ruling in rulings)
+    if json:
+        printing.as_json({"broken": broken, "rulings": [asdict(r) | {"broken": r.broken} for r in rulings]})
+    else:
+        rows = [[r.recipe, r.estimate, f"{r.limit:g}", "BROKEN" if r.broken else "kept"] for r in rulings]
+        printing.table(f"Policy {limit}", ["recipe", rulings[0].metric, "limit", "policy"], rows)
+    if broken:
+        raise typer.Exit(1)
+
+
+def list_all(json: printing.Json = False) -> None:
+    """Recipes, signals and embedded data sets."""
+    from divulge.recipes import recipes
+    from divulge.signals import classification
+
+    found = {
+        "recipes": {recipe.name: recipe.summary for recipe in recipes()},
+        "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()},
+        "data sets": {"fashion-mnist": "10,000 images of clothing in 10 classes (Zalando, MIT licence)"},
+    }
+    if json:
+        printing.as_json(found)
+        return
+    for title, entries in found.items():
+        printing.table(title, ["name", "what it is"], entries.items())

@@ -1,0 +1,222 @@
+"""A user's plan (TOML) into checked objects; pydantic lives here and nowhere else."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from divulge import checks, store
+from divulge.types import Records
+
+if TYPE_CHECKING:
+    from divulge.references import Train
+    from divulge.targets import GivesLogits
+
+_Rate = Annotated[float, Field(gt=0, lt=1)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class TargetPlan(_Strict):
+    """The model under audit."""
+
+    model: str
+    factory: str | None = None
+    outputs: Literal["logits", "probabilities"] = "logits"
+
+
+class DataPlan(_Strict):
+    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``), ``.parquet`` or ``.csv``."""
+
+    members: str
+    nonmembers: str
+    population: str
+    label: str = "label"
+    id: str = "id"
+    group: str | None = None
+    scale: Annotated[float, Field(gt=0)] = 1.0
+
+
+class ReferencesPlan(_Strict):
+    """How reference models are trained; further keys go to `divulge.references.Train` as they are."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    make_model: str
+    count: Annotated[int, Field(ge=2)] = 16
+    epochs: Annotated[int, Field(ge=1)] = 20
+
+
+class Plan(_Strict):
+    """A whole audit."""
+
+    target: TargetPlan
+    data: DataPlan
+    references: ReferencesPlan | None = None
+    recipes: Annotated[list[str], Field(min_length=1)] = ["loss", "lira", "rmia", "quantile"]
+    unseen_classes: list[Annotated[int, Field(ge=0)]] = []
+    fpr: Annotated[list[_Rate], Field(min_length=1)] = [0.01]
+    calibration: _Rate = 0.25
+    duplicates: Literal["error", "drop", "keep"] = "error"
+    device: str = "auto"
+    seed: Annotated[int, Field(ge=0)] = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A plan whose files are read and whose names are found: the arguments of `divulge.audit`.
+
+    Args:
+        target: the model under audit.
+        arguments: every other keyword of `divulge.audit`.
+    """
+
+    target: GivesLogits
+    arguments: dict[str, Any]
+
+
+def read(path: str | Path) -> Plan:
+    """The plan in a TOML file, checked whole.
+
+    Raises:
+        divulge.InputError: no such file, not TOML, or keys and values that do not fit: every one of them
+            is named with its bound and its value.
+    """
+    where = Path(path)
+    try:
+        content = tomllib.loads(where.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise checks.InputError(f"plan: no such file: {where}") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise checks.InputError(f"plan: {where} is not readable TOML ({error})") from None
+    try:
+        return Plan.model_validate(content)
+    except ValidationError as error:
+        raise checks.InputError(f"plan: {where}: " + "; ".join(_say(e) for e in error.errors())) from None
+
+
+def resolve(plan: Plan, folder: Path) -> Ready:
+    """Files read and names imported, relative to ``folder``; nothing has been asked of any model yet.
+
+    Raises:
+        divulge.InputError: a file or name that cannot be used, naming the plan's key.
+    """
+    from divulge import recipes as book
+    from divulge.targets import load
+
+    for name in plan.recipes:
+        book.resolve(name)
+    sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
+    groups = None
+    if plan.data.group is not None:
+        groups = np.concatenate([sets["members"][1], sets["nonmembers"][1]])
+    references = None if plan.references is None else _references(plan.references, plan.device, folder)
+    target = load(
+        plan.target.model,
+        factory=plan.target.factory,
+        outputs=plan.target.outputs,
+        device=plan.device,
+        folder=folder,
+    )
+    return Ready(
+        target,
+        {
+            **{key: records for key, (records, _) in sets.items()},
+            "recipes": plan.recipes,
+            "references": references,
+            "unseen_classes": tuple(plan.unseen_classes),
+            "fpr": tuple(plan.fpr),
+            "groups": groups,
+            "calibration": plan.calibration,
+            "duplicates": plan.duplicates,
+            "outputs": plan.target.outputs,
+            "device": plan.device,
+            "seed": plan.seed,
+            "plan": plan.model_dump(exclude_none=True),
+        },
+    )
+
+
+def _say(error: Any) -> str:
+    """One line for one of pydantic's findings: key, bound, value; a near miss is suggested for a key."""
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        place: Any = Plan
+        for part in error["loc"][:-1]:
+            place = {"target": TargetPlan, "data": DataPlan, "references": ReferencesPlan}.get(str(part), place)
+        try:
+            checks.choice(str(error["loc"][-1]), f"unknown key {key}", place.model_fields)
+        except checks.InputError as found:
+            return str(found)
+    if error["type"] == "missing":
+        return f"{key} is missing"
+    return f"{key}: {error['msg'][0].lower()}{error['msg'][1:]}, got {error['input']!r}"
+
+
+def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train:
+    from divulge.references import Train
+    from divulge.targets.files import named
+
+    options: dict[str, Any] = plan.model_dump() | {"device": device}
+    known = [field.name for field in fields(Train)]
+    for key in options:
+        checks.choice(key, f"plan: unknown key references.{key}", known)
+    options["make_model"] = named(plan.make_model, "references.make_model", folder)
+    return Train(**options)
+
+
+def _records(folder: Path, plan: DataPlan, key: str) -> tuple[Records, Any]:
+    """Records of one file, and the group column where one is named."""
+    path = folder / getattr(plan, key)
+    if not path.is_file():
+        raise checks.InputError(f"data.{key}: no such file: {path}")
+    try:
+        if path.suffix == ".npz":
+            return _from_arrays(path, plan)
+        return _from_table(path, plan)
+    except checks.InputError as error:
+        raise checks.InputError(f"data.{key}: {error}") from None
+
+
+def _from_arrays(path: Path, plan: DataPlan) -> tuple[Records, Any]:
+    arrays = store.read_arrays(path)
+    if "x" not in arrays:
+        raise checks.InputError(f"{path}: an array named 'x' is needed, found {', '.join(arrays) or 'none'}")
+    group = None
+    if plan.group is not None:
+        group = arrays[checks.choice(plan.group, "data.group", arrays)]
+    return Records(_scaled(arrays["x"], plan.scale), arrays.get("y"), arrays.get("ids")), group
+
+
+def _from_table(path: Path, plan: DataPlan) -> tuple[Records, Any]:
+    import polars as pl
+
+    readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv}
+    suffix = checks.choice(path.suffix, "file type", [".npz", *readers])
+    try:
+        frame = readers[suffix](path)
+    except Exception as error:
+        raise checks.InputError(f"{path}: damaged or half-written ({error})") from None
+    apart = {name: frame[name].to_numpy() for name in (plan.label, plan.id, plan.group) if name in frame.columns}
+    if plan.group is not None:
+        checks.choice(plan.group, "data.group", frame.columns)
+    rest = frame.drop(list(apart))
+    wrong = [name for name, kind in rest.schema.items() if not kind.is_numeric() and kind != pl.Boolean]
+    if wrong:
+        raise checks.InputError(
+            f"{path}: the columns {', '.join(wrong)} are not numeric; encode them, or name one as data.label, data.id "
+            "or data.group"
+        )
+    x = rest.cast(pl.Float64).to_numpy()
+    return Records(_scaled(x, plan.scale), apart.get(plan.label), apart.get(plan.id)), apart.get(plan.group or "")
+
+
+def _scaled(x: Any, scale: float) -> Any:
+    return x if scale == 1.0 else x.astype(np.float32) * np.float32(scale)

@@ -1,0 +1,177 @@
+"""A recipe pairs a signal with an attack and gives the pair its name."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from divulge import checks
+from divulge.signals import classification
+
+if TYPE_CHECKING:
+    from divulge.types import Evidence, Floats, Records
+
+References: TypeAlias = Literal["none", "out", "in and out"]
+
+
+@runtime_checkable
+class Attack(Protocol):
+    """Numbers across models into one score a candidate."""
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Scores ``[n]``, larger = more like a member."""
+        ...
+
+
+@runtime_checkable
+class Signal(Protocol):
+    """Anything that asks a target about records and ends in one number each (an active attack, say)."""
+
+    @property
+    def name(self) -> str:
+        """What the signal is called in tables and files."""
+        ...
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """One number a record ``[n]``, larger = more like a member."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A signal, an attack on it, and what the pair needs.
+
+    Args:
+        name: what it is called.
+        signal: the name of a classification signal, or a `Signal`.
+        attack: what turns the signal into a score.
+        references: "none"; "out": models trained on the auditor's population only; "in and out": models
+            each trained on a random half of population and candidates.
+        summary: one line for `divulge list`.
+
+    Raises:
+        divulge.InputError: an unknown signal.
+    """
+
+    name: str
+    signal: str | Signal
+    attack: Attack
+    references: References = "none"
+    summary: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.signal, str):
+            checks.choice(self.signal, "signal", classification.SIGNALS)
+
+    @property
+    def signal_name(self) -> str:
+        """Name of the signal."""
+        return self.signal if isinstance(self.signal, str) else self.signal.name
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the signal reads the record's label."""
+        return isinstance(self.signal, str) and self.signal not in classification.LABEL_AGNOSTIC
+
+
+@cache
+def recipes() -> tuple[Recipe, ...]:
+    """Every recipe that comes with Divulge, in the order of the report.
+
+    >>> [recipe.name for recipe in recipes()][:4]
+    ['loss', 'entropy', 'gap', 'calibrated']
+    """
+    from divulge.attacks import RMIA, Calibrated, LiRA, QuantileRegression, Threshold
+
+    return (
+        Recipe("loss", "negative-loss", Threshold(), summary="LOSS: how small the loss is (Yeom et al. 2018)"),
+        Recipe("entropy", "modified-entropy", Threshold(), summary="modified entropy (Song & Mittal 2021)"),
+        Recipe("gap", "top-two-gap", Threshold(), summary="top-two logit gap; needs no label"),
+        Recipe(
+            "calibrated",
+            "negative-loss",
+            Calibrated(),
+            "out",
+            "loss less its mean under reference models (Watson et al. 2022)",
+        ),
+        Recipe(
+            "lira",
+            "scaled-logit",
+            LiRA(mode="offline", variance="global"),
+            "out",
+            "offline likelihood ratio, one-sided (Carlini et al. 2022)",
+        ),
+        Recipe(
+            "lira-online",
+            "scaled-logit",
+            LiRA(mode="online", variance="global"),
+            "in and out",
+            "online likelihood ratio (Carlini et al. 2022)",
+        ),
+        Recipe("rmia", "confidence", RMIA(), "out", "offline relative attack (Zarifzadeh et al. 2024)"),
+        Recipe(
+            "rmia-online",
+            "confidence",
+            RMIA(offline_a=None),
+            "in and out",
+            "online relative attack (Zarifzadeh et al. 2024)",
+        ),
+        Recipe(
+            "quantile",
+            "hinge",
+            QuantileRegression(conformal=False),
+            summary="quantile regression on the true-class hinge (Bertran et al. 2023)",
+        ),
+        Recipe(
+            "quantile-gap",
+            "top-two-gap",
+            QuantileRegression(conformal=False),
+            summary="quantile regression on the top-two gap, for unseen classes (Thaker et al. 2025)",
+        ),
+    )
+
+
+def resolve(wanted: object) -> Recipe:
+    """The recipe that ``wanted`` means.
+
+    Args:
+        wanted: a recipe, the name of one, or a third party's ``"module:Class"`` (a `Recipe`, or a callable
+            that returns one).
+
+    Raises:
+        divulge.InputError: unknown name (the nearest is suggested), an import that fails, another type.
+
+    >>> resolve("loss").signal
+    'negative-loss'
+    """
+    if isinstance(wanted, Recipe):
+        return wanted
+    if not isinstance(wanted, str):
+        raise checks.InputError(f"recipes: a name or a Recipe is needed, got {type(wanted).__name__}")
+    if ":" in wanted:
+        return _third_party(wanted)
+    known = {recipe.name: recipe for recipe in recipes()}
+    return known[checks.choice(wanted, "recipes", known)]
+
+
+def seeded(recipe: Recipe, seed: int) -> Recipe:
+    """The recipe with the run's seed in its attack, where the attack draws."""
+    attack: Any = recipe.attack
+    if dataclasses.is_dataclass(attack) and any(field.name == "seed" for field in dataclasses.fields(attack)):
+        return dataclasses.replace(recipe, attack=dataclasses.replace(attack, seed=seed))
+    return recipe
+
+
+def _third_party(name: str) -> Recipe:
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise checks.InputError(f"recipes: {name!r} cannot be imported ({error})") from None
+    made = found if isinstance(found, Recipe) else found()
+    if not isinstance(made, Recipe):
+        raise checks.InputError(f"recipes: {name!r} is a {type(made).__name__}, not a divulge.recipes.Recipe")
+    return made

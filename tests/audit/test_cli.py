@@ -1,0 +1,182 @@
+"""The command line as a user meets it: real processes, plans, exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]
+FACTORY = """
+import time
+from torch import nn
+
+def make():
+    return nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 4))
+"""
+
+
+def divulge(*arguments, code=0):
+    done = subprocess.run([*COMMAND, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done
+
+
+@pytest.fixture(scope="module")
+def project(case, tmp_path_factory):
+    """A folder as a user would have it: data files, weights, a factory, a plan."""
+    from safetensors.torch import save_file
+
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("members", "nonmembers", "population"):
+        data = getattr(case, name)
+        np.savez(folder / f"{name}.npz", x=data.x, y=data.y)
+    save_file(case.target.state_dict(), folder / "model.safetensors")
+    (folder / "cli_factory.py").write_text(FACTORY)
+    write_plan(folder)
+    return folder
+
+
+def write_plan(folder, name="plan.toml", **changes):
+    fields = {
+        "head": 'recipes = ["loss", "lira"]\nfpr = [0.05]\n',
+        "target": '[target]\nmodel = "model.safetensors"\nfactory = "cli_factory:make"\n',
+        "data": '[data]\nmembers = "members.npz"\nnonmembers = "nonmembers.npz"\npopulation = "population.npz"\n',
+        "references": '[references]\nmake_model = "cli_factory:make"\ncount = 4\nepochs = 30\nengine = "serial"\n',
+    } | changes
+    (folder / name).write_text("\n".join(fields.values()))
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def finished(project):
+    divulge("audit", project / "plan.toml", "--out", project / "run")
+    return project / "run"
+
+
+def test_version_and_help():
+    assert divulge("--version").stdout.startswith("divulge 0.")
+    assert "audit" in divulge("--help").stdout
+
+
+def test_list_names_recipes_signals_and_data():
+    found = json.loads(divulge("list", "--json").stdout)
+    assert {"loss", "lira", "rmia", "quantile"} <= set(found["recipes"])
+    assert "hinge" in found["signals"]
+
+
+def test_a_plan_runs_and_is_kept_resolved(finished):
+    assert "[references]" in (finished / "plan.toml").read_text()
+    assert json.loads((finished / "run.json").read_text())["state"] == "finished"
+    assert json.loads((finished / "summary.json").read_text())["recipes"]["lira"]["auc"]["value"] > 0.5
+
+
+def test_decide_again_without_models(finished):
+    found = json.loads(divulge("decide", finished, "--fpr", "0.05", "--json").stdout)
+    assert set(found) == {"loss", "lira"}
+    assert found["loss"]["guarantee"].startswith("marginal FPR ≤ 0.05")
+    assert "known non-members are needed" in divulge("decide", finished, "--fpr", "0.0001", code=2).stderr
+    assert "exactly one" in divulge("decide", finished, code=2).stderr
+    assert "did you mean 'lira'" in divulge("decide", finished, "--fpr", "0.1", "--recipe", "lyra", code=2).stderr
+
+
+def test_gate_breaks_only_when_the_lower_end_does(finished):
+    assert "kept" in divulge("gate", finished, "--max", "auc:0.999").stdout
+    broken = json.loads(divulge("gate", finished, "--max", "auc:0.5", "--json", code=1).stdout)
+    assert broken["broken"]
+    assert "METRIC:LIMIT" in divulge("gate", finished, "--max", "auc", code=2).stderr
+
+
+def test_compare_pairs_records(finished, project):
+    same = json.loads(divulge("compare", finished, finished, "--json").stdout)
+    assert all(row["change"]["low"] <= 0 <= row["change"]["high"] for row in same)
+    assert all(row["change"]["value"] == 0 for row in same)
+
+
+def test_report_is_rendered_again(finished, tmp_path):
+    divulge("report", finished, "--to", tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text() == (finished / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"head": 'recipe = ["loss"]\n'}, "unknown key recipe: 'recipe' is unknown; did you mean 'recipes'?"),
+        ({"head": "fpr = [1.5]\n"}, "fpr.0: input should be less than 1, got 1.5"),
+        ({"head": "seed = -1\n"}, "seed: input should be greater than or equal to 0, got -1"),
+        ({"head": 'recipes = ["lirra"]\n'}, "did you mean 'lira'"),
+        ({"data": '[data]\nmembers = "members.npz"\n'}, "data.nonmembers is missing"),
+        ({"target": '[target]\nmodel = "model.pkl"\n'}, "no such file"),
+        ({"references": '[references]\nmake_model = "cli_factory:make"\ncount = 1\n'}, "references.count"),
+        ({"references": '[references]\nmake_model = "cli_factory:make"\nepoch = 3\n'}, "did you mean 'epochs'"),
+        ({"references": '[references]\nmake_model = "cli_factory:mak"\n'}, "references.make_model: 'cli_factory:mak'"),
+        ({"head": "recipes = [\n"}, "not readable TOML"),
+    ],
+)
+def test_plans_are_checked_whole_before_work(project, tmp_path, changes, message):
+    plan = write_plan(project, name="broken.toml", **changes)
+    assert message in divulge("audit", plan, "--out", tmp_path / "never", code=2).stderr
+    assert not (tmp_path / "never").exists()
+
+
+def test_usage_errors(project, tmp_path):
+    assert "--out" in divulge("audit", project / "plan.toml", code=2).stderr
+    assert "exactly one of them" in divulge("audit", "--out", tmp_path / "x", code=2).stderr
+    assert "no such file" in divulge("audit", tmp_path / "absent.toml", "--out", tmp_path / "x", code=2).stderr
+
+
+def test_pickles_and_damaged_data_are_refused(project, tmp_path):
+    import torch
+
+    torch.save({"a": torch.zeros(1)}, project / "whole.pt")
+    plan = write_plan(project, name="pickle.toml", target='[target]\nmodel = "whole.pt"\n')
+    assert "without running code from it" in divulge("audit", plan, "--out", tmp_path / "x", code=2).stderr
+    (project / "half.npz").write_bytes((project / "members.npz").read_bytes()[:100])
+    data = '[data]\nmembers = "half.npz"\nnonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
+    plan = write_plan(project, name="half.toml", data=data)
+    assert "data.members" in divulge("audit", plan, "--out", tmp_path / "x", code=2).stderr
+
+
+def test_tables_as_data(project, case, tmp_path):
+    import polars as pl
+
+    for name in ("members", "nonmembers", "population"):
+        data = getattr(case, name)
+        frame = pl.DataFrame(data.x.astype(float), schema=[f"f{i}" for i in range(12)]).with_columns(label=data.y)
+        frame.write_parquet(project / f"{name}.parquet")
+        frame.write_csv(project / f"{name}.csv")
+    found = []
+    for kind in ("parquet", "csv"):
+        data = "[data]\n" + "".join(f'{n} = "{n}.{kind}"\n' for n in ("members", "nonmembers", "population"))
+        plan = write_plan(project, name=f"{kind}.toml", head='recipes = ["loss"]\n', data=data, references="")
+        found.append(json.loads(divulge("audit", plan, "--out", tmp_path / kind, "--json").stdout))
+    assert found[0]["recipes"]["loss"]["auc"] == found[1]["recipes"]["loss"]["auc"]
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this platform cannot kill -9")
+def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_path):
+    """kill -9 in the middle of reference training; the result equals an uninterrupted run's."""
+    out = tmp_path / "killed"
+    environment = dict(os.environ)
+    started = subprocess.Popen(
+        [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+    )
+    deadline = time.monotonic() + 120
+    while len(list((out / "pool").rglob("*.safetensors"))) < 1 and time.monotonic() < deadline:
+        assert started.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.01)
+    started.send_signal(signal.SIGKILL)
+    started.wait()
+    assert json.loads((out / "run.json").read_text())["state"] == "running"
+    kept = {path: path.stat().st_mtime_ns for path in (out / "pool").rglob("*.safetensors")}
+    divulge("audit", project / "plan.toml", "--out", out)
+    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
+    ours, theirs = (json.loads((place / "summary.json").read_text())["recipes"] for place in (out, finished))
+    assert ours == theirs
