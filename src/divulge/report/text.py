@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from divulge.report.page import Chart, Gallery, Page, Paragraph, Table
+from divulge.report.page import Chart, Paragraph, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ def _block(block: Block) -> Iterator[str]:
         yield _table(block.columns, block.rows)
     elif isinstance(block, Chart):
         yield "(chart: see the HTML report)"
-    elif isinstance(block, Gallery):
+    else:
         yield "\n".join(f"- {_line(' | '.join(filter(None, (e.caption, e.text))))}" for e in block.exhibits)
     if block.note:
         yield _line(block.note)
