@@ -11,7 +11,7 @@ from divulge.report.page import Chart, Paragraph, Table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from divulge.report.page import Block
+    from divulge.report.page import Block, Page
 
 
 def render(page: Page) -> str:
