@@ -19,7 +19,7 @@ def render(page: Page) -> str:
 
     Control characters in the page's text are left out, so that no record can command the reader's terminal.
 
-    >>> from divulge.report.page import Section
+    >>> from divulge.report.page import Page, Section
     >>> print(render(Page("churn-model", "Nothing leaks.", "clear", (Section("AUC", (Paragraph("0.50"),)),))))
     # churn-model
     <BLANKLINE>
