@@ -88,6 +88,7 @@ def check(
         )
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     _same_kind(sets)
+    _distinct_ids(sets)
     _needs_labels(wanted, sets)
     unseen = _unseen(unseen_classes, members, nonmembers, population, wanted)
     group_parts = _split_groups(groups, len(members))
@@ -134,6 +135,17 @@ def _same_kind(sets: dict[str, Records]) -> None:
     if len(set(labelled.values())) > 1:
         without = ", ".join(name for name, has in labelled.items() if not has)
         raise checks.InputError(f"records: every set must have labels, or none; {without} has none")
+
+
+def _distinct_ids(sets: dict[str, Records]) -> None:
+    for first, second in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
+        ids, others = sets[first].ids, sets[second].ids
+        shared = [] if ids is None or others is None else np.intersect1d(ids, others)
+        if len(shared):
+            raise checks.InputError(
+                f"{first}, {second}: {len(shared)} ids stand in both (first: {shared[0].item()!r}); "
+                "a record can be in one set only"
+            )
 
 
 def _needs_labels(recipes: Sequence[Recipe], sets: dict[str, Records]) -> None:
@@ -236,18 +248,12 @@ def _enough(fpr: float, nonmembers: int) -> None:
 
 
 def _identified(members: Records, nonmembers: Records) -> Records:
-    """Candidates with one id each; ids that stand in both sets mean one record in both."""
-    if members.ids is None or nonmembers.ids is None:
-        names = [f"member-{i}" for i in range(len(members))] + [f"nonmember-{i}" for i in range(len(nonmembers))]
-        both = concatenate([members, nonmembers])
-        return Records(both.x, both.y, np.array(names))
-    shared = np.intersect1d(members.ids, nonmembers.ids)
-    if len(shared):
-        raise checks.InputError(
-            f"members, nonmembers: {len(shared)} ids stand in both (first: {shared[0].item()!r}); "
-            "a record cannot be both"
-        )
-    return concatenate([members, nonmembers])
+    """Members, then non-members, with an id each."""
+    both = concatenate([members, nonmembers])
+    if both.ids is not None:
+        return both
+    names = [f"member-{i}" for i in range(len(members))] + [f"nonmember-{i}" for i in range(len(nonmembers))]
+    return Records(both.x, both.y, np.array(names))
 
 
 def _halves(population: Records, share: float, seed: int) -> tuple[Array, Array]:

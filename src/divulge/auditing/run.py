@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -310,7 +310,7 @@ def _settings(
         "seed": seed,
         "recipes": [recipe.name for recipe in given.recipes],
         "attacks": {recipe.name: f"{recipe.signal_name}: {recipe.attack!r}" for recipe in given.recipes},
-        "references": "none" if references is None else repr(references),
+        "references": "none" if references is None else _described(references),
         "unseen_classes": list(given.unseen_classes),
         "fpr": list(fpr),
         "calibration": calibration,
@@ -323,6 +323,16 @@ def _settings(
             "population": _digest(given.population),
         },
     }
+
+
+def _described(references: Any) -> str:
+    """A repr that is the same in every process: functions by their name, not their address."""
+    options = []
+    for option in fields(references):
+        value = getattr(references, option.name)
+        name = f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
+        options.append(f"{option.name}={name}")
+    return f"{type(references).__name__}({', '.join(options)})"
 
 
 def _digest(records: Records, *more: Any) -> str:
