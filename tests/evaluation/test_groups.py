@@ -42,6 +42,8 @@ def test_a_group_without_members_has_no_tpr():
     assert rows[0].tpr is None
     assert rows[0].auc is None
     assert rows[0].fpr is not None
+    named = dv.evaluation.subgroups(np.arange(6.0), np.arange(6) > 3, np.array(list("aaabbb"), object), fpr=0.5)
+    assert [row.group for row in named] == ["a", "b"]
     with pytest.raises(dv.InputError, match="groups: 6 values are needed"):
         dv.evaluation.subgroups(np.arange(6.0), np.arange(6) > 3, [0, 1], fpr=0.5)
 
@@ -57,6 +59,8 @@ def test_most_exposed_are_members_only_in_an_order_that_rows_do_not_change():
     top = found[0]
     assert top.nonmembers_as_high.value == (values[~members] >= top.score).mean()
     assert len(dv.evaluation.most_exposed(values, members, k=1000)) == members.sum()
+    words = np.array([f"r{i}" for i in ids], object)
+    assert [e.id for e in dv.evaluation.most_exposed(values, members, words, k=7)] == [f"r{e.id}" for e in found]
 
 
 def test_the_smallest_detectable_leak_is_detected_as_often_as_promised():
