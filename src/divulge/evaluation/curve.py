@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 TPR = "clopper-pearson, threshold by order statistics"
+# Levels of FPR at which the band of a curve is computed, at most; each costs some 15 µs.
+BAND = 2000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +71,11 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
     # Selected at a threshold t (score ≥ t) are the scores strictly above the next smaller one.
     below = np.r_[distinct, -np.inf]
     fpr, tpr = above(outside, below) / len(outside), above(inside, below) / len(inside)
-    low, high = _band(inside, outside, fpr, error)
+    # The ends of the band rise with the FPR: between two levels of the grid the outer ones hold.
+    levels = np.unique(fpr)
+    grid = levels[np.unique(np.geomspace(1, len(levels), BAND).round().astype(int)) - 1]
+    low, high = _band(inside, outside, grid, error)
+    low, high = low[np.searchsorted(grid, fpr, side="right") - 1], high[np.searchsorted(grid, fpr, side="left")]
     return ROC(fpr, tpr, np.r_[np.inf, distinct], low, high, confidence, TPR)
 
 

@@ -111,7 +111,9 @@ def epsilon_one_run(
     if guesses is None:
         counts = [n >> k for k in range(n.bit_length()) if n >> k >= 8] or [n]
     else:
-        counts = [int(checks.number(checks.integer(guesses, "guesses", least=1), "guesses", above=0, below=n + 1))]
+        counts = [checks.integer(guesses, "guesses", least=1)]
+        if counts[0] > n:
+            raise checks.InputError(f"guesses: must be at most {n} (the number of records), got {guesses}")
     bounds = [_one_run(values, truth, count, slack, error / len(counts)) for count in counts]
     choice = "guesses fixed" if guesses is not None else f"bonferroni over {len(counts)} numbers of guesses"
     return Estimate(max(bounds), max(bounds), np.inf, confidence, f"one run (Steinke et al. 2023), {choice}")

@@ -132,7 +132,7 @@ def subgroups(
     order = np.argsort(index, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(index))[:-1])
     return tuple(
-        _row(name.item(), values[part], truth[part], cut, sure) for name, part in zip(distinct, parts, strict=True)
+        _row(name, values[part], truth[part], cut, sure) for name, part in zip(distinct.tolist(), parts, strict=True)
     )
 
 
@@ -172,8 +172,10 @@ def most_exposed(
     values, truth = table(scores, members)
     names = np.arange(len(values)) if ids is None else checks.identifiers(ids, "ids", len(values))
     outside = np.sort(values[~truth])
-    candidates = np.flatnonzero(truth)
-    order = candidates[np.lexsort((names[candidates], -values[candidates]))][: checks.integer(k, "k", least=1)]
+    # By id first, then stably by score: ids may be objects, which lexsort refuses.
+    order = np.argsort(names, kind="stable")
+    order = order[truth[order]]
+    order = order[np.argsort(-values[order], kind="stable")][: checks.integer(k, "k", least=1)]
     as_high = len(outside) - np.searchsorted(outside, values[order], side="left")
     return tuple(
         Exposure(name, float(values[i]), intervals.proportion(int(count), len(outside), confidence))

@@ -29,7 +29,8 @@ def lower(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:
 
 def upper(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:
     """Clopper-Pearson upper bound of a share; P(share > bound) ≤ ``error``."""
-    return 1 - lower(np.asarray(trials, np.float64) - successes, trials, error)
+    k, n = np.asarray(successes, np.float64), np.asarray(trials, np.float64)
+    return 1 - lower(n - k, n, error)
 
 
 def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimate:

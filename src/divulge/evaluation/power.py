@@ -62,7 +62,7 @@ def smallest_detectable(
         divulge.InputError: fewer than one record of a kind, a rate outside (0, 1).
 
     >>> print(smallest_detectable(2000, 2000, fpr=0.01))
-    AUC ≥ 0.525, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
+    AUC ≥ 0.526, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
     """
     from scipy.special import ndtr, ndtri
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,7 +88,7 @@ def standard_error(by_member: Floats, by_nonmember: Floats, null: float) -> tupl
     total = float(parts.sum())
     if total <= 1e-20:
         return 0.0, 0.0
-    return total**0.5, total**2 / float((parts**2 / [m - 1, n - 1]).sum())
+    return math.sqrt(total), total**2 / float((parts**2 / [m - 1, n - 1]).sum())
 
 
 def _delong(by_member: Floats, by_nonmember: Floats, error: float) -> tuple[float, float] | None:
@@ -110,16 +111,16 @@ def _chernoff(value: float, blocks: int, error: float) -> tuple[float, float]:
     """
     from scipy.special import rel_entr
 
-    def outside(p: Floats) -> Floats:
+    def outside(p: float) -> bool:
         divergence = rel_entr(value, p) + rel_entr(1 - value, 1 - p)
-        return blocks * divergence > np.log(2 / error)
+        return bool(blocks * divergence > math.log(2 / error))
 
     def edge(end: float) -> float:
         # Bisection between the value (inside) and the end of the scale.
         good, bad = value, end
         for _ in range(60):
             middle = (good + bad) / 2
-            good, bad = (good, middle) if outside(np.float64(middle)) else (middle, bad)
+            good, bad = (good, middle) if outside(middle) else (middle, bad)
         return bad
 
     return (edge(0.0) if value > 0 else 0.0), (edge(1.0) if value < 1 else 1.0)

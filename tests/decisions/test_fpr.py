@@ -1,0 +1,130 @@
+"""Conformal p-values and thresholds with a guaranteed false-positive rate."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta
+
+import divulge as dv
+from divulge.decisions import conformal, fpr
+
+few = st.lists(st.integers(0, 4), min_size=1, max_size=30)
+fine = settings(max_examples=60, deadline=None)
+
+
+@fine
+@given(few, few)
+def test_p_values_count_every_null_at_least_as_high(nulls, scores):
+    naive = [(1 + sum(null >= s for null in nulls)) / (len(nulls) + 1) for s in scores]
+    assert conformal.p_values(nulls, scores).tolist() == naive
+
+
+@fine
+@given(st.lists(st.integers(0, 4), min_size=9, max_size=60), few, st.sampled_from([0.1, 0.2, 0.29, 0.5]))
+def test_a_decision_is_a_p_value_at_most_the_level(nulls, scores, level):
+    selection = fpr.decide(nulls, scores, level)
+    assert (selection.selected == (selection.p_values <= level + 1e-12)).all()
+    chosen = np.array(scores)[selection.selected]
+    assert selection.threshold == (chosen.min() if chosen.size else np.inf)
+
+
+@pytest.mark.parametrize("n", [99, 999])
+@pytest.mark.parametrize("guarantee", fpr.KINDS)
+def test_fpr_stays_at_or_below_its_level(n, guarantee):
+    """False alarm of this test: below 1e-4 a case (four standard errors of 4,000 draws)."""
+    level, confidence, draws = 0.05, 0.95, 4000
+    rng = np.random.default_rng(n)
+    # The FPR of a threshold on uniform scores is known exactly: it is what lies above.
+    rates = np.array([1 - float(fpr.threshold(rng.random(n), level, guarantee=guarantee)) for _ in range(draws)])
+    if guarantee == "marginal":
+        assert rates.mean() <= level + 4 * rates.std() / draws**0.5
+        assert rates.mean() >= level * 0.9
+    else:
+        assert (rates > level).mean() <= 1 - confidence + 4 * (confidence * (1 - confidence) / draws) ** 0.5
+
+
+@pytest.mark.parametrize("guarantee", fpr.KINDS)
+def test_fpr_holds_with_ties(guarantee):
+    """A third of the scores are zero, the rest take ten values; false alarm below 1e-4."""
+    level, draws = 0.05, 3000
+    values = np.arange(11.0)
+    mass = np.r_[0.3, np.full(10, 0.07)]
+    rng = np.random.default_rng(5)
+    rates = np.array(
+        [
+            mass[values >= float(fpr.threshold(rng.choice(values, 199, p=mass), level, guarantee=guarantee))].sum()
+            for _ in range(draws)
+        ]
+    )
+    if guarantee == "marginal":
+        assert rates.mean() <= level + 4 * rates.std() / draws**0.5
+    else:
+        assert (rates > level).mean() <= 0.05 + 4 * (0.05 * 0.95 / draws) ** 0.5
+
+
+def test_realised_fpr_lies_in_its_beta_interval():
+    """Coverage of 95 % over 4,000 splits, to four standard errors."""
+    rng = np.random.default_rng(0)
+    interval = fpr.realised_interval(999, 0.01)
+    rates = np.array([1 - float(fpr.threshold(rng.random(999), 0.01)) for _ in range(4000)])
+    covered = ((interval.low <= rates) & (rates <= interval.high)).mean()
+    assert abs(covered - 0.95) < 4 * (0.95 * 0.05 / 4000) ** 0.5
+    assert interval.low == pytest.approx(beta(10, 990).ppf(0.025))
+    assert fpr.threshold(rng.random(999), 0.01).realised() == interval
+
+
+def test_golden_ranks():
+    assert fpr.threshold(np.arange(999), 0.01).rank == 10
+    assert fpr.threshold(np.arange(99), 0.29).rank == 29
+    assert fpr.threshold(np.arange(999), 0.01, guarantee="training-conditional").rank == 5
+    # By hand: P(Beta(5, 995) ≤ .01) = .9714, P(Beta(6, 994) ≤ .01) = .9339.
+    assert beta(5, 995).cdf(0.01) >= 0.95 > beta(6, 994).cdf(0.01)
+
+
+@pytest.mark.parametrize("guarantee", fpr.KINDS)
+@pytest.mark.parametrize("level", [0.5, 0.1, 0.07, 0.01, 0.003, 0.001])
+def test_required_nulls_are_exactly_enough(guarantee, level):
+    needed = fpr.required_nulls(level, guarantee=guarantee)
+    assert fpr.threshold(np.arange(needed), level, guarantee=guarantee).rank == 1
+    if needed > 1:
+        with pytest.raises(dv.InputError, match=f"{needed} known non-members are needed .* got {needed - 1}"):
+            fpr.threshold(np.arange(needed - 1), level, guarantee=guarantee)
+
+
+def test_a_threshold_is_used_like_a_float():
+    found = fpr.threshold(np.zeros(99), 0.01)
+    scores = np.array([0.0, 1.0])
+    assert (scores > found).tolist() == (scores >= found).tolist() == found.select(scores).tolist() == [False, True]
+    assert np.isfinite(float(found))
+
+
+def test_guarantees_are_named_and_never_blurred():
+    nulls = np.arange(999)
+    marginal = fpr.decide(nulls, [1000.0], 0.01)
+    conditional = fpr.decide(nulls, [1000.0], 0.01, guarantee="training-conditional", confidence=0.9)
+    assert marginal.guarantee.kind == "marginal FPR"
+    assert "on average" in marginal.warnings[0]
+    assert conditional.guarantee.kind == "training-conditional FPR (confidence 0.9)"
+    assert not conditional.warnings
+
+
+@pytest.mark.parametrize(
+    ("nulls", "level", "kwargs", "message"),
+    [
+        ([], 0.1, {}, "null_scores: at least 1"),
+        ([np.nan, 1.0], 0.5, {}, "null_scores: 1 values are NaN"),
+        ([1.0, 2.0], 0.0, {}, r"fpr: must lie in \(0, 1\), got 0"),
+        ([1.0, 2.0], 1.0, {}, "fpr: must lie in"),
+        ([1.0, 2.0], 0.5, {"guarantee": "margin"}, "did you mean 'marginal'"),
+        ([1.0, 2.0], 0.5, {"confidence": 1.0}, "confidence: must lie in"),
+    ],
+)
+def test_bad_input_is_named(nulls, level, kwargs, message):
+    with pytest.raises(dv.InputError, match=message):
+        fpr.threshold(nulls, level, **kwargs)
+
+
+def test_too_few_nulls_for_an_interval():
+    with pytest.raises(dv.InputError, match="n: 99 nulls"):
+        fpr.realised_interval(98, 0.01)

@@ -1,0 +1,178 @@
+"""ROC, TPR at FPR and advantage: definitions, ties, coverage."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
+from scipy.stats import beta, binom
+from sklearn.metrics import roc_curve
+
+import divulge as dv
+from divulge.evaluation import intervals
+
+fine = settings(max_examples=60, deadline=None)
+SLACK = 4 * (0.95 * 0.05 / 2000) ** 0.5
+
+
+@st.composite
+def tables(draw):
+    values = np.array(draw(st.lists(st.integers(-3, 3), min_size=12, max_size=50)), float)
+    members = np.arange(len(values)) < draw(st.integers(1, len(values) - 9))
+    return values, members
+
+
+@fine
+@given(tables())
+def test_the_curve_is_scikit_learns_with_every_point_kept(table):
+    curve = dv.evaluation.roc(*table)
+    fpr, tpr, thresholds = roc_curve(table[1], table[0], drop_intermediate=False)
+    np.testing.assert_allclose(curve.fpr, fpr)
+    np.testing.assert_allclose(curve.tpr, tpr)
+    np.testing.assert_allclose(curve.thresholds, thresholds)
+    assert (curve.low <= curve.tpr + 1e-12).all()
+    assert (curve.tpr <= curve.high + 1e-12).all()
+
+
+@fine
+@given(tables(), st.sampled_from([0.1, 0.2, 0.3, 0.5]))
+def test_tpr_at_fpr_is_the_best_point_at_or_left_of_the_level(table, level):
+    curve = dv.evaluation.roc(*table)
+    found = dv.evaluation.tpr_at_fpr(*table, level)
+    assert found.value == curve.tpr[curve.fpr <= level + 1e-12].max()
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@fine
+@given(tables())
+def test_advantage_is_the_largest_gap(table):
+    curve = dv.evaluation.roc(*table)
+    found = dv.evaluation.advantage(*table)
+    assert found.value == pytest.approx((curve.tpr - curve.fpr).max())
+    assert found.low <= found.value <= found.high
+
+
+@pytest.mark.parametrize("level", [0.01, 0.1])
+@pytest.mark.parametrize("shift", [0.0, 1.0, 2.5])
+def test_tpr_intervals_cover_the_truth_at_the_true_threshold(level, shift):
+    """95 % intervals, 2,000 draws of 300 members and 400 non-members; false alarm below 1e-4 a case."""
+    rng = np.random.default_rng(7)
+    members = np.arange(700) < 300
+    true = ndtr(shift - ndtri(1 - level))
+    found = [dv.evaluation.tpr_at_fpr(rng.normal(size=700) + shift * members, members, level) for _ in range(2000)]
+    assert np.mean([e.low <= true <= e.high for e in found]) >= 0.95 - SLACK
+
+
+def test_clopper_pearson_at_the_empirical_threshold_alone_would_not_cover():
+    """Why the threshold's own uncertainty is in the interval: without it 95 % is far less."""
+    rng = np.random.default_rng(8)
+    members = np.arange(5400) < 5000
+    true = ndtr(1.0 - ndtri(0.99))
+    hits = 0
+    for _ in range(300):
+        e = dv.evaluation.tpr_at_fpr(rng.normal(size=5400) + members, members, 0.01)
+        alone = intervals.proportion(round(e.value * 5000), 5000)
+        hits += alone.low <= true <= alone.high
+    assert hits / 300 < 0.5
+
+
+def test_intervals_with_ties_cover():
+    """Scores of 30 % zeros and one decimal: the truth is the TPR above the smallest threshold of FPR ≤ 5 %."""
+    rng = np.random.default_rng(9)
+    members = np.arange(600) < 300
+    grid = np.arange(-60, 90) / 10
+
+    def draw(n, shift):
+        return np.where(rng.random(n) < 0.3, 0.0, (rng.normal(size=n) + shift).round(1))
+
+    def tail(t, shift):
+        return 0.7 * ndtr(shift - t - 0.05) + 0.3 * (t < 0)
+
+    cut = grid[tail(grid, 0.0) <= 0.05].min()
+    true = tail(cut, 1.0)
+    found = [dv.evaluation.tpr_at_fpr(np.r_[draw(300, 1.0), draw(300, 0.0)], members, 0.05) for _ in range(2000)]
+    assert np.mean([e.low <= true <= e.high for e in found]) >= 0.95 - SLACK
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.3, 1.5])
+def test_advantage_intervals_cover(shift):
+    """True advantage 2Φ(d/2) - 1; 2,000 draws."""
+    rng = np.random.default_rng(10)
+    members = np.arange(300) < 150
+    true = 2 * ndtr(shift / 2) - 1
+    found = [dv.evaluation.advantage(rng.normal(size=300) + shift * members, members) for _ in range(2000)]
+    assert np.mean([e.low <= true <= e.high for e in found]) >= 0.95 - SLACK
+
+
+def test_order_statistic_ranks_are_binomial_quantiles():
+    rates = np.r_[0.0, 1e-4, np.linspace(0.01, 0.99, 40), 1.0]
+    for n in (1, 99, 1000, 50_000):
+        for error in (0.0125, 0.05):
+            below, above = intervals.rank_below(n, rates, error), intervals.rank_above(n, rates, error)
+            np.testing.assert_array_equal(below, np.maximum(binom.ppf(error, n, rates), 0))
+            np.testing.assert_array_equal(above, np.maximum(binom.ppf(1 - error, n, rates), 0) + 1)
+
+
+@fine
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_clopper_pearson_is_the_beta_form(pair):
+    k, n = pair
+    found = intervals.proportion(k, n)
+    assert found.low == pytest.approx(beta.ppf(0.025, k, n - k + 1) if k else 0.0)
+    assert found.high == pytest.approx(beta.ppf(0.975, k + 1, n - k) if k < n else 1.0)
+
+
+def test_golden_tpr():
+    rng = np.random.default_rng(0)
+    members = np.arange(4000) < 2000
+    found = dv.evaluation.tpr_at_fpr(rng.normal(size=4000) + 2 * members, members, 0.01)
+    assert found.method.startswith("clopper-pearson")
+    assert found.low < ndtr(2 - ndtri(0.99)) < found.high
+    assert found.high - found.low < 0.25
+
+
+@pytest.mark.parametrize(
+    ("level", "message"),
+    [
+        (0.001, "fpr: 999 non-members are needed for an FPR of 0.001, got 100"),
+        (0, "fpr: must lie"),
+        (1.5, "fpr: must lie"),
+    ],
+)
+def test_unsupported_levels_are_refused(level, message):
+    with pytest.raises(dv.InputError, match=message):
+        dv.evaluation.tpr_at_fpr(np.arange(200.0), np.arange(200) < 100, level)
+
+
+def test_tpr_difference_covers_and_is_shorter_than_two_intervals():
+    """95 % intervals of a true difference, 1,000 draws; a run against itself differs by nothing."""
+    rng = np.random.default_rng(11)
+    members = np.arange(1000) < 500
+    true = ndtr(2 - ndtri(0.95)) - ndtr(1 - ndtri(0.95))
+    hits = 0
+    for _ in range(1000):
+        base = rng.normal(size=1000)
+        found = dv.evaluation.paired_difference(base + 2 * members, base + members, members, "tpr@fpr=0.05")
+        hits += found.low <= true <= found.high
+    assert hits / 1000 >= 0.95
+    same = dv.evaluation.paired_difference(base, base, members, "tpr@fpr=0.05")
+    assert same.value == 0.0
+    assert same.low <= 0.0 <= same.high
+
+
+def test_statistics_go_by_name():
+    values, members = np.arange(40.0), np.arange(40) % 2 == 0
+    measure = dv.evaluation.measure
+    assert measure(values, members, "auc") == dv.evaluation.auc(values, members)
+    assert measure(values, members, "advantage") == dv.evaluation.advantage(values, members)
+    assert measure(values, members, "epsilon") == dv.evaluation.epsilon_lower_bound(values, members)
+    assert measure(values, members, "tpr@fpr=0.1") == dv.evaluation.tpr_at_fpr(values, members, 0.1)
+    for name, message in {
+        "tpr": "'tpr' is unknown",
+        "tpr@fpr=low": "a number is needed",
+        "tpr@fpr=2": "must lie",
+    }.items():
+        with pytest.raises(dv.InputError, match=message):
+            measure(values, members, name)
+    with pytest.raises(dv.InputError, match="scores_b: 40 values are needed, got 39"):
+        dv.evaluation.paired_difference(values, values[1:], members)

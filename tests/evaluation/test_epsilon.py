@@ -1,0 +1,125 @@
+"""Lower bounds on ε: right under no leakage, sharp under leakage."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
+
+import divulge as dv
+from divulge.evaluation import epsilon
+
+STRATEGIES = [*epsilon.STRATEGIES, "one run"]
+
+
+def bound(strategy, values, members, seed, delta=0.0):
+    if strategy == "one run":
+        return dv.evaluation.epsilon_one_run(values, members, delta).low
+    return dv.evaluation.epsilon_lower_bound(values, members, delta, strategy=strategy, seed=seed).low
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("rounded", [False, True])
+def test_no_leak_no_epsilon(strategy, rounded):
+    """ε > 0 is claimed in at most 5 % of 2,000 null runs (four standard errors of slack)."""
+    rng = np.random.default_rng(12)
+    wrong = 0
+    for i in range(2000):
+        members = rng.random(120) < 0.5
+        values = rng.normal(size=120)
+        values = np.maximum(values, 0.0).round(1) if rounded else values
+        wrong += bound(strategy, values, members, i) > 0
+    assert wrong / 2000 <= 0.05 + 4 * (0.05 * 0.95 / 2000) ** 0.5
+
+
+def test_an_uncorrected_best_threshold_would_claim_epsilon():
+    """The trap this room exists for: 95 % bounds at the best of all thresholds, the choice unpaid."""
+    rng = np.random.default_rng(13)
+    wrong = 0
+    for _ in range(200):
+        inside, outside = np.sort(rng.normal(size=500)), np.sort(rng.normal(size=500))
+        cuts = np.r_[inside, outside]
+        fn, fp = np.searchsorted(inside, cuts, side="right"), 500 - np.searchsorted(outside, cuts, side="right")
+        wrong += epsilon._bounds(fn.astype(float), 500, fp.astype(float), 500, 0.0, 0.1).max() > 0
+    assert wrong / 200 > 0.15
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_bounds_stay_below_the_true_epsilon(strategy):
+    """Randomised response at ε = 1 with blurred answers; wrong in at most 5 % of 1,000 runs."""
+    rng = np.random.default_rng(14)
+    wrong, found = 0, []
+    for i in range(1000):
+        members = rng.random(400) < 0.5
+        told = np.where(rng.random(400) < math.e / (1 + math.e), members, ~members)
+        found.append(bound(strategy, told + 0.1 * rng.random(400), members, i))
+        wrong += found[-1] > 1
+    assert wrong / 1000 <= 0.05 + 4 * (0.05 * 0.95 / 1000) ** 0.5
+    assert np.mean(found) > 0.3
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_delta_is_paid_for(strategy):
+    """A mechanism that gives away 5 % of members and nothing else is (0, 0.05)-DP."""
+    rng = np.random.default_rng(15)
+    wrong = 0
+    for i in range(500):
+        members = rng.random(600) < 0.5
+        values = np.where(members & (rng.random(600) < 0.05), 10.0, rng.normal(size=600))
+        wrong += bound(strategy, values, members, i, delta=0.05) > 0
+    assert wrong / 500 <= 0.05 + 4 * (0.05 * 0.95 / 500) ** 0.5
+
+
+def test_golden_perfect_separation():
+    members = np.arange(2000) < 1000
+    found = dv.evaluation.epsilon_lower_bound(members.astype(float), members)
+    # 20 thresholds, two bounds each: (1 - u)/u with u = 1 - (α/40)^(1/1000).
+    u = 1 - (0.05 / 40) ** (1 / 1000)
+    assert found.low == found.value == pytest.approx(math.log((1 - u) / u))
+    assert found.high == math.inf
+
+
+def test_leaks_at_the_lower_end_count_too():
+    rng = np.random.default_rng(16)
+    members = np.arange(2000) < 1000
+    values = np.where(~members & (rng.random(2000) < 0.3), -10.0, rng.normal(size=2000))
+    assert dv.evaluation.epsilon_lower_bound(values, members).low > 2.5
+
+
+def test_one_run_p_value_is_the_papers_loop():
+    def naive(m, r, v, eps, delta):
+        q = 1 / (1 + math.exp(-eps))
+        beta = binom.sf(v - 1, r, q)
+        alpha = total = 0.0
+        for i in range(1, v + 1):
+            total += binom.pmf(v - i, r, q)
+            alpha = max(alpha, total / i)
+        return min(beta + alpha * delta * 2 * m, 1)
+
+    for m, r, v, eps, delta in [(100, 60, 45, 0.3, 1e-4), (50, 50, 50, 1.0, 1e-3), (1000, 200, 120, 0.1, 1e-5)]:
+        assert epsilon._p_value(v, r, m, 1 / (1 + math.exp(-eps)), delta) == pytest.approx(naive(m, r, v, eps, delta))
+
+
+def test_strategies_agree_on_what_is_there():
+    rng = np.random.default_rng(17)
+    members = np.arange(4000) < 2000
+    values = rng.normal(size=4000) + 2 * members
+    best = np.log(ndtr(2 - 3) / ndtr(-3.0))
+    for strategy in epsilon.STRATEGIES:
+        assert 1.5 < dv.evaluation.epsilon_lower_bound(values, members, strategy=strategy).low < best + 1.5
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "message"),
+    [
+        ("epsilon_lower_bound", {"delta": 1.0}, "delta: must lie"),
+        ("epsilon_lower_bound", {"delta": -0.1}, "delta: must lie"),
+        ("epsilon_lower_bound", {"strategy": "splits"}, "did you mean 'split'"),
+        ("epsilon_one_run", {"guesses": 0}, "guesses: must be at least 1"),
+        ("epsilon_one_run", {"guesses": 9}, "guesses: must be at most 4"),
+    ],
+)
+def test_bad_input_is_named(name, kwargs, message):
+    with pytest.raises(dv.InputError, match=message):
+        getattr(dv.evaluation, name)([1.0, 2.0, 3.0, 4.0], [True, False, True, False], **kwargs)
