@@ -170,7 +170,9 @@ def _pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
     """Both sides as arrays of one type and one shape a record."""
     inside, outside = checks.records(x_members, "x_members"), checks.records(x_nonmembers, "x_nonmembers")
     if (inside.dtype == object) != (outside.dtype == object):
-        raise checks.InputError("x_nonmembers: must be texts when x_members are texts, and numbers when they are numbers")
+        raise checks.InputError(
+            "x_nonmembers: must be texts when x_members are texts, and numbers when they are numbers"
+        )
     if inside.shape[1:] != outside.shape[1:]:
         raise checks.InputError(f"x_nonmembers: shape {inside.shape[1:]} a record is needed, got {outside.shape[1:]}")
     if inside.dtype == object:
@@ -184,9 +186,7 @@ def _labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Ints | N
         raise checks.InputError("y_members, y_nonmembers: give both or neither")
     if y_members is None:
         return None
-    return np.r_[
-        checks.labels(y_members, "y_members", length=m), checks.labels(y_nonmembers, "y_nonmembers", length=n)
-    ]
+    return np.r_[checks.labels(y_members, "y_members", length=m), checks.labels(y_nonmembers, "y_nonmembers", length=n)]
 
 
 def _digests(x: Array) -> Iterator[bytes]:

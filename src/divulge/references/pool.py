@@ -119,7 +119,10 @@ class Pool:
         keys = {file.stem for file in self.path.iterdir() if file.suffix in (".json", ".safetensors")}
         found = [self._entry(key, verify=verify) for key in sorted(keys) if not key.startswith(".")]
         left = [file for file in self.path.iterdir() if file.suffix == ".tmp"]
-        return (*found, *(Entry(file.name, "unfinished", file.stat().st_size, "", {}, "left by a crash") for file in left))
+        return (
+            *found,
+            *(Entry(file.name, "unfinished", file.stat().st_size, "", {}, "left by a crash") for file in left),
+        )
 
     def prune(self, *, before: str = "") -> Sequence[Entry]:
         """Remove what is damaged or unfinished, and models stored before an ISO 8601 time; say what was removed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from divulge import checks, store
-from divulge.references import batches, keys, loop, models, stacked
+from divulge.references import alone, batches, keys, loop, models, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
