@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit
+from divulge.cli import audit, pool
 
 app = typer.Typer(
     name="divulge",
@@ -14,6 +14,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+app.add_typer(pool.app)
 
 
 def _version(wanted: bool) -> None:

@@ -8,8 +8,9 @@ Splits(models=2, records=6, members=3..3)
 from divulge.references import splits
 from divulge.references.outputs import Trained
 from divulge.references.pool import Pool
+from divulge.references.privacy import Private
 from divulge.references.progress import Bar, Progress
 from divulge.references.splits import Splits
 from divulge.references.training import Custom, Train, train_one
 
-__all__ = ["Bar", "Custom", "Pool", "Progress", "Splits", "Train", "Trained", "splits", "train_one"]
+__all__ = ["Bar", "Custom", "Pool", "Private", "Progress", "Splits", "Train", "Trained", "splits", "train_one"]

@@ -49,9 +49,12 @@ def fit(how: Learner, work: Work, count: int, seed: int) -> Trained:
     note = "nothing to train"
     if todo:
         engine, note = engines.choose(task, todo)
-        diverged = run.train(engine, todo, note)
-        again = [_job(task, splits, job.model, seed, "retry") for job in diverged]
-        run.give_up(run.train(engine, [job for job in again if not run.restore(job)], note))
+        try:
+            diverged = run.train(engine, todo, note)
+            again = [_job(task, splits, job.model, seed, "retry") for job in diverged]
+            run.give_up(run.train(engine, [job for job in again if not run.restore(job)], note))
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(run.interrupted()) from None
     if not run.finished.any():
         raise checks.InputError(
             f"references: none of the {len(jobs)} models could be trained, the loss became NaN or infinite every time; "
@@ -106,6 +109,13 @@ class _Run:
     def give_up(self, jobs: Sequence[Job]) -> None:
         """Say which models are missing."""
         self.warnings += [f"model {job.model}: left out, it diverged with a second seed too" for job in jobs]
+
+    def interrupted(self) -> str:
+        """What is kept when the user stops."""
+        if self.task.pool is None:
+            return "reference models: stopped; without a pool nothing is kept"
+        done = f"{int(self.finished.sum())} of {self.total} models are finished and kept in {self.task.pool}"
+        return f"reference models: stopped; {done}; the same call goes on from there"
 
     def _take(self, done: Done, note: str) -> None:
         assert done.rows is not None

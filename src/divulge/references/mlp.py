@@ -89,36 +89,16 @@ class Stack:
     @torch.no_grad()
     def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
         """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
-        inputs, z = self._forward(x.flatten(2))
-        slope = z.softmax(2)
-        slope.scatter_add_(2, y.unsqueeze(2), slope.new_full((1, 1, 1), -1.0).expand(*y.shape, 1))
-        slope /= y.shape[1]
-        self._backward(inputs, slope)
-        loop.set_rate(self._update, rate)
-        self._update.step()
-        return z
-
-    def _forward(self, a: torch.Tensor) -> tuple[list[torch.Tensor], torch.Tensor]:
-        inputs = []
-        for layer, w, b in zip(self._layers, self._weights, self._biases, strict=True):
-            inputs.append(a)
-            a = torch.bmm(a, w.mT) if b is None else torch.baddbmm(b.unsqueeze(1), a, w.mT)
-            if layer.activation == "relu":
-                a.relu_()
-            elif layer.activation == "tanh":
-                a.tanh_()
-        return inputs, a
-
-    def _backward(self, inputs: Sequence[torch.Tensor], slope: torch.Tensor) -> None:
-        for index in range(len(self._layers) - 1, -1, -1):
-            w, b, a = self._weights[index], self._biases[index], inputs[index]
-            below = torch.bmm(slope, w) if index else None
-            self._accumulate(w, slope, a)
+        a, z = forward(self._layers, self._weights, self._biases, x.flatten(2))
+        found = backward(self._layers, self._weights, a, z, y, 1.0 / y.shape[1])
+        for w, b, inputs, slope in zip(self._weights, self._biases, a, found, strict=True):
+            self._accumulate(w, slope, inputs)
             if b is not None:
                 assert b.grad is not None
                 b.grad.mul_(self._keep).add_(slope.sum(1)).add_(b, alpha=self._decay)
-            if below is not None:
-                slope = _through(self._layers[index - 1].activation, below, a)
+        loop.set_rate(self._update, rate)
+        self._update.step()
+        return z
 
     def _accumulate(self, w: torch.Tensor, slope: torch.Tensor, a: torch.Tensor) -> None:
         assert w.grad is not None
@@ -140,6 +120,46 @@ class Stack:
             if b is not None:
                 linear.get_parameter("bias").copy_(b[index])
         return module
+
+
+def forward(
+    shape: Sequence[Layer], weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], a: torch.Tensor
+) -> tuple[Sequence[torch.Tensor], torch.Tensor]:
+    """The input of every layer and the logits, for ``a[..., b, in]`` and weights ``[..., out, in]``."""
+    inputs = []
+    for layer, w, b in zip(shape, weights, biases, strict=True):
+        inputs.append(a)
+        if b is None:
+            a = a @ w.mT
+        elif a.ndim == 3:
+            a = torch.baddbmm(b.unsqueeze(1), a, w.mT)
+        else:
+            a = torch.addmm(b, a, w.mT)
+        if layer.activation == "relu":
+            a.relu_()
+        elif layer.activation == "tanh":
+            a.tanh_()
+    return inputs, a
+
+
+def backward(
+    shape: Sequence[Layer],
+    weights: Sequence[torch.Tensor],
+    inputs: Sequence[torch.Tensor],
+    z: torch.Tensor,
+    y: torch.Tensor,
+    scale: float,
+) -> Sequence[torch.Tensor]:
+    """The slope of ``scale`` times the summed cross-entropy at the output of every layer, ``[..., b, out]``."""
+    slope = z.softmax(-1)
+    slope.scatter_add_(-1, y.unsqueeze(-1), slope.new_full((), -1.0).expand(*y.shape, 1))
+    if scale != 1.0:
+        slope *= scale
+    found = [slope]
+    for index in range(len(shape) - 1, 0, -1):
+        slope = _through(shape[index - 1].activation, slope @ weights[index], inputs[index])
+        found.append(slope)
+    return found[::-1]
 
 
 def _through(activation: Activation, slope: torch.Tensor, output: torch.Tensor) -> torch.Tensor:

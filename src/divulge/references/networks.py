@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from divulge import checks, seeds, store
-from divulge.references import keys, loop, models, trial
+from divulge.references import alone, keys, loop, models, trial
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import answers
 from divulge.targets.modules import resolve
@@ -57,7 +57,7 @@ class Networks:
 
         def learn(job: Job, tick: Tick) -> Learned:
             with models.one_thread():
-                return self.learned(loop.train(self.config, data, job.rows, job.seed, tick))
+                return self.learned(alone.train(self.config, data, job.rows, job.seed, tick))
 
         return learn
 
@@ -109,7 +109,7 @@ def one(config: Train, records: Records, seed: int, classes: int, progress: Prog
             progress(share, 1, "target")
 
     try:
-        module = loop.train(config, data, rows, seeds.integer(seed, "target"), tick)
+        module = alone.train(config, data, rows, seeds.integer(seed, "target"), tick)
     except loop.DivergedError:
         raise checks.InputError(
             f"lr: the loss became NaN or infinite at {config.learning_rate:g}; lower it or scale the records"

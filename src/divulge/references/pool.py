@@ -30,6 +30,7 @@ class Entry:
         key: the digest of everything that determines the model.
         state: "good"; "damaged" (a checksum does not hold); "unfinished" (a write that never ended).
         bytes: size on disk.
+        stored: when, ISO 8601 in UTC (empty when unreadable).
         about: what was recorded when it was stored (empty when unreadable).
         problem: what is wrong, empty when good.
     """
@@ -37,6 +38,7 @@ class Entry:
     key: str
     state: State
     bytes: int
+    stored: str
     about: Mapping[str, Any]
     problem: str = ""
 
@@ -117,7 +119,19 @@ class Pool:
         keys = {file.stem for file in self.path.iterdir() if file.suffix in (".json", ".safetensors")}
         found = [self._entry(key, verify=verify) for key in sorted(keys) if not key.startswith(".")]
         left = [file for file in self.path.iterdir() if file.suffix == ".tmp"]
-        return (*found, *(Entry(file.name, "unfinished", file.stat().st_size, {}, "left by a crash") for file in left))
+        return (
+            *found,
+            *(Entry(file.name, "unfinished", file.stat().st_size, "", {}, "left by a crash") for file in left),
+        )
+
+    def prune(self, *, before: str = "") -> Sequence[Entry]:
+        """Remove what is damaged or unfinished, and models stored before an ISO 8601 time; say what was removed."""
+        with self.lock():  # nobody is in the middle of writing
+            gone = [e for e in self.entries(verify=True) if e.state != "good" or e.stored < before]
+            for entry in gone:
+                for path in (self._about(entry.key), self._arrays(entry.key), self.path / entry.key):
+                    path.unlink(missing_ok=True)
+        return gone
 
     def lock(self) -> BaseFileLock:
         """The lock that writers of this pool hold for the moment of writing."""
@@ -152,7 +166,7 @@ class Pool:
         files = [file for file in (self._arrays(key), self._about(key)) if file.exists()]
         size = sum(file.stat().st_size for file in files)
         if not self._about(key).exists():
-            return Entry(key, "unfinished", size, {}, "no description: the write never ended")
+            return Entry(key, "unfinished", size, "", {}, "no description: the write never ended")
         try:
             record = self._record(key)
             if verify:
@@ -160,8 +174,8 @@ class Pool:
             elif self._arrays(key).stat().st_size != record["bytes"]:
                 raise DamagedError(f"{key}.safetensors: {record['bytes']} bytes were written")
         except (DamagedError, FileNotFoundError) as error:
-            return Entry(key, "damaged", size, {}, str(error))
-        return Entry(key, "good", size, record["about"])
+            return Entry(key, "damaged", size, "", {}, str(error))
+        return Entry(key, "good", size, record["stored"], record["about"])
 
 
 def _checksum(record: Mapping[str, Any]) -> str:

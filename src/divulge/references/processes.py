@@ -15,7 +15,7 @@ from divulge.references.jobs import Done, Inner, Job, Task
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-STARTS = 4
+STARTS = 3
 """Times the workers are started anew without a single model finished in between, before giving up."""
 
 

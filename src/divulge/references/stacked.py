@@ -47,6 +47,8 @@ class Stack(Protocol):
 
 def refusal(config: Train, data: models.Data) -> str:
     """Why networks of this kind cannot be stacked; empty when they can."""
+    if config.privacy is not None:
+        return "DP-SGD trains one network at a time"
     made = [models.build(config.make_model, seed) for seed in (0, 1)]
     rows = torch.arange(min(4, len(data.x)), device=data.x.device).expand(2, -1)
     try:
@@ -71,8 +73,13 @@ def groups(config: Train, jobs: Sequence[Job], where: torch.device) -> Iterator[
 
 def width(config: Train, jobs: int, where: torch.device) -> int:
     """The most models a stack."""
-    by_hand = mlp.layers(models.build(config.make_model, 0)) is not None and config.precision != "mixed"
-    return min(jobs, CPU_WIDTH[by_hand]) if where.type == "cpu" else jobs
+    return min(jobs, CPU_WIDTH[by_hand(config)]) if where.type == "cpu" else jobs
+
+
+def by_hand(config: Train) -> bool:
+    """True where the backward pass is written out: MLPs in one precision, without DP-SGD."""
+    plain = config.precision != "mixed" and config.privacy is None
+    return plain and mlp.layers(models.build(config.make_model, 0)) is not None
 
 
 def train(

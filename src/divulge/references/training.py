@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from divulge import checks
 from divulge.references import fitting
 from divulge.references.outputs import Signal, Trained
+from divulge.references.privacy import Private
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
@@ -40,6 +41,7 @@ class Train:
             (0 to 1) to a factor on ``lr``.
         stop_at_accuracy: stop a model after the first epoch whose running training accuracy reaches this.
         augment: ``augment(x, generator) -> x`` on each batch tensor, drawing from the ``torch.Generator`` it is given.
+        privacy: train with DP-SGD; ``batch_size`` is then the expected size of a Poisson sample.
         precision: "single", "double", or "mixed" (bfloat16 autocast).
         engine: "serial" (one after the other), "stacked" (many at once), "processes" (several on this machine),
             "ray" (several machines), or "auto" (a short measured trial chooses).
@@ -64,6 +66,7 @@ class Train:
     schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = "constant"
     stop_at_accuracy: float | None = None
     augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
+    privacy: Private | None = None
     precision: Literal["single", "double", "mixed"] = "single"
     engine: EngineName = "auto"
     device: str = "auto"
@@ -87,6 +90,10 @@ class Train:
             checks.number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
         if self.workers is not None:
             checks.integer(self.workers, "workers", least=1)
+        if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
+            raise checks.InputError(
+                "privacy: neither stop_at_accuracy (not private) nor mixed precision go with DP-SGD"
+            )
 
     @property
     def learning_rate(self) -> float:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from divulge import checks, store
-from divulge.references import batches, keys, loop, mlp, models, stacked
+from divulge.references import alone, batches, keys, loop, models, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,21 +33,21 @@ def measure(config: Train, data: models.Data, jobs: Sequence[Job]) -> tuple[Inne
     width = stacked.width(config, len(jobs), data.x.device)
     short = [replace(job, rows=jobs[0].rows[: BATCHES * config.batch_size]) for job in jobs[:width]]
     brief = replace(config, epochs=1, stop_at_accuracy=None)
-    if mlp.layers(models.build(config.make_model, 0)) is not None and config.precision != "mixed":
+    if stacked.by_hand(config):
         together = _seconds(lambda some: stacked.together(brief, data, some, _unwatched), short, config)
         return "stacked", steps * together, f" (written-out backward, {1e3 * together:.2g} ms a step)"
-    alone = _seconds(lambda some: loop.train(brief, data, some[0].rows, some[0].seed), short[:1], config)
+    single = _seconds(lambda some: alone.train(brief, data, some[0].rows, some[0].seed), short[:1], config)
     reason = stacked.refusal(config, data)
     if reason:
-        return "serial", steps * alone, " (cannot be stacked)"
+        return "serial", steps * single, " (cannot be stacked)"
     try:
         together = _seconds(lambda some: stacked.together(brief, data, some, _unwatched), short, config)
     except torch.OutOfMemoryError:
         together = float("inf")
-    words = f" (trial: {1e3 * alone:.2g} ms a step alone, {1e3 * together:.2g} ms in a stack of {len(short)})"
-    if together < 0.95 * alone:
+    words = f" (trial: {1e3 * single:.2g} ms a step alone, {1e3 * together:.2g} ms in a stack of {len(short)})"
+    if together < 0.95 * single:
         return "stacked", steps * together, words
-    return "serial", steps * alone, words
+    return "serial", steps * single, words
 
 
 def remembered(task: Task, config: Train, compute: Callable[[], tuple[Inner, float, str]]) -> tuple[Inner, float, str]:

@@ -1,0 +1,147 @@
+"""DP-SGD at work: ghost norms for stacked MLPs, Opacus for every other network.
+
+The gradient of a linear layer's weight for one record is the outer product of the slope at its output and its
+input, so its squared norm is the product of theirs (Goodfellow 2015; Li et al. 2022 call it the ghost norm):
+records are clipped without a gradient of their own ever being formed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from divulge import checks, seeds
+from divulge.references import batches, loop, mlp, models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from divulge.references.privacy import Private
+    from divulge.references.training import Train
+    from divulge.types import Ints
+
+
+def train(
+    config: Train, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+) -> nn.Module:
+    """Train one network on ``data[rows]`` with DP-SGD.
+
+    Raises:
+        divulge.MissingExtraError: the network is no MLP and Opacus is not installed.
+        divulge.InputError: a network that mixes records (batch normalisation), which DP-SGD cannot clip.
+        DivergedError: NaN or infinity in the weights.
+    """
+    where = data.x.device
+    module = models.build(config.make_model, seed).to(device=where, dtype=models.precision(config.precision)).train()
+    layers = mlp.layers(module)
+    step = Ghost(config, module, layers, seed) if layers is not None else ByOpacus(config, module, len(rows), seed)
+    count = batches.steps(len(rows), config.batch_size)
+    with models.randomness(seeds.integer(seed, "noise"), where):
+        for epoch in range(config.epochs):
+            for number, batch in enumerate(poisson(rows, seed, epoch, count, config.batch_size)):
+                at = torch.from_numpy(batch).to(where)
+                step(data.x[at], data.y[at], config.rate((epoch + number / count) / config.epochs))
+            if not loop.finite(module.parameters()):
+                raise loop.DivergedError
+            if tick is not None:
+                tick((epoch + 1) / config.epochs)
+    return module
+
+
+def poisson(rows: Ints, seed: int, epoch: int, steps: int, size: int) -> Sequence[Ints]:
+    """The batches of one epoch: each record in each batch with probability ``size / n``, independently.
+
+    >>> [len(batch) for batch in poisson(np.arange(8), seed=0, epoch=0, steps=4, size=2)]
+    [4, 2, 2, 4]
+    """
+    rng = seeds.generator(seed, "poisson", epoch)
+    return [rows[rng.random(len(rows)) < size / len(rows)] for _ in range(steps)]
+
+
+class Ghost:
+    """DP-SGD steps of one MLP, its per-record norms from slopes and inputs."""
+
+    def __init__(self, config: Train, module: nn.Module, layers: Sequence[mlp.Layer], seed: int) -> None:
+        self._privacy, self._size = _privacy(config), config.batch_size
+        self._layers = layers
+        self._linear = [module.get_submodule(layer.name) for layer in layers]
+        self._update = loop.optimizer(config, module.parameters())
+        self._rng = noise(module, seed)
+
+    @torch.no_grad()
+    def __call__(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
+        """One step on a batch ``x[b, ...]``, ``y[b]``; the batch may be empty."""
+        weights = [linear.get_parameter("weight") for linear in self._linear]
+        biases = [linear.get_parameter("bias") if layer.bias else None for layer, linear in self._pairs()]
+        inputs, z = mlp.forward(self._layers, weights, biases, x.flatten(1))
+        slopes = mlp.backward(self._layers, weights, inputs, z, y, 1.0)
+        squares = torch.zeros_like(y, dtype=x.dtype)
+        for layer, a, slope in zip(self._layers, inputs, slopes, strict=True):
+            squares += slope.square().sum(1) * (a.square().sum(1) + float(layer.bias))
+        factor = (self._privacy.clip / (squares.sqrt() + 1e-6)).clamp(max=1.0).unsqueeze(1)
+        for w, b, a, slope in zip(weights, biases, inputs, slopes, strict=True):
+            kept = slope * factor
+            w.grad = self._noisy(kept.mT @ a)
+            if b is not None:
+                b.grad = self._noisy(kept.sum(0))
+        loop.set_rate(self._update, rate)
+        self._update.step()
+
+    def _pairs(self) -> Sequence[tuple[mlp.Layer, nn.Module]]:
+        return list(zip(self._layers, self._linear, strict=True))
+
+    def _noisy(self, total: torch.Tensor) -> torch.Tensor:
+        spread = self._privacy.noise * self._privacy.clip
+        if spread:
+            total = total + torch.empty_like(total).normal_(0.0, spread, generator=self._rng)
+        return total / self._size
+
+
+class ByOpacus:
+    """DP-SGD steps of any network, by Opacus' per-record gradients and optimiser."""
+
+    def __init__(self, config: Train, module: nn.Module, records: int, seed: int) -> None:
+        try:
+            from opacus import GradSampleModule
+            from opacus.optimizers import DPOptimizer
+            from opacus.validators import ModuleValidator
+        except ImportError:
+            raise checks.extra("opacus", "dp") from None
+        problems = ModuleValidator.validate(module, strict=False)
+        if problems:
+            raise checks.InputError(f"make_model: DP-SGD cannot train this network: {problems[0]}")
+        privacy = _privacy(config)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Opacus registers full backward hooks and says so
+            self._module = GradSampleModule(module)
+        self._update = DPOptimizer(
+            loop.optimizer(config, module.parameters()),
+            noise_multiplier=privacy.noise,
+            max_grad_norm=privacy.clip,
+            expected_batch_size=config.batch_size,
+            generator=noise(module, seed),
+        )
+
+    def __call__(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
+        """One step on a batch ``x[b, ...]``, ``y[b]``; the batch may be empty."""
+        self._update.zero_grad()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Full backward hook is firing")  # true and harmless
+            functional.cross_entropy(self._module(x), y, reduction="mean").backward()
+        loop.set_rate(self._update, rate)
+        self._update.step()
+
+
+def noise(module: nn.Module, seed: int) -> torch.Generator:
+    """The generator of a model's noise."""
+    where = next(module.parameters()).device
+    return torch.Generator(device=where).manual_seed(seeds.integer(seed, "privacy"))
+
+
+def _privacy(config: Train) -> Private:
+    assert config.privacy is not None
+    return config.privacy

@@ -1,0 +1,216 @@
+"""Crashes, divergence and bad input, with real processes."""
+
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import divulge as dv
+from divulge.references import Custom, Train
+
+RUN = """
+import sys, time
+import numpy as np, torch
+import divulge as dv
+from divulge.references import Train, splits
+
+class Slow(torch.nn.Sequential):
+    def forward(self, x):
+        time.sleep(0.02)
+        return super().forward(x)
+
+def make():
+    return Slow(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+
+rng = np.random.default_rng(0)
+records = dv.Records(rng.normal(size=(60, 6)), np.arange(60) % 3)
+train = Train(make, 6, 4, batch_size=16, engine="serial")
+
+def run(pool):
+    return train.fit(records, splits.online(60, 6, 0), seed=0, observe=[records], pool=pool)
+
+if __name__ == "__main__":
+    run(sys.argv[1])
+"""
+
+
+def start(tmp_path, pool):
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])}
+    command = [sys.executable, str(script), str(pool)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    )
+
+
+def wait_for(condition, seconds=90.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened in time"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_run_goes_on_where_it_was(tmp_path, blow):
+    pool = tmp_path / "pool"
+    victim = start(tmp_path, pool)
+    wait_for(lambda: len(list(pool.glob("*.json"))) >= 2)
+    victim.send_signal(blow)
+    _, errors = victim.communicate(timeout=60)
+    assert victim.returncode != 0
+    if blow == signal.SIGINT:
+        assert "the same call goes on from there" in errors
+
+    done = len(list(pool.glob("*.json")))
+    same = runpy.run_path(str(tmp_path / "run.py"))
+    resumed, whole = (same["run"](folder) for folder in (pool, tmp_path / "other"))
+    assert (resumed.reused, whole.reused) == (done, 0)
+    assert 2 <= done < 6
+    assert (resumed.outputs[0] == whole.outputs[0]).all()
+
+
+def test_killed_workers_are_replaced_and_nothing_is_lost(fit, networks, tmp_path):
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    def deadly(some, seed):
+        """Kills its own process the first time each of two models is trained."""
+        import os
+        import signal
+
+        mark = marks / str(seed)
+        if len(list(marks.iterdir())) < 2 and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        weights = np.random.default_rng(seed).normal(size=(36, 4))
+        return lambda x: x.reshape(len(x), -1) @ weights
+
+    found = fit(Custom(deadly, 4, engine="processes", workers=2))
+    assert len(list(marks.iterdir())) == 2
+    assert len(found) == 4
+    assert (found.outputs[0] == fit(Custom(deadly, 4)).outputs[0]).all()
+
+
+def test_workers_that_always_die_are_reported(fit):
+    def deadly(some, seed):
+        import os
+        import signal
+
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(dv.InputError, match="killed 3 times in a row"):
+        fit(Custom(deadly, 2, engine="processes", workers=2))
+
+
+def explosive(chance_of_seed):
+    """Networks whose weights are infinite for some seeds."""
+
+    def make(seed):
+        net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(36, 4))
+        if chance_of_seed(seed):
+            net[1].weight.data.fill_(float("inf"))
+        return net
+
+    return make
+
+
+@pytest.mark.parametrize("engine", ["serial", "stacked"])
+def test_a_model_that_diverges_gets_a_second_seed(fit, engine):
+    bad = dv.seeds.integer(0, "references", "model", 1)
+    found = fit(Train(explosive(lambda seed: seed == bad), 3, 2, engine=engine))
+    assert len(found) == 3
+    assert np.isfinite(found.outputs[0]).all()
+    assert found.warnings == (f"model 1: its loss became NaN or infinite (seed {bad})",)
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_a_model_that_diverges_twice_is_left_out(fit, tmp_path, out):
+    bad = {dv.seeds.integer(0, "references", stream, 1) for stream in ("model", "retry")}
+    train = Train(explosive(lambda seed: seed in bad), 4, 2, engine="serial")
+    found = fit(train, out=tmp_path if out else None)
+    whole = fit(replace(train, make_model=explosive(lambda seed: False)))
+    assert len(found) == 3
+    assert "left out" in found.warnings[-1]
+    assert (np.asarray(found.outputs[0]) == whole.outputs[0][[0, 2, 3]]).all()
+    assert (found.trained_on == whole.trained_on[[0, 2, 3]]).all()
+
+
+def test_when_every_model_diverges_the_error_says_so(fit, networks):
+    with pytest.raises(dv.InputError, match="none of the 2 models could be trained"):
+        fit(Train(networks.mlp, 2, 2, lr=1e30))
+
+
+def test_a_stack_too_large_for_memory_is_halved(fit, networks):
+    class Tight:
+        """A device with room for two networks: the third to begin a stack finds the memory full."""
+
+        def __init__(self):
+            self.room = 2
+            self.refused = 0
+
+        def __call__(self, x, generator):
+            fresh = (generator.get_state() == torch.Generator().manual_seed(generator.initial_seed()).get_state()).all()
+            if fresh:
+                torch.randn(1, generator=generator)
+                self.room -= 1
+                if self.room < 0:
+                    self.room, self.refused = 2, self.refused + 1
+                    raise torch.OutOfMemoryError
+            else:
+                self.room = 2
+            return x
+
+    tight = Tight()
+    found = fit(Train(networks.mlp, 4, 2, engine="stacked", augment=tight))
+    assert tight.refused == 1
+    assert np.abs(found.outputs[0] - fit(Train(networks.mlp, 4, 2, engine="serial")).outputs[0]).max() < 1e-5
+
+
+BAD = {
+    "count < 2": (lambda r, n: Train(n.mlp, 1), "count: must be at least 2, got 1"),
+    "epochs": (lambda r, n: Train(n.mlp, epochs=0), "epochs: must be at least 1, got 0"),
+    "optimizer": (lambda r, n: Train(n.mlp, optimizer="sdg"), "did you mean 'sgd'"),
+    "engine": (lambda r, n: Train(n.mlp, engine="stack"), "did you mean 'stacked'"),
+    "lr": (lambda r, n: Train(n.mlp, lr=0.0), "lr: must lie in"),
+    "momentum": (lambda r, n: Train(n.mlp, momentum=1.0), "momentum: must lie in"),
+    "no function": (lambda r, n: Train(None), "make_model: a function"),
+    "a model, not a function": (lambda r, n: Train(n.mlp()), "make_model: a function"),
+    "custom stacked": (lambda r, n: Custom(lambda r, s: None, engine="stacked"), "engine: 'stacked' is unknown"),
+    "device": (lambda r, n: go(r, Train(n.mlp, 2, device="gpu")), "device: "),
+    "fewer records than classes": (lambda r, n: go(r[:3], Train(n.mlp, 2)), "at least as many as classes"),
+    "output width": (lambda r, n: go(r, Train(n.mlp, 2), classes=5), "5 outputs are needed .* got shape"),
+    "records that do not fit": (lambda r, n: go(flat(r), Train(n.cnn, 2)), "cannot take records of shape"),
+    "no labels": (lambda r, n: go(dv.Records(r.x), Train(n.mlp, 2)), "labels are needed to train on"),
+    "one class": (lambda r, n: go(dv.Records(r.x, 0 * r.y), Train(n.mlp, 2), classes=None), "at least 2 classes"),
+    "label outside": (lambda r, n: go(r, Train(n.mlp, 2), classes=3), "labels must be below 3"),
+    "rows of splits": (lambda r, n: Train(n.mlp, 2).fit(r, np.ones((3, 203), bool), seed=0), "splits: 2 rows"),
+    "columns of splits": (lambda r, n: Train(n.mlp, 2).fit(r, np.ones((2, 20), bool), seed=0), "splits: 203 columns"),
+    "dropout stacked": (lambda r, n: go(r, Train(n.dropout, 2, engine="stacked")), "cannot train this network"),
+    "no network": (lambda r, n: go(r, Train(lambda: 3, 2)), "a torch.nn.Module with parameters is needed, got int"),
+    "bad target": (lambda r, n: go(r, Custom(lambda some, seed: 3, 2)), "target: int is neither"),
+}
+
+
+def go(records, train, classes=4):
+    splits = np.ones((train.count, len(records)), dtype=bool)
+    return train.fit(records, splits, seed=0, observe=[records], classes=classes)
+
+
+def flat(records):
+    return dv.Records(records.x.reshape(len(records), -1), records.y)
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_named(records, networks, case):
+    call, message = BAD[case]
+    with pytest.raises(dv.InputError, match=message):
+        call(records, networks)

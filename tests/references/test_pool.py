@@ -1,0 +1,201 @@
+"""The pool: what it keeps, when it is used, and what it finds out."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import divulge as dv
+from divulge.cli.app import app
+from divulge.references import Pool, Train
+from divulge.references.pool import DamagedError
+
+
+@pytest.fixture
+def pool(tmp_path):
+    found = Pool(tmp_path / "pool")
+    for name in ("aa", "bb", "cc"):
+        found.put(name, {"w": np.arange(6.0), "steps": np.array(3)}, {"model": 0, "records": 10})
+    return found
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def test_what_was_put_comes_back(pool):
+    found = pool.get("aa")
+    assert found["w"].tolist() == list(range(6))
+    assert int(found["steps"]) == 3
+    assert pool.get("dd") is None
+    assert [(e.key, e.state) for e in pool.entries(verify=True)] == [(name, "good") for name in ("aa", "bb", "cc")]
+
+
+@pytest.mark.parametrize("at", [0, 9, -1])
+def test_one_flipped_bit_is_found(pool, at):
+    flip(pool.path / "bb.safetensors", at)
+    with pytest.raises(DamagedError, match="checksum does not hold"):
+        pool.get("bb")
+    assert [e.state for e in pool.entries(verify=True)] == ["good", "damaged", "good"]
+
+
+def test_every_kind_of_damage_is_told_apart_from_good_models(pool):
+    (pool.path / "aa.safetensors").write_bytes((pool.path / "aa.safetensors").read_bytes()[:-5])
+    (pool.path / "bb.safetensors").unlink()
+    described = json.loads((pool.path / "cc.json").read_text())
+    (pool.path / "cc.json").write_text(json.dumps(described | {"about": {"model": 5}}))
+    (pool.path / "dd.safetensors").write_bytes(b"half a write")
+    (pool.path / ".ee.json.x.tmp").write_bytes(b"{")
+    assert [e.state for e in pool.entries()] == ["damaged"] * 3 + ["unfinished"] * 2
+    assert len(pool.prune()) == 5
+    assert pool.entries() == ()
+
+
+@pytest.mark.parametrize("damage", ["flip", "truncate", "json"])
+def test_a_damaged_model_is_reported_and_trained_again(fit, networks, tmp_path, damage):
+    train = Train(networks.mlp, 3, 2)
+    first = fit(train, pool=tmp_path)
+    victim = sorted(tmp_path.glob("*.safetensors"))[1]
+    if damage == "flip":
+        flip(victim, -3)
+    elif damage == "truncate":
+        victim.write_bytes(victim.read_bytes()[:100])
+    else:
+        victim.with_suffix(".json").write_text('{"key": "')
+    again = fit(train, pool=tmp_path)
+    assert again.reused == 2
+    assert "damaged and is trained again" in again.warnings[0]
+    assert (again.outputs[0] == first.outputs[0]).all()
+    assert fit(train, pool=tmp_path).reused == 3
+
+
+def test_a_larger_run_trains_only_what_is_missing(fit, networks, tmp_path):
+    small = fit(Train(networks.mlp, 4, 2), pool=tmp_path)
+    large = fit(Train(networks.mlp, 6, 2), pool=tmp_path)
+    assert (small.reused, large.reused) == (0, 4)
+    assert (large.outputs[0][:4] == small.outputs[0]).all()
+    assert (large.outputs[0] == fit(Train(networks.mlp, 6, 2)).outputs[0]).all()
+
+
+def test_the_key_is_everything_that_decides_the_result(fit, networks, records, tmp_path):
+    base = Train(networks.mlp, 2, 2)
+    fit(base, pool=tmp_path)
+    shifted = dv.Records(records.x + 1e-3, records.y)
+    relabelled = dv.Records(records.x, np.roll(records.y, 1))
+
+    def gelu():
+        return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(36, 24), torch.nn.GELU(), torch.nn.Linear(24, 4))
+
+    others = {
+        "epochs": replace(base, epochs=3),
+        "lr": replace(base, lr=0.03),
+        "batch": replace(base, batch_size=64),
+        "momentum": replace(base, momentum=0.8),
+        "decay": replace(base, weight_decay=1e-3),
+        "optimizer": replace(base, optimizer="adam"),
+        "schedule": replace(base, schedule="cosine"),
+        "function": replace(base, schedule=lambda done: 1.0),
+        "augment": replace(base, augment=lambda x, rng: x),
+        "precision": replace(base, precision="double"),
+        "architecture": replace(base, make_model=gelu),
+    }
+    for name, other in others.items():
+        assert fit(other, pool=tmp_path).reused == 0, name
+    assert fit(base, data=shifted, pool=tmp_path).reused == 0
+    assert fit(base, data=relabelled, pool=tmp_path).reused == 0
+    assert fit(base, seed=1, pool=tmp_path).reused == 0
+    assert fit(replace(base, engine="serial", lr=0.02, device="cpu"), pool=tmp_path).reused == 2
+
+
+def test_two_processes_share_a_pool(tmp_path):
+    """Four writers of the same twenty keys, with different content: every pair of files fits together."""
+    script = textwrap.dedent("""
+        import sys, numpy as np
+        from pathlib import Path
+        from divulge.references.pool import Pool
+        for turn in range(3):
+            for key in range(20):
+                Pool(Path(sys.argv[1])).put(f"k{key}", {"w": np.full(2000, float(sys.argv[2]))}, {"model": key})
+    """)
+    running = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path), str(i)], env=env()) for i in range(4)]
+    assert [process.wait(120) for process in running] == [0] * 4
+    assert [e.state for e in Pool(tmp_path).entries(verify=True)] == ["good"] * 20
+
+
+def test_a_full_disk_is_a_clear_error_and_the_pool_stays_valid(tmp_path):
+    """On a real file system of one megabyte, mounted in a namespace of its own."""
+    script = textwrap.dedent("""
+        import sys, numpy as np
+        from pathlib import Path
+        import divulge as dv
+        from divulge.references.pool import Pool
+        pool = Pool(Path(sys.argv[1]))
+        try:
+            for key in range(100):
+                pool.put(f"k{key:03d}", {"w": np.zeros(20_000)}, {"model": key})
+        except dv.InputError as error:
+            print(error)
+        print(sorted({e.state for e in pool.entries(verify=True)}), len(pool.entries()))
+    """)
+    mount = f'mount -t tmpfs -o size=1m none {tmp_path} && exec "$@"'
+    probe = subprocess.run(["unshare", "-Urm", "sh", "-c", mount, "sh", "true"], capture_output=True)
+    if probe.returncode:
+        pytest.skip("mounting a small file system is not allowed here")
+    command = ["unshare", "-Urm", "sh", "-c", mount, "sh", sys.executable, "-c", script, str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, env=env(), check=True)
+    assert "no space is left on the device" in found.stdout
+    assert "['good'] 6" in found.stdout
+
+
+def test_a_full_disk_for_outputs_is_an_error_too(tmp_path):
+    script = textwrap.dedent("""
+        import sys, numpy as np
+        from pathlib import Path
+        import divulge as dv
+        from divulge.references.outputs import Sheets
+        sheets = Sheets(64, Path(sys.argv[1]))
+        try:
+            for model in range(64):
+                sheets.write(model, [np.zeros(50_000)])
+        except dv.InputError as error:
+            print(error)
+    """)
+    mount = f'mount -t tmpfs -o size=1m none {tmp_path} && exec "$@"'
+    probe = subprocess.run(["unshare", "-Urm", "sh", "-c", mount, "sh", "true"], capture_output=True)
+    if probe.returncode:
+        pytest.skip("mounting a small file system is not allowed here")
+    command = ["unshare", "-Urm", "sh", "-c", mount, "sh", sys.executable, "-c", script, str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, env=env(), check=True)
+    assert "out: cannot write to" in found.stdout
+
+
+def env():
+    import os
+
+    return os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])}
+
+
+def test_commands(pool):
+    run = CliRunner().invoke
+    folder = str(pool.path)
+    listed = run(app, ["pool", "ls", folder, "--json"])
+    assert [entry["key"] for entry in json.loads(listed.stdout)] == ["aa", "bb", "cc"]
+    assert run(app, ["pool", "verify", folder]).exit_code == 0
+    flip(pool.path / "bb.safetensors", -1)
+    assert run(app, ["pool", "ls", folder]).exit_code == 0
+    checked = run(app, ["pool", "verify", folder, "--json"])
+    assert checked.exit_code == 1
+    assert "checksum does not hold" in checked.stdout
+    assert [entry["key"] for entry in json.loads(run(app, ["pool", "prune", folder, "--json"]).stdout)] == ["bb"]
+    assert run(app, ["pool", "verify", folder]).exit_code == 0
+    assert len(json.loads(run(app, ["pool", "prune", folder, "--older-than", "1", "--json"]).stdout)) == 0
+    assert isinstance(run(app, ["pool", "ls", folder + "/missing"]).exception, dv.InputError)

@@ -1,0 +1,66 @@
+"""Who is trained on what."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import divulge as dv
+from divulge.references import splits
+
+
+@settings(max_examples=50, deadline=None)
+@given(n=st.integers(2, 60), models=st.integers(2, 9), seed=st.integers(0, 2**32 - 1))
+def test_every_record_is_in_half_of_the_models_and_models_have_half_of_the_records(n, models, seed):
+    trained_on = splits.online(n, models, seed).trained_on
+    whole = trained_on[: models - models % 2]
+    assert (whole.sum(axis=0) == len(whole) // 2).all()
+    assert np.abs(2 * trained_on.sum(axis=1) - n).max() <= 1
+
+
+@settings(max_examples=50, deadline=None)
+@given(data=st.data(), of=st.integers(2, 5), blocks=st.integers(1, 3), seed=st.integers(0, 1000))
+def test_offline_splits_hold_k_of_each_block_and_never_a_candidate(data, of, blocks, seed):
+    k = data.draw(st.integers(1, of - 1))
+    candidates = np.array(data.draw(st.lists(st.booleans(), min_size=20, max_size=60)))
+    candidates[:of] = False
+    split = splits.offline(len(candidates), blocks * of, seed, k=k, of=of, candidates=candidates)
+    counts = split.trained_on.reshape(blocks, of, -1).sum(axis=1)
+    assert (counts[:, ~candidates] == k).all()
+    assert not split.trained_on[:, candidates].any()
+
+
+def test_with_labels_every_class_is_halved():
+    labels = np.repeat([0, 1, 2], [40, 7, 2])
+    split = splits.online(49, 6, 0, labels=labels)
+    for label, size in ((0, 40), (1, 7), (2, 2)):
+        assert np.abs(2 * split.trained_on[:, labels == label].sum(axis=1) - size).max() <= 1
+
+
+def test_more_models_leave_the_first_ones_as_they_are():
+    few, many = splits.online(31, 4, 7), splits.online(31, 10, 7)
+    assert (few.trained_on == many.trained_on[:4]).all()
+    assert not (few.trained_on == splits.online(31, 4, 8).trained_on).all()
+
+
+def test_membership_is_random_across_pairs_of_models():
+    """Agreement of two models from different pairs is half, within five standard deviations (p < 1e-6)."""
+    trained_on = splits.online(20_000, 6, 0).trained_on
+    agree = (trained_on[0] == trained_on[2]).mean()
+    assert abs(agree - 0.5) < 5 * 0.5 / np.sqrt(20_000)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: splits.online(10, 1, 0), "models: must be at least 2, got 1"),
+        (lambda: splits.online(1, 2, 0), "records: must be at least 2, got 1"),
+        (lambda: splits.offline(10, 4, 0, k=2, of=2), "k: must be below of = 2, got 2"),
+        (lambda: splits.offline(4, 2, 0, candidates=np.array([True, True, True, False])), "at least 2 outside"),
+        (lambda: dv.references.Splits(np.zeros((2, 3), dtype=bool)), "model 0 has no record"),
+        (lambda: dv.references.Splits(np.ones((2, 3))), "trained_on: bool"),
+    ],
+)
+def test_bad_splits_are_refused(call, message):
+    with pytest.raises(dv.InputError, match=message):
+        call()
