@@ -282,5 +282,5 @@ def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
     checks.number(fdr, "fdr", above=0, below=1)
     checks.integer(expected_selected, "expected_selected", least=1)
     if expected_selected > m:
-        raise checks.InputError(f"expected_selected: at most m = {m} candidates can be selected, got {expected_selected}")
+        raise checks.InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")
     return max(math.ceil(m / (fdr * expected_selected) - 1 - 1e-9), 1)

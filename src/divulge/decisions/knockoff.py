@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, float]:
-    """The knockoff+ selection: differences of at least the smallest ``t`` with
-    ``(1 + #{W ≤ -t}) / #{W ≥ t} ≤ fdr``.
+    """The knockoff+ selection: differences of at least a threshold that negative differences bound.
+
+    It is the smallest ``t`` with ``(1 + #{W ≤ -t}) / #{W ≥ t} ≤ fdr``.
 
     Args:
         originals: scores ``[m]`` of the documents, larger = more member-like.

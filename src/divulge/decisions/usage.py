@@ -82,7 +82,8 @@ def _lepski(low_scoring: np.ndarray, k: np.ndarray, m: int, n: int) -> float:
 def _proven(low_scoring: np.ndarray, k: np.ndarray, m: int, n: int, error: float) -> float:
     from scipy.special import betaincinv
 
-    candidates: Floats = np.where(low_scoring < m, betaincinv(low_scoring + 1.0, np.maximum(m - low_scoring, 1), 1 - error), 1)
+    upper: Floats = betaincinv(low_scoring + 1.0, np.maximum(m - low_scoring, 1), 1 - error)
+    candidates = np.where(low_scoring < m, upper, 1.0)
     calibration = betaincinv(n + 2.0 - k, k - 1.0, error)
     return float(np.max(1 - candidates / calibration, initial=0.0))
 

@@ -5,6 +5,6 @@ asks a model for the scores first, and `redecide` changes the level of a finishe
 """
 
 from divulge.identification.decide import identify, realised
+from divulge.identification.outcome import redecide
 
-
-__all__ = ["identify", "realised"]
+__all__ = ["identify", "realised", "redecide"]

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "bh", "ptdi", "storey", "adadetect", "knockoff")
 SYMMETRIC = "a non-member scores above and below its own paraphrase equally often"
+UNTESTED = (
+    "no control compared texts, a holdout or a clean model: that candidates which are non-members score like the "
+    "calibration rests on your word"
+)
 LEVEL = 0.05  # of all controls of a run together
 
 
@@ -72,8 +76,8 @@ def identify(
     >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
     >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
     >>> found.count, round(found.threshold, 2), print(found.usage)
-    0.4980 [0.3873, 0.8146]
-    (97, 1.51, None)
+    0.4735 [0.3311, 0.7402]
+    (105, 1.32, None)
     """
     checks.choice(method, "method", METHODS)
     checks.number(fdr, "fdr", above=0, below=1)
@@ -223,7 +227,7 @@ def _knockoff(
     warnings, sound = (), True
     if calibration_knockoffs is None:
         sound = False
-        warnings = ("symmetry was not tested (calibration_knockoffs is missing), and with paraphrases it usually fails",)
+        warnings = ("symmetry was not tested (calibration_knockoffs is missing); with paraphrases it usually fails",)
     else:
         test = knockoff.symmetry(one.calibration, calibration_knockoffs, level=LEVEL)
         evidence = together([*evidence, test])
@@ -240,15 +244,14 @@ def _knockoff(
 def annotate(found: Selection, evidence: Sequence[Control], why: str, orientation: str) -> Selection:
     """The selection with what the controls say: a failed one voids the guarantee and stands first."""
     failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
-    untested = ()
-    if all(control.name == "low scores" for control in evidence):
-        untested = (
-            "no control compared texts, a holdout or a clean model: that candidates which are non-members score like "
-            "the calibration rests on your word",
-        )
-    notes = [*failed, orientation, *found.warnings, why, *untested]
+    notes = [*failed, orientation, *found.warnings, why, UNTESTED if untested(evidence) else ""]
     guarantee = replace(found.guarantee, holds=found.guarantee.holds and not failed)
     return replace(found, guarantee=guarantee, warnings=tuple(note for note in notes if note))
+
+
+def untested(evidence: Sequence[Control]) -> bool:
+    """Whether nothing but the scores themselves was examined."""
+    return all(control.name == "low scores" for control in evidence)
 
 
 def orientation(scores: Floats, truth: object) -> str:
@@ -259,9 +262,12 @@ def orientation(scores: Floats, truth: object) -> str:
     if member.all() or not member.any():
         return ""
     area = controls.auc(scores[member], scores[~member])
-    if area.high >= 0.5:
+    if area.value >= 0.5:
         return ""
-    return f"the scores seem to be the wrong way round: declared members score lower (AUC {area}); larger must mean more member-like"
+    return (
+        f"the scores seem to be the wrong way round: declared members score lower (AUC {area}); "
+        "larger must mean more member-like"
+    )
 
 
 def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
