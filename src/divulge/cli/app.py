@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
+from divulge.cli import identify
 
 app = typer.Typer(
     name="divulge",
@@ -26,3 +27,7 @@ def divulge(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Find out what a trained model gives away about its training data, and prove it."""
+
+
+app.command()(identify.identify)
+app.command()(identify.score)

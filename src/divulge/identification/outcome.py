@@ -150,6 +150,7 @@ def conclude(
         "settings": facts,
     }
     store.write_json(out / "summary.json", summary)
+    store.write_json(out / "run.json", {"format": 1, "kind": "identification", "state": "finished"})
     return summary
 
 

@@ -123,7 +123,7 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
     """
     import polars as pl
 
-    known = _schema(frame, name)
+    known = schema(frame, name)
     require(known, [score.column for score in columns.scores], name)
     require(known, [column for column in (columns.id, columns.text, columns.truth) if column], name)
     for score in columns.scores:
@@ -143,13 +143,43 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
         raise checks.InputError(f"{name}: cannot be read: {error}") from None
 
 
-def _schema(frame: pl.LazyFrame, name: str) -> dict[str, pl.DataType]:
+def schema(frame: pl.LazyFrame, name: str) -> dict[str, pl.DataType]:
+    """Columns and their types.
+
+    Raises:
+        divulge.InputError: an unreadable file.
+    """
     import polars as pl
 
     try:
         return dict(frame.collect_schema())
     except (pl.exceptions.PolarsError, OSError) as error:
         raise checks.InputError(f"{name}: cannot be read: {error}") from None
+
+
+def resolve(
+    frame: pl.LazyFrame,
+    scores: Sequence[str],
+    *,
+    name: str,
+    id: str | None = None,  # noqa: A002  the option's name
+    text: str | None = None,
+    truth: str | None = None,
+) -> Columns:
+    """The columns a user named, with ``id`` and ``text`` taken where a table has columns of that name.
+
+    Raises:
+        divulge.InputError: no score column named.
+    """
+    if not scores:
+        raise checks.InputError("score: name at least one column and its member-like end, such as loss:low")
+    known = schema(frame, name)
+    return Columns(
+        tuple(Score.parse(score) for score in scores),
+        id=id or ("id" if "id" in known else None),
+        text=text or ("text" if "text" in known else None),
+        truth=truth,
+    )
 
 
 def require(known: dict[str, pl.DataType], wanted: Sequence[str], name: str) -> None:
@@ -173,17 +203,23 @@ def names(path: Path) -> list[str]:
     """
     import polars as pl
 
-    return list(_schema(pl.scan_parquet(path), str(path)))
+    return list(schema(pl.scan_parquet(path), str(path)))
 
 
-def chunks(path: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """The rows of a Parquet file, a million at a time."""
+def length(path: Path) -> int:
+    """The number of rows of a Parquet file."""
     import polars as pl
 
-    lazy = pl.scan_parquet(path).select(columns)
-    total = pl.scan_parquet(path).select(pl.len()).collect().item()
-    for start in range(0, total, _ROWS):
-        yield lazy.slice(start, _ROWS).collect()
+    return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+
+
+def chunks(path: Path, columns: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
+    """The rows of a Parquet file, ``size`` at a time, a million if not said."""
+    import polars as pl
+
+    lazy, step = pl.scan_parquet(path).select(columns), size or _ROWS
+    for start in range(0, length(path), step):
+        yield lazy.slice(start, step).collect()
 
 
 def matrix(frame: pl.DataFrame, count: int) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from divulge import checks, store
 from divulge.decisions import adadetect, controls, fdr
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from divulge.decisions.fdr import Rule
     from divulge.types import Floats
 
+Progress: TypeAlias = "Callable[[int, int], None]"
 METHODS = ("auto", "bh", "ptdi", "storey", "adadetect")
 _TEXTS = 20_000  # read of each kind for the blind text control
 
@@ -74,7 +75,7 @@ def run(
     plan: Plan,
     *,
     holdout: Sequence[Path] = (),
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Decide on tables of scores and write ``selection.parquet``, ``summary.json`` and ``counts.npz`` to ``out``.
 
@@ -87,7 +88,7 @@ def run(
         out: folder for the results.
         plan: what to decide.
         holdout: tables of other known non-members, for the exchangeability control.
-        progress: called with the number of rows finished since its last call.
+        progress: called with the number of rows finished and of all, over both passes.
 
     Returns:
         The summary, as written.
@@ -96,13 +97,14 @@ def run(
         divulge.InputError: see `divulge.identify`; also repeated ids and missing columns.
     """
     plan.check()
+    tell = progress or (lambda done, total: None)
     frame, known = sources.scan(candidates, "candidates"), sources.scan(calibration, "calibration")
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".work.") as folder:
         tables = _Tables.make(frame, known, Path(folder), plan)
         texts = _blind(frame, known, plan)
         apart = _holdout(holdout, tables, plan)
-        counts, evidence, used, why = _weigh(tables, [*texts, *apart], plan, progress or (lambda rows: None))
+        counts, evidence, used, why = _weigh(tables, [*texts, *apart], plan, tell)
         facts = {
             "method": plan.method,
             "fdr": plan.fdr,
@@ -113,7 +115,7 @@ def run(
             "notes": list(tables.notes),
         }
         rule = outcome.rule(counts, used, facts)
-        _write(tables.candidates, out, rule, counts.calibration, progress or (lambda rows: None))
+        _write(tables.candidates, out, rule, counts.calibration, tell)
         counts.save(out / "counts.npz")
     return outcome.conclude(out, counts, rule, evidence, facts, used, why)
 
@@ -155,7 +157,7 @@ def _clean(path: Path, count: int, drop: bool, name: str) -> str:
     usable = pl.all_horizontal(pl.col(f"score{i}").is_finite().fill_null(False) for i in range(count))
     bad = pl.scan_parquet(path).filter(~usable)
     number = bad.select(pl.len()).collect(engine="streaming").item()
-    total = pl.scan_parquet(path).select(pl.len()).collect().item()
+    total = sources.length(path)
     if number and not drop:
         first = bad.select("row").head(10).collect()["row"].to_list()
         shown = ", ".join(map(str, first)) + (", …" if number > len(first) else "")
@@ -244,7 +246,7 @@ def _column(path: Path, count: int) -> Floats:
 
 
 def _weigh(
-    tables: _Tables, evidence: Sequence[Control], plan: Plan, progress: Callable[[int], None]
+    tables: _Tables, evidence: Sequence[Control], plan: Plan, progress: Progress
 ) -> tuple[Counts, list[Control], str, str]:
     """Count the candidates, run the control that needs nothing but scores, choose the method."""
     count = len(plan.columns.scores)
@@ -262,11 +264,11 @@ def _weigh(
     return counts, found, used, why
 
 
-def _count(path: Path, calibration: Floats, progress: Callable[[int], None]) -> Counts:
-    counts = Counts.empty(calibration)
+def _count(path: Path, calibration: Floats, progress: Progress) -> Counts:
+    counts, total = Counts.empty(calibration), sources.length(path)
     for chunk in sources.chunks(path, ["score0"]):
         counts = counts.add(chunk["score0"].to_numpy())
-        progress(len(chunk))
+        progress(counts.total, 2 * total)
     _refuse_constant(counts)
     return counts
 
@@ -277,7 +279,7 @@ def _refuse_constant(counts: Counts) -> None:
         fdr.refuse_constant(counts.calibration[:1], counts.calibration)
 
 
-def _replace(path: Path, scores: tuple[Floats, Floats], progress: Callable[[int], None]) -> Counts:
+def _replace(path: Path, scores: tuple[Floats, Floats], progress: Progress) -> Counts:
     """Put the one score made of several in the place of the first, and count it."""
     import polars as pl
 
@@ -288,12 +290,13 @@ def _replace(path: Path, scores: tuple[Floats, Floats], progress: Callable[[int]
     return _count(path, known, progress)
 
 
-def _write(path: Path, out: Path, rule: Rule, calibration: Floats, progress: Callable[[int], None]) -> None:
+def _write(path: Path, out: Path, rule: Rule, calibration: Floats, progress: Progress) -> None:
     """Write the decision of every candidate, chunk by chunk, as one Parquet file."""
-    names = sources.names(path)
+    names, total, done = sources.names(path), sources.length(path), 0
     parts = path.with_name("parts")
     parts.mkdir()
     for number, chunk in enumerate(sources.chunks(path, [name for name in ("id", "score0", "truth") if name in names])):
         outcome.mark(chunk.rename({"score0": "score"}), rule, calibration).write_parquet(parts / f"{number:06d}.parquet")
-        progress(len(chunk))
+        done += len(chunk)
+        progress(total + done, 2 * total)
     outcome.join(parts, out / "selection.parquet")
