@@ -90,15 +90,14 @@ class Outcome:
         Raises:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
-        if (fpr is None) == (fdr is None):
-            raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
-        if fpr is not None:
-            from divulge.decisions import fpr as by_fpr
-
-            return by_fpr.decide(self.nulls, self.scores, fpr)
+        from divulge.decisions import fpr as by_fpr
         from divulge.identification import identify
 
-        return identify(self.scores, self.nulls, fdr=fdr, method=method)
+        if fpr is not None and fdr is None:
+            return by_fpr.decide(self.nulls, self.scores, fpr)
+        if fdr is not None and fpr is None:
+            return identify(self.scores, self.nulls, fdr=fdr, method=method)
+        raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: what the guarantee came to here."""

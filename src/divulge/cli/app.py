@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, pool
+from divulge.cli import audit, identify, pool
 
 app = typer.Typer(
     name="divulge",
@@ -14,7 +14,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.add_typer(pool.app)
 
 
 def _version(wanted: bool) -> None:
@@ -36,3 +35,6 @@ app.command("decide")(audit.decide)
 app.command("compare")(audit.compare)
 app.command("gate")(audit.gate)
 app.command("list")(audit.list_all)
+app.command("identify")(identify.identify)
+app.command("score")(identify.score)
+app.add_typer(pool.app)

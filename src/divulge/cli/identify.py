@@ -1,0 +1,160 @@
+"""`divulge identify` and `divulge score`: which of these documents were used."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge import checks
+from divulge.cli import printing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+Paths = list[Path]
+
+
+def identify(
+    tables: Annotated[Paths | None, typer.Argument(help="Candidates: CSV, JSON lines or Parquet, or folders.")] = None,
+    candidates: Annotated[Paths | None, typer.Option(help="The same, as an option.")] = None,
+    calibration: Annotated[Paths | None, typer.Option(help="Documents known not to have been used.")] = None,
+    holdout: Annotated[Paths | None, typer.Option(help="Other unused documents, to test the calibration.")] = None,
+    score: Annotated[list[str] | None, typer.Option(help="Column and its member-like end, as in loss:low.")] = None,
+    fdr: Annotated[float, typer.Option(help="Bound on the share of non-members among the selected.")] = 0.05,
+    method: Annotated[str, typer.Option(help="auto, bh, ptdi, storey, or adadetect (several --score).")] = "auto",
+    eta: Annotated[float, typer.Option(help="For ptdi: calibration tail.")] = 0.05,
+    lam: Annotated[float, typer.Option(help="For storey: grid point.")] = 0.5,
+    id: Annotated[str | None, typer.Option(help="Column of unique ids.")] = None,  # noqa: A002  the option's name
+    text: Annotated[str | None, typer.Option(help="Column of texts, for the blind control.")] = None,
+    truth: Annotated[str | None, typer.Option(help="Column of known membership: adds FDP and power.")] = None,
+    drop_nan: Annotated[bool, typer.Option("--drop-nan", help="Leave out rows without a score.")] = False,
+    drop_overlap: Annotated[
+        bool, typer.Option("--drop-overlap", help="Leave out candidates whose text is in the calibration.")
+    ] = False,
+    model: Annotated[str | None, typer.Option(help="Score texts first: hf:NAME, or a name with --endpoint.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="OpenAI-compatible server, http://…/v1.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for selection, summary and report.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Train a small language model and find its texts.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
+    json: printing.Json = False,
+) -> None:
+    """Which of these documents were used for training? A set with a bound on false discoveries."""
+    if demo:
+        _demo(out, fdr, method, seed, json)
+        return
+    from divulge.identification import sources
+    from divulge.identification.tables import Plan, run
+
+    judged = [*(tables or []), *(candidates or [])]
+    _needed(judged=judged, calibration=calibration, out=out)
+    folder, unseen, apart = Path(out or ""), list(calibration or []), list(holdout or [])
+    if model or endpoint:
+        judged, unseen, apart = _scored(model, endpoint, folder, text or "text", (judged, unseen, apart))
+        score = score or ["log_likelihood:high"]
+    frame = sources.scan(judged, "candidates")
+    columns = sources.resolve(frame, score or [], name="candidates", id=id, text=text, truth=truth)
+    plan = Plan(columns, fdr, method, eta, lam, drop_nan, drop_overlap, seed)
+    with _bar("deciding") as progress:
+        summary = run(judged, unseen, folder, plan, holdout=apart, progress=progress)
+    _show(summary, folder, json)
+
+
+def _needed(*, judged: Sequence[Path], calibration: Sequence[Path] | None, out: Path | None) -> None:
+    if not judged:
+        raise checks.InputError("candidates: at least one table is needed (or --demo)")
+    if not calibration:
+        raise checks.InputError("--calibration: a table of documents known not to have been used is needed")
+    if out is None:
+        raise checks.InputError("--out: a folder for the results is needed")
+
+
+@contextmanager
+def _bar(title: str) -> Generator[Callable[[int, int], None]]:
+    """A progress bar on standard error, so that standard output stays for results."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def decide(run: Path, *, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
+    """Decide a finished identification again; `divulge decide` comes here for one.
+
+    Raises:
+        divulge.InputError: a bound on the false positive rate, or see `divulge.identification.redecide`.
+    """
+    from divulge.identification import redecide
+
+    if fpr is not None:
+        raise checks.InputError("--fpr: an identification bounds false discoveries; give --fdr")
+    _show(redecide(run, fdr=fdr, method=method), run, json)
+
+
+def score(
+    texts: Annotated[Paths, typer.Argument(help="Documents: CSV, JSON lines or Parquet, or folders.")],
+    model: Annotated[str, typer.Option(help="hf:NAME[@REVISION], a folder, or a name with --endpoint.")],
+    out: Annotated[Path, typer.Option(help="Folder for token statistics and signals.")],
+    endpoint: Annotated[str | None, typer.Option(help="OpenAI-compatible server, http://…/v1.")] = None,
+    text: Annotated[str, typer.Option(help="Column of the documents.")] = "text",
+    id: Annotated[str | None, typer.Option(help="Column of their ids.")] = None,  # noqa: A002  the option's name
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or map for several devices.")] = "auto",
+    bos: Annotated[str, typer.Option(help="tokenizer, add or none.")] = "tokenizer",
+    length: Annotated[int | None, typer.Option(help="Longest stretch; the model's context if not given.")] = None,
+    stride: Annotated[int | None, typer.Option(help="Step between windows; half the length if not given.")] = None,
+    truncation: Annotated[str, typer.Option(help="windows, or head.")] = "windows",
+    budget: Annotated[int, typer.Option(help="Tokens a batch.")] = 4096,
+    lowercase: Annotated[bool, typer.Option("--lowercase", help="Also the lower-case ratio; doubles the work.")] = False,
+    reference: Annotated[str | None, typer.Option(help="Another model, for the difference to it.")] = None,
+    engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
+    shard: Annotated[int, typer.Option(help="Documents a file.")] = 512,
+    json: printing.Json = False,
+) -> None:
+    """Token statistics and membership signals of documents under a language model; resumes where it stopped."""
+    from divulge.identification import scoring
+
+    local = dict(dtype=dtype, device=device, bos=bos, length=length, stride=stride, truncation=truncation, budget=budget)
+    other = scoring.load(reference, None, **local) if reference else None
+    options = scoring.Options(text, id, lowercase, other, shard)
+    with _bar("scoring") as progress:
+        run = scoring.engine(engine)
+        found = run(texts, scoring.load(model, endpoint, **local), out, options, progress=progress)
+    if json:
+        printing.as_json(found)
+        return
+    printing.table(f"Scored with {model}", ["", ""], [(name, found[name]) for name in found if name != "key"])
+    typer.echo(f"Signals: {out / 'documents'}")
+
+
+def _scored(
+    model: str | None, endpoint: str | None, out: Path, text: str, groups: tuple[Sequence[Path], ...]
+) -> tuple[list[Path], ...]:
+    """Score each group of tables and give the folders of their signals."""
+    from divulge.identification import scoring
+
+    target = scoring.load(model, endpoint)
+    found = []
+    for name, paths in zip(("candidates", "calibration", "holdout"), groups, strict=True):
+        folder = out / "token-statistics" / name
+        if paths:
+            with _bar(f"scoring {name}") as progress:
+                scoring.score(paths, target, folder, scoring.Options(text=text), progress=progress)
+        found.append([folder] if paths else [])
+    return tuple(found)
+
+
+def _show(summary: dict[str, Any], folder: Path, json: bool) -> None:
+    from divulge.identification.page import facts
+
+    if json:
+        printing.as_json(summary)
+        return
+    for warning in summary["warnings"]:
+        typer.echo(f"warning: {warning}")
+    printing.table(summary["claim"], ["", ""], facts(summary))
+    typer.echo(f"Selection: {folder / 'selection.parquet'}")

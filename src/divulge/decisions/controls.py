@@ -1,0 +1,262 @@
+"""Negative controls: tests that must stay silent if a selection's guarantee is to hold.
+
+Every guarantee here rests on exchangeability, and no score can prove that. What can be done is to look
+where it would show: in scores of documents declared unseen, in the scores of a model that saw nothing,
+in the texts themselves. Each control raises a false alarm with probability at most its level.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.decisions.counts import Counts
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.types import Array, Floats
+
+_MOST_TEXTS = 20_000  # of each kind; more sharpen nothing that is not found with these
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a negative control found.
+
+    Args:
+        name: which control.
+        p_value: probability of something at least as striking if the assumption holds.
+        level: it fails when ``p_value`` is at most this.
+        says: what was seen, in words.
+        auc: how well the two sides are told apart, where that was measured.
+
+    >>> print(Control("exchangeability", 0.3, 0.05, "40 against 50 scores"))
+    exchangeability passed (p = 0.3): 40 against 50 scores
+    """
+
+    name: str
+    p_value: float
+    level: float
+    says: str
+    auc: Estimate | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the control stayed silent."""
+        return self.p_value > self.level
+
+    def __str__(self) -> str:
+        return f"{self.name} {'passed' if self.passed else 'FAILED'} (p = {self.p_value:.2g}): {self.says}"
+
+
+def exchangeability(calibration: object, holdout: object, *, level: float = 0.05) -> Control:
+    """Whether scores of documents declared unseen look like the calibration.
+
+    Kolmogorov and Smirnov's test finds any difference, Mann and Whitney's a shift; each at half the
+    level. The holdout must be apart from the calibration, and unseen beyond doubt: newer than the
+    model, or written for the purpose.
+
+    Args:
+        calibration: scores ``[n]``.
+        holdout: scores ``[h]`` of other known non-members.
+        level: rate of false alarms.
+
+    Raises:
+        divulge.InputError: empty, NaN or infinity.
+
+    >>> rng = np.random.default_rng(0)
+    >>> exchangeability(rng.normal(size=300), rng.normal(size=200)).passed
+    True
+    >>> exchangeability(rng.normal(size=300), rng.normal(size=200) + 0.5).passed
+    False
+    """
+    return _two_samples("exchangeability", calibration, holdout, level, "declared-unseen holdout")
+
+
+def clean_model(calibration: object, candidates: object, *, level: float = 0.05) -> Control:
+    """Whether a model that saw neither set tells them apart; if it does, they differ by themselves.
+
+    Args:
+        calibration: scores ``[n]`` under a model trained on none of the documents.
+        candidates: scores ``[m]`` under the same model.
+        level: rate of false alarms.
+
+    Raises:
+        divulge.InputError: empty, NaN or infinity.
+
+    >>> clean_model([0.0, 1.0, 2.0], [0.5, 1.5]).passed
+    True
+    """
+    return _two_samples("clean model", calibration, candidates, level, "candidates under a model that saw neither")
+
+
+def low_scores(calibration: object, candidates: object, *, level: float = 0.05) -> Control:
+    """Whether low scores are more frequent among candidates than in the calibration.
+
+    Members push scores up, never down. So an excess of low ones (a one-sided Kolmogorov-Smirnov test)
+    means that the non-members among the candidates differ from the calibration, or that the scores are
+    the wrong way round. It needs nothing but scores, and it is blind to a shift towards high ones.
+
+    Args:
+        calibration: scores ``[n]``.
+        candidates: scores ``[m]``.
+        level: rate of false alarms.
+
+    Raises:
+        divulge.InputError: empty, NaN or infinity.
+
+    >>> rng = np.random.default_rng(0)
+    >>> low_scores(rng.normal(size=300), rng.normal(size=200) - 1).passed
+    False
+    """
+    return low_scores_of(Counts.empty(calibration).add(candidates), level=level)
+
+
+def low_scores_of(counts: Counts, *, level: float = 0.05) -> Control:
+    """`low_scores` from counts alone, for candidates that were streamed."""
+    checks.number(level, "level", above=0, below=1)
+    m, n = counts.total, len(counts.calibration)
+    # The excess is largest just below a calibration score, where the calibration's frequency has not jumped yet.
+    candidates = 1 - (counts.above + counts.tied) / m
+    calibration = np.searchsorted(counts.calibration, counts.calibration, side="left") / n
+    excess = max(float(np.max(candidates - calibration)), 0.0)
+    p = float(np.exp(-2 * m * n / (m + n) * excess**2))  # Massey's bound
+    says = f"low scores are more frequent among candidates than in calibration by at most {excess:.3f}"
+    return Control("low scores", p, level, says)
+
+
+def _two_samples(name: str, first: object, second: object, level: float, what: str) -> Control:
+    from scipy.stats import ks_2samp, mannwhitneyu
+
+    checks.number(level, "level", above=0, below=1)
+    known, other = checks.vector(first, "calibration"), checks.vector(second, "holdout")
+    exact = "exact" if max(len(known), len(other)) <= 1000 else "asymp"
+    smirnov = ks_2samp(known, other, method=exact)
+    constant = known.min() == known.max() == other.min() == other.max()
+    shift = 1.0 if constant else float(mannwhitneyu(other, known).pvalue)
+    p = min(1.0, 2 * min(float(smirnov.pvalue), shift))
+    area = auc(other, known)
+    return Control(name, p, level, f"{what} against calibration: AUC {area} (1/2 expected)", area)
+
+
+def blind_text(
+    cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0
+) -> Control:
+    """Whether the texts alone, without any model, tell candidates from calibration.
+
+    A logistic regression on words, pairs of words, length, digits and years learns on one half and is
+    judged on the other by Mann and Whitney's test, both ways round, each at half the level (a
+    classifier two-sample test; Lopez-Paz & Oquab 2017; as a warning on membership benchmarks: Das et
+    al., "Blind baselines beat membership inference attacks", 2024). A text that stands on both sides or
+    twice on one stays on one side of the split. Beyond 20,000 texts a side, a random sample is used.
+
+    Args:
+        cal_texts: texts of the known non-members.
+        cand_texts: texts of the candidates.
+        level: rate of false alarms.
+        seed: of the split.
+
+    Raises:
+        divulge.InputError: fewer than 8 texts on a side, or something that is not a string.
+
+    >>> old, new = [f"the king of {i}" for i in range(40)], [f"a tweet of {i}" for i in range(40)]
+    >>> blind_text(old, new).passed
+    False
+    """
+    checks.number(level, "level", above=0, below=1)
+    rng = seeds.generator(seed, "blind text")
+    known, judged = _texts(cal_texts, "cal_texts", rng), _texts(cand_texts, "cand_texts", rng)
+    label = np.repeat([0, 1], [len(known), len(judged)])
+    _, group = np.unique(known + judged, return_inverse=True)
+    half = (rng.random(int(group.max()) + 1) < 0.5)[group]
+    texts = np.array(known + judged, dtype=object)
+    parts = []
+    for train in (half, ~half):
+        if min(np.bincount(label[train], minlength=2).min(), np.bincount(label[~train], minlength=2).min()) < 2:
+            continue
+        scores = _classify(texts[train], label[train], texts[~train])
+        parts.append((scores[label[~train] == 1], scores[label[~train] == 0]))
+    return _blind(parts, len(known), len(judged), level)
+
+
+def _blind(parts: list[tuple[Floats, Floats]], n: int, m: int, level: float) -> Control:
+    from scipy.stats import mannwhitneyu
+
+    if not parts:
+        return Control("blind text", 1.0, level, f"{n} and {m} distinct texts are too few to be told apart")
+    p = min(float(mannwhitneyu(*part, alternative="greater").pvalue) for part in parts)
+    areas = [_delong(*part) for part in parts]
+    value = float(np.mean([area for area, _ in areas]))
+    area = _interval(value, float(np.sqrt(np.sum([error**2 for _, error in areas]))) / len(parts))
+    says = f"words, length and years alone tell candidates from calibration with AUC {area} (1/2 expected)"
+    return Control("blind text", min(1.0, len(parts) * p), level, says, area)
+
+
+def _texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[str]:
+    """The distinct texts, at most `_MOST_TEXTS`; repeats are not independent evidence."""
+    if isinstance(value, str) or not all(isinstance(text, str) for text in value):
+        raise checks.InputError(f"{name}: a sequence of strings is needed")
+    if len(value) < 8:
+        raise checks.InputError(f"{name}: at least 8 texts are needed, got {len(value)}")
+    found = sorted(set(value))
+    if len(found) <= _MOST_TEXTS:
+        return found
+    return [found[i] for i in rng.choice(len(found), _MOST_TEXTS, replace=False)]
+
+
+def _classify(texts: Array, label: Array, judged: Array) -> Floats:
+    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    words = HashingVectorizer(n_features=2**18, ngram_range=(1, 2), alternate_sign=False)
+    model = LogisticRegression(C=10.0, class_weight="balanced", max_iter=300, tol=1e-3, solver="liblinear")
+    model.fit(_features(words, texts), label)
+    return model.decision_function(_features(words, judged))
+
+
+def _features(words: Any, texts: Array) -> Any:
+    from scipy.sparse import csr_matrix, hstack
+
+    return hstack([words.transform(texts), csr_matrix([_surface(text) for text in texts])]).tocsr()
+
+
+def _surface(text: str) -> tuple[float, ...]:
+    """Length, digits, capitals and years: what dates a text without reading it."""
+    size = max(len(text), 1)
+    years = [int(year) for year in re.findall(r"\b(?:1[5-9]|20)\d\d\b", text)]
+    newest = (max(years) - 1900) / 100 if years else 0.0
+    digits = sum(map(str.isdigit, text)) / size
+    capitals = sum(map(str.isupper, text)) / size
+    return np.log1p(size) / 10, digits, capitals, float(bool(years)), newest, min(len(years), 10) / 10
+
+
+def auc(positive: object, negative: object) -> Estimate:
+    """The probability that a positive scores above a negative, with DeLong's 95 % interval.
+
+    >>> print(auc([2.0, 3.0, 4.0], [1.0, 2.5, 0.0]))
+    0.8889 [0.5809, 1.0000]
+    """
+    return _interval(*_delong(checks.vector(positive, "positive"), checks.vector(negative, "negative")))
+
+
+def _delong(positive: Floats, negative: Floats) -> tuple[float, float]:
+    """AUC and its standard error (DeLong, DeLong & Clarke-Pearson 1988), from placements."""
+    up = _placement(positive, np.sort(negative))
+    down = _placement(negative, np.sort(positive))
+    variance = sum(part.var(ddof=1) / len(part) if len(part) > 1 else 0.25 for part in (up, down))
+    return float(up.mean()), float(np.sqrt(variance))
+
+
+def _placement(scores: Floats, ordered: Floats) -> Floats:
+    return (np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")) / (2 * len(ordered))
+
+
+def _interval(value: float, error: float) -> Estimate:
+    half = 1.959963984540054 * error
+    return Estimate(value, max(value - half, 0.0), min(value + half, 1.0), 0.95, "delong")

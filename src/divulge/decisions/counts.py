@@ -1,0 +1,146 @@
+"""What every decision needs to know of millions of scores: how many stand above each calibration score.
+
+Larger scores are more member-like. With calibration scores ``S_1 … S_n`` of known non-members, the
+conformal p-value of a candidate with score ``T`` is ``p = (1 + #{S_i ≥ T}) / (n + 1)``. It takes only
+``n + 1`` values, so a selection needs no more than the number of candidates at each of them: `Counts`,
+which is filled chunk by chunk and merged across machines exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from divulge.types import Floats, Ints
+
+# Rows sorted at a time: small enough for the second-level cache, and its index fits the bits given up below.
+_CHUNK = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counts:
+    """Candidates above and at each calibration score: all that a selection needs, in ``O(n)`` memory.
+
+    Args:
+        calibration: scores of known non-members, ascending, ``[n]``.
+        above: number of candidates with a score strictly larger than each of them, ``[n]``.
+        tied: number of candidates with exactly that score, ``[n]``.
+        total: number of candidates ``m``.
+
+    >>> counts = Counts.empty([0.0, 1.0, 2.0]).add([0.5, 3.0]).add([2.0])
+    >>> counts.above, counts.tied, counts.total
+    (array([3, 2, 1]), array([0, 0, 1]), 3)
+    """
+
+    calibration: Floats
+    above: Ints
+    tied: Ints
+    total: int = 0
+
+    @classmethod
+    def empty(cls, calibration: object) -> Counts:
+        """No candidates yet.
+
+        Raises:
+            divulge.InputError: empty calibration, NaN or infinity.
+        """
+        ordered = np.sort(checks.vector(calibration, "calibration"))
+        return cls(ordered, np.zeros(len(ordered), np.int64), np.zeros(len(ordered), np.int64))
+
+    def add(self, candidates: object) -> Counts:
+        """These counts with more candidates, ``[any]``.
+
+        Raises:
+            divulge.InputError: NaN or infinity.
+        """
+        scores = np.sort(checks.vector(candidates, "candidates"))
+        above, tied = _above(scores, self.calibration)
+        return Counts(self.calibration, self.above + above, self.tied + tied, self.total + len(scores))
+
+    def merge(self, other: Counts) -> Counts:
+        """The counts of both, as if all candidates had been added to one.
+
+        Raises:
+            divulge.InputError: the two were made against different calibration scores.
+        """
+        if not np.array_equal(self.calibration, other.calibration):
+            raise checks.InputError("counts: they can only be merged when made against the same calibration scores")
+        return Counts(
+            self.calibration, self.above + other.above, self.tied + other.tied, self.total + other.total
+        )
+
+    @property
+    def reached(self) -> Ints:
+        """Number of candidates with ``#{S ≥ T} ≤ r``, for ``r = 0 … n``."""
+        return np.append(self.above[::-1], self.total)
+
+    def at_least(self, rank: int) -> int:
+        """Number of candidates whose score is at least the ``rank``-th largest calibration score (from 1)."""
+        return int(self.above[-rank] + self.tied[-rank])
+
+    def save(self, path: Path) -> None:
+        """Write the counts to an ``.npz``, to be merged elsewhere."""
+        total = np.array(self.total)
+        store.write_arrays(
+            path, {"calibration": self.calibration, "above": self.above, "tied": self.tied, "total": total}
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> Counts:
+        """The counts written by `save`.
+
+        Raises:
+            divulge.InputError: missing or damaged file, or not one of counts.
+        """
+        found = store.read_arrays(path)
+        if set(found) != {"calibration", "above", "tied", "total"}:
+            raise checks.InputError(f"{path}: holds {sorted(found)}, not counts")
+        return cls(found["calibration"], found["above"], found["tied"], int(found["total"]))
+
+
+def _above(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
+    """How many of the ascending ``scores`` lie above, and exactly at, each ascending calibration score."""
+    below = np.searchsorted(scores, calibration, side="right")
+    # Ties are rare among continuous scores, so the left edge is looked up only where one is seen.
+    equal = (below > 0) & (scores[below - 1] == calibration)
+    tied = np.zeros(len(calibration), np.int64)
+    tied[equal] = below[equal] - np.searchsorted(scores, calibration[equal], side="left")
+    return len(scores) - below, tied
+
+
+def ranks(candidates: Floats, calibration: Floats) -> Ints:
+    """Number of calibration scores at or above each candidate, ``[m]``; ``calibration`` is ascending.
+
+    Looking up keys in ascending order is several times faster than in random order, and almost
+    ascending is enough. So each chunk is ordered by its leading bits with the position in the
+    trailing ones, one plain integer sort, and the look-up itself stays exact.
+
+    >>> ranks(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
+    array([2, 0, 1])
+    """
+    found = np.empty(len(candidates), np.int64)
+    for start in range(0, len(candidates), _CHUNK):
+        chunk = candidates[start : start + _CHUNK]
+        order = _nearly_ascending(chunk)
+        found[start : start + _CHUNK][order] = np.searchsorted(calibration, chunk[order], side="left")
+    np.subtract(len(calibration), found, out=found)
+    return found
+
+
+def _nearly_ascending(chunk: Floats) -> Ints:
+    bits = np.ascontiguousarray(chunk, dtype=np.float64).view(np.int64)
+    # Two's complement orders positive floats; the other bits of negative ones are flipped to follow.
+    key = bits ^ ((bits >> 63) & np.int64(0x7FFF_FFFF_FFFF_FFFF))
+    low = np.int64(_CHUNK - 1)
+    key &= ~low
+    key |= np.arange(len(chunk))
+    key.sort()
+    key &= low
+    return key

@@ -1,0 +1,286 @@
+"""Sets of candidates with a bound on the false discovery rate: exact in finite samples, no model of the scores.
+
+Larger scores are more member-like; ``n`` calibration scores come from known non-members, ``m`` candidates
+are to be judged. With ``p_j = (1 + #{S_i ≥ T_j}) / (n + 1)`` (ties count against the candidate, and the
+one is never left out: without either the bound is broken several times over) a method multiplies the
+p-values by an estimate of the share of non-members and hands them to the step-up of Benjamini and
+Hochberg (1995). The expected share of non-members among the selected is then at most ``fdr``, if the
+candidates that are non-members are exchangeable with the calibration scores.
+
+Sources: Benjamini & Hochberg 1995; Bates et al., "Testing for outliers with conformal p-values", Annals
+of Statistics 2023; Marandon et al., "Adaptive novelty detection with false discovery rate guarantee",
+Annals of Statistics 2024; Liu et al., "High-power training data identification with provable statistical
+guarantees" (PTDI), arXiv 2510.09717v1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.decisions import counts as counting
+from divulge.decisions import usage
+from divulge.decisions.counts import Counts
+from divulge.types import Guarantee, Selection
+
+if TYPE_CHECKING:
+    from divulge.types import Floats, Ints
+
+METHODS = ("bh", "ptdi", "storey")
+EXCHANGEABLE = "candidates that are non-members are exchangeable with the calibration records"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """A finished decision, in a form that applies to one candidate as to a billion.
+
+    Args:
+        cut: a candidate is selected when its score is strictly larger; infinity when none is.
+        rank: the same in ranks: selected when ``#{S ≥ T} ≤ rank``; -1 when none is.
+        null_share: estimated share of non-members that the p-values were multiplied by.
+        q_values: adjusted p-value of a candidate with ``#{S ≥ T} = r``, ``[n + 1]``: the smallest
+            level at which it would be selected.
+    """
+
+    cut: float
+    rank: int
+    null_share: float
+    q_values: Floats
+
+
+def decide(counts: Counts, *, fdr: float, method: str = "storey", eta: float = 0.05, lam: float = 0.5) -> Rule:
+    """The selection rule at false discovery rate ``fdr``, from counts alone.
+
+    Args:
+        counts: candidates above each calibration score.
+        fdr: bound on the expected share of non-members among the selected.
+        method: "bh"; "ptdi" (non-members counted beyond the upper ``eta`` tail of calibration, by
+            subtraction); "storey" (counted among p-values of at least ``lam``, on the conformal grid).
+        eta: size of the calibration tail of "ptdi".
+        lam: "storey" counts p-values of at least the grid point next below ``lam``.
+
+    Raises:
+        divulge.InputError: a level outside (0, 1), no candidates, or calibration too small for any
+            candidate ever to be selected at this level.
+
+    >>> rule = decide(Counts.empty(range(99)).add([98.5, 120.0, 7.0]), fdr=0.1, method="bh")
+    >>> rule.cut, rule.rank, rule.q_values[:2].round(3).tolist()
+    (93.0, 5, [0.015, 0.03])
+    """
+    checks.number(fdr, "fdr", above=0, below=1)
+    checks.choice(method, "method", METHODS)
+    if counts.total == 0:
+        raise checks.InputError("candidates: at least 1 entry is needed, got 0")
+    refuse_small(len(counts.calibration), counts.total, fdr)
+    top, bottom = _null_share(counts, method, eta, lam)
+    return _step_up(counts, fdr, top, bottom)
+
+
+def refuse_small(n: int, m: int, fdr: float) -> None:
+    """Raise when ``n`` calibration scores cannot prove any selection at this level.
+
+    Raises:
+        divulge.InputError: as said, with the number that is needed.
+    """
+    if fdr * (n + 1) < 1 - 1e-9:
+        least = required_calibration(m, fdr, m)
+        raise checks.InputError(
+            f"calibration: {n} scores are too few for fdr={fdr:g}: not even a selection of all candidates could be "
+            f"proven; at least {least} are needed (required_calibration says how many for a smaller selection)"
+        )
+
+
+def _null_share(counts: Counts, method: str, eta: float, lam: float) -> tuple[float, float]:
+    """The estimated share of non-members as numerator and denominator, both whole numbers."""
+    m, n = counts.total, len(counts.calibration)
+    if method == "bh":
+        return 1.0, 1.0
+    if method == "ptdi":
+        rank = tail_rank(n, eta)
+        at_least = counts.at_least(rank)
+        # 1 - (at_least / m - F_cal), where ties at the tail's edge belong to it on both sides.
+        edge = counts.calibration[-rank]
+        inside = n - int(np.searchsorted(counts.calibration, edge, side="left"))
+        return float(m * n - max(at_least * n - inside * m, 0)), float(m * n)
+    k = grid(n, lam)
+    small = int(counts.above[-(k - 1)]) if k >= 2 else 0
+    return float((1 + m - small) * (n + 1)), float(m * (n + 1 - k))
+
+
+def tail_rank(n: int, eta: float) -> int:
+    """The calibration score where PTDI's tail begins, counted from the largest: ``ceil(eta · n)``."""
+    checks.number(eta, "eta", above=0, below=1)
+    return max(math.ceil(eta * n - 1e-9), 1)
+
+
+def grid(n: int, lam: float) -> int:
+    """``K`` of Storey's ``λ = K / (n + 1)``: the conformal grid point at or next below ``lam``.
+
+    >>> grid(99, 0.5), grid(200, 0.5)
+    (50, 100)
+    """
+    checks.number(lam, "lam", above=0, below=1)
+    return max(math.floor(lam * (n + 1) + 1e-9), 1)
+
+
+def _step_up(counts: Counts, fdr: float, top: float, bottom: float) -> Rule:
+    """Benjamini and Hochberg's step-up on p-values times ``top / bottom``, over the ``n + 1`` possible p-values."""
+    m, n = counts.total, len(counts.calibration)
+    reached = counts.reached
+    level = np.arange(1, n + 2, dtype=np.float64)
+    # One division of (for most sizes exactly represented) whole numbers, so that equality with fdr is decided right.
+    with np.errstate(divide="ignore"):
+        q = (level * (top * m)) / (reached * (bottom * (n + 1)))
+    # The step-up: a p-value's level is the smallest bound reached at it or at any larger p-value. Where
+    # no candidate has been reached yet the bound is infinite and those further right decide.
+    q = np.minimum(np.minimum.accumulate(q[::-1])[::-1], 1.0)
+    rank = int(np.searchsorted(q, fdr, side="right")) - 1
+    cut = np.inf if rank < 0 else -np.inf if rank >= n else float(counts.calibration[n - 1 - rank])
+    return Rule(cut, rank, top / bottom, q)
+
+
+def threshold(
+    candidates: object, calibration: object, *, fdr: float, method: str = "storey", eta: float = 0.05, lam: float = 0.5
+) -> float:
+    """The score above which (strictly) candidates are selected, without any p-value: the fast path.
+
+    Raises:
+        divulge.InputError: as `decide`, and NaN or infinity in a score.
+
+    >>> threshold([98.5, 120.0, 7.0], range(99), fdr=0.1, method="bh")
+    93.0
+    """
+    return decide(Counts.empty(calibration).add(candidates), fdr=fdr, method=method, eta=eta, lam=lam).cut
+
+
+def select(
+    candidates: object,
+    calibration: object,
+    *,
+    fdr: float = 0.05,
+    method: str = "storey",
+    eta: float = 0.05,
+    lam: float = 0.5,
+) -> Selection:
+    """The candidates that were used for training, with false discovery rate at most ``fdr``.
+
+    Args:
+        candidates: scores ``[m]``, larger = more member-like.
+        calibration: scores ``[n]`` of known non-members.
+        fdr: bound on the expected share of non-members among the selected.
+        method: "bh", "ptdi" or "storey", see `decide`.
+        eta: size of the calibration tail of "ptdi".
+        lam: grid point of "storey".
+
+    Raises:
+        divulge.InputError: NaN or infinity, empty or constant scores, calibration too small for the level.
+
+    >>> rng = np.random.default_rng(0)
+    >>> members, unseen = rng.normal(3, 1, 50), rng.normal(size=50)
+    >>> select(np.append(members, unseen), rng.normal(size=400), fdr=0.1, method="bh")
+    Selection(55 of 100 selected; FDR ≤ 0.1, assuming candidates that are non-members are exchangeable ...)
+    """
+    rank, scores, counts = _ranked(candidates, calibration)
+    rule = decide(counts, fdr=fdr, method=method, eta=eta, lam=lam)
+    selected = rank <= rule.rank
+    return Selection(
+        selected=selected,
+        p_values=(rank + 1.0) / (len(counts.calibration) + 1),
+        threshold=float(scores[selected].min()) if selected.any() else np.inf,
+        usage=usage.share(counts),
+        guarantee=Guarantee("FDR", fdr, (EXCHANGEABLE,)),
+        warnings=warnings(counts, rule, fdr),
+    )
+
+
+def unselected(candidates: object, calibration: object, *, fdr: float) -> Selection:
+    """p-values and usage with nothing selected yet: the frame for a rule that looks at something else.
+
+    Raises:
+        divulge.InputError: NaN or infinity, empty or constant scores.
+    """
+    rank, scores, counts = _ranked(candidates, calibration)
+    p_values = (rank + 1.0) / (len(counts.calibration) + 1)
+    claim = Guarantee("FDR", fdr, (EXCHANGEABLE,))
+    return Selection(np.zeros(len(scores), bool), p_values, np.inf, usage.share(counts), claim)
+
+
+def _ranked(candidates: object, calibration: object) -> tuple[Ints, Floats, Counts]:
+    scores = checks.vector(candidates, "candidates")
+    reference = np.sort(checks.vector(calibration, "calibration"))
+    refuse_constant(scores, reference)
+    rank = counting.ranks(scores, reference)
+    return rank, scores, _from_ranks(rank, scores, reference)
+
+
+def _from_ranks(rank: Ints, scores: Floats, reference: Floats) -> Counts:
+    n = len(reference)
+    reached = np.cumsum(np.bincount(rank, minlength=n + 1))
+    # The first calibration score at or above a candidate; one above them all is compared with the last and differs.
+    first = n - rank
+    at = scores == reference[np.minimum(first, n - 1)]
+    tied = np.bincount(first[at], minlength=n)
+    if tied.any():  # equal calibration scores share what stands at the first of them
+        tied = tied[np.searchsorted(reference, reference, side="left")]
+    return Counts(reference, reached[:-1][::-1], tied, len(scores))
+
+
+def refuse_constant(candidates: Floats, calibration: Floats) -> None:
+    """Raise when all scores, candidates and calibration together, are one value.
+
+    Raises:
+        divulge.InputError: as said.
+    """
+    first = candidates[0]
+    if calibration[0] == first and calibration[-1] == first and np.all(candidates == first):
+        raise checks.InputError(f"candidates: every score, calibration included, is {first:g}; they tell nothing apart")
+
+
+def warnings(counts: Counts, rule: Rule, fdr: float) -> tuple[str, ...]:
+    """What the user must know about a selection before relying on it."""
+    found = []
+    m, n = counts.total, len(counts.calibration)
+    if counts.calibration[0] == counts.calibration[-1]:
+        found.append(f"all {n} calibration scores are {counts.calibration[0]:g}: p-values are 1 or 1/{n + 1}")
+    if rule.rank < 0:
+        found.append(_nothing(counts, rule, fdr))
+    elif rule.rank >= n:
+        found.append(f"all {m} candidates were selected: their scores exceed what non-members show nearly everywhere")
+    return tuple(found)
+
+
+def _nothing(counts: Counts, rule: Rule, fdr: float) -> str:
+    m, n = counts.total, len(counts.calibration)
+    least = math.ceil(rule.null_share * m / (fdr * (n + 1)) - 1e-9)
+    beyond = int(counts.above[-1])
+    return (
+        f"nothing was selected: with {n} calibration scores and fdr={fdr:g} a selection needs at least {least} of the "
+        f"{m} candidates, and {beyond} score above all calibration; more calibration "
+        f"({required_calibration(m, fdr, max(beyond, 1))} for a selection of {max(beyond, 1)}) or a stronger signal "
+        "is needed (with an AUC near 0.65 every method has next to no power)"
+    )
+
+
+def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
+    """Calibration scores needed before ``expected_selected`` of ``m`` candidates can be selected at all.
+
+    The smallest p-value is ``1 / (n + 1)`` and the step-up asks it to be at most ``fdr · k / m`` for a
+    selection of ``k``, so ``n ≥ m / (fdr · k) - 1``. It is what makes a selection possible, not likely:
+    with the signal's power in view, take several times as many.
+
+    Raises:
+        divulge.InputError: a level outside (0, 1), ``m`` or ``expected_selected`` below 1, or more than ``m``.
+
+    >>> required_calibration(1000, 0.05, 100)
+    199
+    """
+    checks.integer(m, "m", least=1)
+    checks.number(fdr, "fdr", above=0, below=1)
+    checks.integer(expected_selected, "expected_selected", least=1)
+    if expected_selected > m:
+        raise checks.InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")
+    return max(math.ceil(m / (fdr * expected_selected) - 1 - 1e-9), 1)

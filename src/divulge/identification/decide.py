@@ -1,0 +1,301 @@
+"""From scores to a selection, with the negative controls that its guarantee rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.decisions import adadetect, controls, knockoff
+from divulge.decisions import fdr as step_up
+from divulge.decisions.controls import Control
+from divulge.types import Estimate, Guarantee, Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.types import Bools, Floats
+
+METHODS = ("auto", "bh", "ptdi", "storey", "adadetect", "knockoff")
+SYMMETRIC = "a non-member scores above and below its own paraphrase equally often"
+UNTESTED = (
+    "no control compared texts, a holdout or a clean model: that candidates which are non-members score like the "
+    "calibration rests on your word"
+)
+LEVEL = 0.05  # of all controls of a run together
+
+
+def identify(
+    candidates: object,
+    calibration: object,
+    *,
+    fdr: float = 0.05,
+    method: str = "auto",
+    eta: float = 0.05,
+    lam: float = 0.5,
+    holdout: object = None,
+    candidate_texts: Sequence[str] | None = None,
+    calibration_texts: Sequence[str] | None = None,
+    knockoffs: object = None,
+    calibration_knockoffs: object = None,
+    truth: object = None,
+    seed: int = 0,
+) -> Selection:
+    """Which candidates were used for training, with the false discovery rate bounded by ``fdr``.
+
+    Negative controls run on whatever is handed in: low scores always, ``holdout`` scores and the texts
+    where given; together they raise a false alarm in at most 5 % of sound runs. When one fails, the
+    guarantee is void, the first warning says so, and "auto" falls back to "bh", which a shift of the
+    scores hurts least.
+
+    Args:
+        candidates: scores ``[m]``, larger = more member-like; or several signals ``[m, d]``.
+        calibration: scores ``[n]`` (or ``[n, d]``) of documents known not to have been used.
+        fdr: bound on the expected share of non-members among the selected.
+        method: "bh"; "ptdi" (uses ``eta``); "storey" (uses ``lam``), the most powerful; "adadetect"
+            (learns one score from several with half the calibration, then "bh"); "knockoff" (a baseline
+            known to fail, needs ``knockoffs``); "auto": "storey" ("adadetect" for several signals) when
+            the controls pass, "bh" when one fails (on the mean rank of several signals).
+        eta: size of the calibration tail of "ptdi".
+        lam: grid point of "storey".
+        holdout: scores of other known non-members, for the exchangeability control.
+        candidate_texts: the candidates' texts ``[m]``, for the blind text control.
+        calibration_texts: the calibration's texts ``[n]``.
+        knockoffs: scores ``[m]`` of paraphrases of the candidates.
+        calibration_knockoffs: scores ``[n]`` of paraphrases of the calibration, for the symmetry test.
+        truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
+        seed: of random splits.
+
+    Raises:
+        divulge.InputError: NaN or infinity (the rows are named), empty or constant scores, calibration too
+            small for the level, a text among both candidates and calibration, lengths that differ.
+
+    >>> rng = np.random.default_rng(0)
+    >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
+    >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
+    >>> found.count, round(found.threshold, 2), print(found.usage)
+    0.4735 [0.3311, 0.7402]
+    (105, 1.32, None)
+    """
+    checks.choice(method, "method", METHODS)
+    checks.number(fdr, "fdr", above=0, below=1)
+    judged, known = _signals(candidates, "candidates"), _signals(calibration, "calibration")
+    _same_width(judged, known)
+    _needs(method, judged.ndim, knockoffs)
+    evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
+    if holdout is not None and known.ndim == 1:
+        evidence.append(controls.exchangeability(known, holdout, level=LEVEL))
+    one = _Scores.reduce(judged, known, method, fdr, seed)
+    evidence.append(controls.low_scores(one.calibration, one.candidates, level=LEVEL))
+    evidence = together(evidence)
+    used, why = choose(method, evidence, several=judged.ndim == 2)
+    if method == "auto" and judged.ndim == 2 and used == "bh":
+        one = _Scores(*mean_rank(judged, known))
+    if used == "knockoff":
+        found, evidence = _knockoff(one, knockoffs, calibration_knockoffs, fdr, evidence)
+    else:
+        found = one.select(fdr, used, eta, lam)
+    return annotate(found, evidence, why, orientation(one.candidates, truth))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scores:
+    """One score a candidate, and calibration that is exchangeable with it."""
+
+    candidates: Floats
+    calibration: Floats
+
+    @classmethod
+    def reduce(cls, judged: Floats, known: Floats, method: str, level: float, seed: int) -> _Scores:
+        if judged.ndim == 1:
+            return cls(judged, known)
+        if level * (len(known) + 1) < 1 - 1e-9:  # say so before half of it goes to learning
+            step_up.refuse_small(len(known), len(judged), level)
+        return cls(*adadetect.scores(judged, known, seed=seed))
+
+    def select(self, level: float, method: str, eta: float, lam: float) -> Selection:
+        if method == "adadetect" and level * (len(self.calibration) + 1) < 1 - 1e-9:
+            return self._nothing(level)
+        step = "bh" if method == "adadetect" else method
+        return step_up.select(self.candidates, self.calibration, fdr=level, method=step, eta=eta, lam=lam)
+
+    def _nothing(self, level: float) -> Selection:
+        """Enough calibration for the level, but not in the half that learning leaves."""
+        m, n = len(self.candidates), len(self.calibration)
+        found = step_up.unselected(self.candidates, self.calibration, fdr=level)
+        least = 2 * step_up.required_calibration(m, level, m)
+        warning = f"nothing was selected: {n} calibration rows remain after learning; at least {least} rows are needed"
+        return replace(found, warnings=(warning,))
+
+
+def _signals(value: object, name: str) -> Floats:
+    found = checks.nonempty(checks.array(value, name, finite=False), name)
+    if found.ndim not in (1, 2):
+        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {found.shape}")
+    found = found.astype(np.float64, copy=False)
+    finite = np.isfinite(found) if found.ndim == 1 else np.isfinite(found).all(axis=1)
+    if not finite.all():
+        raise checks.InputError(f"{name}: NaN or infinite scores in {rows(np.flatnonzero(~finite))}; leave these out")
+    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+
+
+def rows(index: Sequence[int] | np.ndarray) -> str:
+    """Row numbers in words, the first ten of them.
+
+    >>> rows([4, 7])
+    '2 rows (4, 7)'
+    """
+    shown = ", ".join(str(int(i)) for i in index[:10])
+    return f"{len(index)} rows ({shown}{', …' if len(index) > 10 else ''})"
+
+
+def _same_width(judged: Floats, known: Floats) -> None:
+    if judged.shape[1:] != known.shape[1:]:
+        raise checks.InputError(
+            f"calibration: the same signals as in candidates are needed, got shapes {known.shape} and {judged.shape}"
+        )
+
+
+def _needs(method: str, dimensions: int, knockoffs: object) -> None:
+    if method == "adadetect" and dimensions == 1:
+        raise checks.InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
+    if method not in ("auto", "adadetect") and dimensions == 2:
+        raise checks.InputError(f"candidates: {method!r} judges one score, got several; use 'adadetect' or one column")
+    if method == "knockoff" and knockoffs is None:
+        raise checks.InputError("knockoffs: 'knockoff' needs the scores of paraphrases of the candidates")
+
+
+def _texts_control(
+    judged: Sequence[str] | None, known: Sequence[str] | None, m: int, n: int, seed: int
+) -> list[Control]:
+    if judged is None or known is None:
+        return []
+    for name, texts, length in (("candidate_texts", judged, m), ("calibration_texts", known, n)):
+        if len(texts) != length:
+            raise checks.InputError(f"{name}: {length} texts are needed (one a score), got {len(texts)}")
+    refuse_overlap(judged, known)
+    return [controls.blind_text(known, judged, level=LEVEL, seed=seed)]
+
+
+def refuse_overlap(judged: Sequence[str], known: Sequence[str]) -> None:
+    """Raise when a candidate's text is also declared unseen.
+
+    Raises:
+        divulge.InputError: as said; the rows are named.
+    """
+    unseen = set(known)
+    both = [i for i, text in enumerate(judged) if text in unseen]
+    if both:
+        raise checks.InputError(
+            f"candidate_texts: {rows(both)} are also among the calibration texts; a document cannot be both "
+            "in question and known to be unseen"
+        )
+
+
+def together(evidence: Sequence[Control]) -> list[Control]:
+    """The controls, each at its part of the level, so that together they raise a false alarm in 5 % of runs."""
+    return [replace(control, level=LEVEL / len(evidence)) for control in evidence]
+
+
+def choose(method: str, evidence: Sequence[Control], *, several: bool) -> tuple[str, str]:
+    """The method to use, and why when it was not the user who chose."""
+    if method != "auto":
+        return method, ""
+    best = "adadetect" if several else "storey"
+    failed = [control.name for control in evidence if not control.passed]
+    if failed:
+        return "bh", f"auto chose bh, not {best}: a control failed ({', '.join(failed)}), and a shift hurts bh least"
+    ran = ", ".join(control.name for control in evidence)
+    return best, f"auto chose {best}, not bh: the controls that could run passed ({ran})"
+
+
+def mean_rank(judged: Floats, known: Floats) -> tuple[Floats, Floats]:
+    """One score from several without learning: the mean of the ranks in the pool of both."""
+    from scipy.stats import rankdata
+
+    pooled = rankdata(np.concatenate([judged, known]), axis=0).mean(axis=1)
+    return pooled[: len(judged)], pooled[len(judged) :]
+
+
+def _knockoff(
+    one: _Scores, knockoffs: object, calibration_knockoffs: object, level: float, evidence: list[Control]
+) -> tuple[Selection, list[Control]]:
+    selected, _ = knockoff.select(one.candidates, knockoffs, fdr=level)
+    frame = step_up.unselected(one.candidates, one.calibration, fdr=level)
+    warnings, sound = (), True
+    if calibration_knockoffs is None:
+        sound = False
+        warnings = ("symmetry was not tested (calibration_knockoffs is missing); with paraphrases it usually fails",)
+    else:
+        test = knockoff.symmetry(one.calibration, calibration_knockoffs, level=LEVEL)
+        evidence = together([*evidence, test])
+    found = replace(
+        frame,
+        selected=selected,
+        threshold=float(one.candidates[selected].min()) if selected.any() else np.inf,
+        guarantee=Guarantee("FDR", level, (SYMMETRIC,), holds=sound),
+        warnings=warnings,
+    )
+    return found, evidence
+
+
+def annotate(found: Selection, evidence: Sequence[Control], why: str, orientation: str) -> Selection:
+    """The selection with what the controls say: a failed one voids the guarantee and stands first."""
+    failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
+    notes = [*failed, orientation, *found.warnings, why, UNTESTED if untested(evidence) else ""]
+    guarantee = replace(found.guarantee, holds=found.guarantee.holds and not failed)
+    return replace(found, guarantee=guarantee, warnings=tuple(note for note in notes if note))
+
+
+def untested(evidence: Sequence[Control]) -> bool:
+    """Whether nothing but the scores themselves was examined."""
+    return all(control.name == "low scores" for control in evidence)
+
+
+def orientation(scores: Floats, truth: object) -> str:
+    """A warning when declared members score below declared non-members; empty when not."""
+    if truth is None:
+        return ""
+    member = checks.mask(truth, "truth", (len(scores),))
+    if member.all() or not member.any():
+        return ""
+    area = controls.auc(scores[member], scores[~member])
+    if area.value >= 0.5:
+        return ""
+    return (
+        f"the scores seem to be the wrong way round: declared members score lower (AUC {area}); "
+        "larger must mean more member-like"
+    )
+
+
+def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
+    """The false discovery proportion and the power that were realised, where membership is known.
+
+    Args:
+        selected: bool ``[m]``.
+        truth: bool ``[m]``, True for members.
+
+    Returns:
+        Share of non-members among the selected (0 of none counts as 0), share of members that were
+        selected; both with Clopper-Pearson intervals.
+
+    >>> fdp, power = realised(np.array([True, True, False]), np.array([True, False, True]))
+    >>> fdp.value, power.value
+    (0.5, 0.5)
+    """
+    chosen = checks.mask(selected, "selected", (None,))
+    member = checks.mask(truth, "truth", (len(chosen),))
+    both = int((chosen & member).sum())
+    return portion(int(chosen.sum()) - both, int(chosen.sum())), portion(both, int(member.sum()))
+
+
+def portion(hits: int, total: int) -> Estimate:
+    """``hits`` of ``total`` with a 95 % Clopper-Pearson interval; nothing of nothing is 0, known to be in [0, 1]."""
+    from scipy.stats import binomtest
+
+    if not total:
+        return Estimate(0.0, 0.0, 1.0, 0.95, "clopper-pearson")
+    interval = binomtest(hits, total).proportion_ci(0.95, method="exact")
+    return Estimate(hits / total, float(interval.low), float(interval.high), 0.95, "clopper-pearson")

@@ -1,0 +1,228 @@
+"""Tables of scores: CSV, JSON lines and Parquet, one file or many, read lazily and never whole."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import polars as pl
+
+    from divulge.types import Floats
+
+_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+_ROWS = 1 << 20  # read at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A column of scores and which end of it is member-like.
+
+    >>> Score.parse("loss:low")
+    Score(column='loss', sign=-1)
+    """
+
+    column: str
+    sign: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Score:
+        """From ``column:low`` (perplexity, loss) or ``column:high``; high when nothing is said.
+
+        Raises:
+            divulge.InputError: an ending that is neither.
+        """
+        column, separator, end = text.rpartition(":")
+        if not separator:
+            return cls(text)
+        checks.choice(end, "score", ("low", "high"))
+        return cls(column, -1 if end == "low" else 1)
+
+    def __str__(self) -> str:
+        return f"{self.column}:{'low' if self.sign < 0 else 'high'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table mean what.
+
+    Args:
+        scores: one column, or several to learn from.
+        id: unique identifiers; the row number where None.
+        text: the documents, for the blind text control and to find overlap; None where there are none.
+        truth: known membership (bool, or 0 and 1); None where it is not known.
+    """
+
+    scores: tuple[Score, ...]
+    id: str | None = None
+    text: str | None = None
+    truth: str | None = None
+
+
+def scan(paths: Sequence[Path], name: str) -> pl.LazyFrame:
+    """The rows of one or more tables, one below the other, not read yet.
+
+    Args:
+        paths: files, or folders of files of one kind (shards are read in the order of their names).
+        name: of the argument, for errors.
+
+    Raises:
+        divulge.InputError: nothing there, or an unknown kind of file.
+    """
+    import polars as pl
+
+    files = [found for path in paths for found in _files(Path(path), name)]
+    frames = [_scan_one(file, name) for file in files]
+    return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
+
+
+def _files(path: Path, name: str) -> list[Path]:
+    if not path.exists():
+        raise checks.InputError(f"{name}: {path}: no such file or folder")
+    if path.is_file():
+        return [path]
+    scored = path / "documents"  # what `divulge score` writes stands one folder down
+    found = sorted(entry for entry in (scored if scored.is_dir() else path).iterdir() if _kind(entry))
+    if not found:
+        raise checks.InputError(f"{name}: {path}: no {', '.join(_ENDINGS)} file in this folder")
+    return found
+
+
+def _kind(path: Path) -> str:
+    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    return suffix if suffix in _ENDINGS else ""
+
+
+def _scan_one(file: Path, name: str) -> pl.LazyFrame:
+    import polars as pl
+
+    kind = _kind(file)
+    if kind == ".parquet":
+        return pl.scan_parquet(file)
+    if kind in (".csv", ".tsv"):
+        return pl.scan_csv(file, separator="\t" if kind == ".tsv" else ",", infer_schema_length=10_000)
+    if kind in (".jsonl", ".ndjson"):
+        return pl.scan_ndjson(file, infer_schema_length=10_000)
+    raise checks.InputError(f"{name}: {file}: one of {', '.join(_ENDINGS)} is needed (.gz allowed)")
+
+
+def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
+    """Write what a decision needs of a table to ``to``: id, scores (larger = member-like), truth, digest of the text.
+
+    Raises:
+        divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, an
+            unreadable file, no rows.
+    """
+    import polars as pl
+
+    known = schema(frame, name)
+    require(known, [score.column for score in columns.scores], name)
+    require(known, [column for column in (columns.id, columns.text, columns.truth) if column], name)
+    for score in columns.scores:
+        if not known[score.column].is_numeric():
+            raise checks.InputError(f"{name}: score column {score.column!r} is {known[score.column]}, not numeric")
+    picked = [
+        (pl.col("row") if columns.id is None else pl.col(columns.id)).alias("id"),
+        *((pl.col(s.column).cast(pl.Float64) * s.sign).alias(f"score{i}") for i, s in enumerate(columns.scores)),
+    ]
+    if columns.truth:
+        picked.append(pl.col(columns.truth).cast(pl.Int8, strict=False).cast(pl.Boolean).alias("truth"))
+    if columns.text:
+        picked.append(pl.col(columns.text).cast(pl.String).hash(seed=0).alias("text"))
+    try:
+        frame.with_row_index("row").select("row", *picked).sink_parquet(to)
+    except pl.exceptions.PolarsError as error:
+        raise checks.InputError(f"{name}: cannot be read: {error}") from None
+
+
+def schema(frame: pl.LazyFrame, name: str) -> dict[str, pl.DataType]:
+    """Columns and their types.
+
+    Raises:
+        divulge.InputError: an unreadable file.
+    """
+    import polars as pl
+
+    try:
+        return dict(frame.collect_schema())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise checks.InputError(f"{name}: cannot be read: {error}") from None
+
+
+def resolve(
+    frame: pl.LazyFrame,
+    scores: Sequence[str],
+    *,
+    name: str,
+    id: str | None = None,  # noqa: A002  the option's name
+    text: str | None = None,
+    truth: str | None = None,
+) -> Columns:
+    """The columns a user named, with ``id`` and ``text`` taken where a table has columns of that name.
+
+    Raises:
+        divulge.InputError: no score column named.
+    """
+    if not scores:
+        raise checks.InputError("score: name at least one column and its member-like end, such as loss:low")
+    known = schema(frame, name)
+    return Columns(
+        tuple(Score.parse(score) for score in scores),
+        id=id or ("id" if "id" in known else None),
+        text=text or ("text" if "text" in known else None),
+        truth=truth,
+    )
+
+
+def require(known: dict[str, pl.DataType], wanted: Sequence[str], name: str) -> None:
+    """Raise when a column is missing, offering the nearest names.
+
+    Raises:
+        divulge.InputError: as said.
+    """
+    for column in wanted:
+        if column not in known:
+            near = difflib.get_close_matches(column, known, n=3, cutoff=0.4)
+            hint = f"; nearest: {', '.join(near)}" if near else ""
+            raise checks.InputError(f"{name}: no column {column!r}{hint} (columns: {', '.join(known)})")
+
+
+def names(path: Path) -> list[str]:
+    """The columns of a Parquet file.
+
+    Raises:
+        divulge.InputError: missing or damaged file.
+    """
+    import polars as pl
+
+    return list(schema(pl.scan_parquet(path), str(path)))
+
+
+def length(path: Path) -> int:
+    """The number of rows of a Parquet file."""
+    import polars as pl
+
+    return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+
+
+def chunks(path: Path, columns: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
+    """The rows of a Parquet file, ``size`` at a time, a million if not said."""
+    import polars as pl
+
+    lazy, step = pl.scan_parquet(path).select(columns), size or _ROWS
+    for start in range(0, length(path), step):
+        yield lazy.slice(start, step).collect()
+
+
+def matrix(frame: pl.DataFrame, count: int) -> Floats:
+    """The scores of a chunk, ``[rows]``, or ``[rows, d]`` where there are several."""
+    table = frame.select(f"score{i}" for i in range(count)).to_numpy()
+    return np.ascontiguousarray(table[:, 0] if count == 1 else table, dtype=np.float64)

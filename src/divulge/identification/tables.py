@@ -1,0 +1,302 @@
+"""Identification on files of any size: counted in one pass, decided, written in a second one."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from divulge import checks, store
+from divulge.decisions import adadetect, controls, fdr
+from divulge.decisions.counts import Counts
+from divulge.identification import decide, outcome, sources
+from divulge.identification.sources import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import polars as pl
+
+    from divulge.decisions.controls import Control
+    from divulge.decisions.fdr import Rule
+    from divulge.types import Floats
+
+Progress: TypeAlias = "Callable[[int, int], None]"
+METHODS = ("auto", "bh", "ptdi", "storey", "adadetect")
+_TEXTS = 20_000  # read of each kind for the blind text control
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to decide, and what to do with rows that cannot be used.
+
+    Args:
+        columns: which columns mean what.
+        fdr: bound on the expected share of non-members among the selected.
+        method: "auto", "bh", "ptdi", "storey", or "adadetect" for several score columns.
+        eta: size of the calibration tail of "ptdi".
+        lam: grid point of "storey".
+        drop_nan: leave out rows whose score is missing instead of refusing them.
+        drop_overlap: leave out candidates whose text stands in the calibration too.
+        seed: of random splits and samples.
+    """
+
+    columns: Columns
+    fdr: float = 0.05
+    method: str = "auto"
+    eta: float = 0.05
+    lam: float = 0.5
+    drop_nan: bool = False
+    drop_overlap: bool = False
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise for what can be known to be wrong before a file is opened.
+
+        Raises:
+            divulge.InputError: an unknown method, a level outside (0, 1), too few or too many score columns.
+        """
+        checks.number(self.fdr, "fdr", above=0, below=1)
+        checks.number(self.eta, "eta", above=0, below=1)
+        checks.number(self.lam, "lam", above=0, below=1)
+        checks.choice(self.method, "method", METHODS)
+        several = len(self.columns.scores) > 1
+        if self.method == "adadetect" and not several:
+            raise checks.InputError("score: 'adadetect' learns from at least two score columns, got 1")
+        if several and self.method not in ("auto", "adadetect"):
+            raise checks.InputError(f"score: {self.method!r} judges one column, got {len(self.columns.scores)}")
+
+
+def run(
+    candidates: Sequence[Path],
+    calibration: Sequence[Path],
+    out: Path,
+    plan: Plan,
+    *,
+    holdout: Sequence[Path] = (),
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Decide on tables of scores and write ``selection.parquet``, ``summary.json`` and ``counts.npz`` to ``out``.
+
+    Candidates are never held in memory: scores, identifiers and digests of texts pass through in chunks
+    (several score columns, from which one is learned, are the exception).
+
+    Args:
+        candidates: files or folders of shards.
+        calibration: the same, of documents known not to have been used.
+        out: folder for the results.
+        plan: what to decide.
+        holdout: tables of other known non-members, for the exchangeability control.
+        progress: called with the number of rows finished and of all, over both passes.
+
+    Returns:
+        The summary, as written.
+
+    Raises:
+        divulge.InputError: see `divulge.identify`; also repeated ids and missing columns.
+    """
+    plan.check()
+    tell = progress or (lambda done, total: None)
+    frame, known = sources.scan(candidates, "candidates"), sources.scan(calibration, "calibration")
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out, prefix=".work.") as folder:
+        tables = _Tables.make(frame, known, Path(folder), plan)
+        texts = _blind(frame, known, plan)
+        apart = _holdout(holdout, tables, plan)
+        counts, evidence, used, why = _weigh(tables, [*texts, *apart], plan, tell)
+        facts = {
+            "method": plan.method,
+            "fdr": plan.fdr,
+            "eta": plan.eta,
+            "lam": plan.lam,
+            "seed": plan.seed,
+            "scores": [str(score) for score in plan.columns.scores],
+            "notes": list(tables.notes),
+        }
+        rule = outcome.rule(counts, used, facts)
+        _write(tables.candidates, out, rule, counts.calibration, tell)
+        counts.save(out / "counts.npz")
+    return outcome.conclude(out, counts, rule, evidence, facts, used, why)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Candidates and calibration as Parquet files of ids, scores and digests, checked and cleaned.
+
+    Args:
+        candidates: file with the columns id, score (or score0, score1, …), and truth and text if there are any.
+        calibration: the same.
+        notes: what was left out.
+    """
+
+    candidates: Path
+    calibration: Path
+    notes: tuple[str, ...]
+
+    @classmethod
+    def make(cls, frame: pl.LazyFrame, known: pl.LazyFrame, folder: Path, plan: Plan) -> _Tables:
+        judged, unseen = folder / "candidates.parquet", folder / "calibration.parquet"
+        sources.gather(frame, plan.columns, judged, "candidates")
+        sources.gather(known, replace(plan.columns, truth=None), unseen, "calibration")
+        count = len(plan.columns.scores)
+        both = ((unseen, "calibration"), (judged, "candidates"))
+        notes = [_clean(path, count, plan.drop_nan, name) for path, name in both]
+        if plan.columns.text:
+            notes.append(_part(judged, unseen, plan.drop_overlap))
+        if plan.columns.id:
+            _refuse_repeats(judged, "candidates")
+            _refuse_repeats(unseen, "calibration")
+        return cls(judged, unseen, tuple(note for note in notes if note))
+
+
+def _clean(path: Path, count: int, drop: bool, name: str) -> str:
+    """Refuse, or drop and count, rows without a usable score."""
+    import polars as pl
+
+    usable = pl.all_horizontal(pl.col(f"score{i}").is_finite().fill_null(False) for i in range(count))
+    bad = pl.scan_parquet(path).filter(~usable)
+    number = bad.select(pl.len()).collect(engine="streaming").item()
+    total = sources.length(path)
+    if number and not drop:
+        first = bad.select("row").head(10).collect()["row"].to_list()
+        shown = ", ".join(map(str, first)) + (", …" if number > len(first) else "")
+        raise checks.InputError(
+            f"{name}: missing, NaN or infinite scores in {number} rows ({shown}); --drop-nan leaves them out"
+        )
+    if total == number:
+        raise checks.InputError(f"{name}: at least 1 row with a score is needed, got {total} rows, {number} without")
+    if number:
+        _filter(path, usable)
+        return f"{number} {name} rows without a usable score were left out"
+    return ""
+
+
+def _filter(path: Path, keep: pl.Expr) -> None:
+    import polars as pl
+
+    kept = path.with_suffix(".kept.parquet")
+    pl.scan_parquet(path).filter(keep).sink_parquet(kept)
+    kept.replace(path)
+
+
+def _part(judged: Path, unseen: Path, drop: bool) -> str:
+    """Refuse, or drop and count, candidates whose text is declared unseen."""
+    import polars as pl
+
+    known = pl.scan_parquet(unseen).select("text").unique().collect()["text"]
+    both = pl.col("text").is_in(known.implode())
+    found = pl.scan_parquet(judged).filter(both).select("row").collect(engine="streaming")["row"]
+    if not len(found):
+        return ""
+    if not drop:
+        raise checks.InputError(
+            f"candidates: the text of {decide.rows(found.to_numpy())} stands in the calibration too; a document cannot "
+            "be both in question and known to be unseen (--drop-overlap leaves it out of the candidates)"
+        )
+    _filter(judged, ~both)
+    return f"{len(found)} candidates whose text stands in the calibration too were left out"
+
+
+def _refuse_repeats(path: Path, name: str) -> None:
+    import polars as pl
+
+    ids = pl.scan_parquet(path).select(pl.col("id").hash(seed=0)).collect()["id"]
+    repeated = ids.is_duplicated()
+    if repeated.any():
+        shown = pl.scan_parquet(path).select("id").collect()["id"].filter(repeated).unique(maintain_order=True)
+        sample = ", ".join(repr(value) for value in shown.head(5).to_list())
+        raise checks.InputError(f"{name}: ids must be unique; {len(shown)} stand more than once ({sample})")
+
+
+def _blind(frame: pl.LazyFrame, known: pl.LazyFrame, plan: Plan) -> list[Control]:
+    if not plan.columns.text:
+        return []
+    unseen = _sample(known, plan.columns.text)
+    judged = [text for text in _sample(frame, plan.columns.text) if text not in set(unseen)]
+    if min(len(judged), len(unseen)) < 8:
+        return []
+    return [controls.blind_text(unseen, judged, level=decide.LEVEL, seed=plan.seed)]
+
+
+def _sample(frame: pl.LazyFrame, column: str) -> list[str]:
+    import polars as pl
+
+    total = frame.select(pl.len()).collect(engine="streaming").item()
+    every = frame.select(pl.col(column).cast(pl.String)).gather_every(max(-(-total // _TEXTS), 1))
+    return [text for text in every.collect(engine="streaming")[column].to_list() if text]
+
+
+def _holdout(paths: Sequence[Path], tables: _Tables, plan: Plan) -> list[Control]:
+    """The exchangeability control, one test a score column."""
+    if not paths:
+        return []
+    count = len(plan.columns.scores)
+    apart = tables.candidates.with_name("holdout.parquet")
+    sources.gather(sources.scan(paths, "holdout"), Columns(plan.columns.scores), apart, "holdout")
+    _clean(apart, count, plan.drop_nan, "holdout")
+    known, other = _column(tables.calibration, count), _column(apart, count)
+    return [controls.exchangeability(known[:, i], other[:, i], level=decide.LEVEL) for i in range(count)]
+
+
+def _column(path: Path, count: int) -> Floats:
+    import polars as pl
+
+    return pl.read_parquet(path, columns=[f"score{i}" for i in range(count)]).to_numpy()
+
+
+def _weigh(
+    tables: _Tables, evidence: Sequence[Control], plan: Plan, progress: Progress
+) -> tuple[Counts, list[Control], str, str]:
+    """Count the candidates, run the control that needs nothing but scores, choose the method."""
+    count = len(plan.columns.scores)
+    known = _column(tables.calibration, count)
+    if count == 1:
+        counts = _count(tables.candidates, known[:, 0], progress)
+    else:
+        judged = _column(tables.candidates, count)
+        fdr.refuse_small(len(known), len(judged), plan.fdr)
+        counts = _replace(tables.candidates, adadetect.scores(judged, known, seed=plan.seed), progress)
+    found = decide.together([*evidence, controls.low_scores_of(counts, level=decide.LEVEL)])
+    used, why = decide.choose(plan.method, found, several=count > 1)
+    if count > 1 and used == "bh":
+        counts = _replace(tables.candidates, decide.mean_rank(judged, known), progress)
+    return counts, found, used, why
+
+
+def _count(path: Path, calibration: Floats, progress: Progress) -> Counts:
+    counts, total = Counts.empty(calibration), sources.length(path)
+    for chunk in sources.chunks(path, ["score0"]):
+        counts = counts.add(chunk["score0"].to_numpy())
+        progress(counts.total, 2 * total)
+    _refuse_constant(counts)
+    return counts
+
+
+def _refuse_constant(counts: Counts) -> None:
+    first, last = counts.calibration[0], counts.calibration[-1]
+    if first == last and counts.tied[0] == counts.total:
+        fdr.refuse_constant(counts.calibration[:1], counts.calibration)
+
+
+def _replace(path: Path, scores: tuple[Floats, Floats], progress: Progress) -> Counts:
+    """Put the one score made of several in the place of the first, and count it."""
+    import polars as pl
+
+    judged, known = scores
+    frame = pl.read_parquet(path).with_columns(score0=pl.Series(judged))
+    with store.atomic(path) as temporary:
+        frame.write_parquet(temporary)
+    return _count(path, known, progress)
+
+
+def _write(path: Path, out: Path, rule: Rule, calibration: Floats, progress: Progress) -> None:
+    """Write the decision of every candidate, chunk by chunk, as one Parquet file."""
+    names, total, done = sources.names(path), sources.length(path), 0
+    parts = path.with_name("parts")
+    parts.mkdir()
+    for number, chunk in enumerate(sources.chunks(path, [name for name in ("id", "score0", "truth") if name in names])):
+        outcome.mark(chunk.rename({"score0": "score"}), rule, calibration).write_parquet(parts / f"{number:06d}.parquet")
+        done += len(chunk)
+        progress(total + done, 2 * total)
+    outcome.join(parts, out / "selection.parquet")

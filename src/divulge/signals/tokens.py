@@ -1,0 +1,180 @@
+"""Signals of a language model: token statistics into one number a document, larger = more member-like.
+
+Every function takes `TokenStatistics` of ``n`` documents and returns float64 ``[n]``; a document
+without scored tokens is NaN. What a target does not show is refused, never approximated.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from divulge.targets.statistics import TokenStatistics
+    from divulge.types import Floats, Ints
+
+_ORDERS = {0.5: "renyi_half", 1.0: "entropy", 2.0: "renyi_two", np.inf: "renyi_inf"}
+_FLAT = 1e-12  # variance below which a distribution is as good as one token; keeps Min-K%++ finite
+
+
+def log_likelihood(stats: TokenStatistics) -> Floats:
+    """Mean log-probability of the tokens: minus the logarithm of the perplexity (Yeom et al. 2018).
+
+    >>> from divulge.targets.statistics import TokenStatistics
+    >>> log_likelihood(TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0])))
+    array([-2., nan])
+    """
+    return _mean(stats.logp, stats.offsets)
+
+
+def zlib(stats: TokenStatistics) -> Floats:
+    """Mean log-probability over the bytes that zlib needs for the text (Carlini et al. 2021, §5.2)."""
+    return log_likelihood(stats) / stats.zlib_bytes
+
+
+def min_k(stats: TokenStatistics, k: float = 0.2) -> Floats:
+    """Mean log-probability of the least likely share ``k`` of the tokens, at least one (Shi et al. 2024, Min-K%).
+
+    >>> from divulge.targets.statistics import TokenStatistics
+    >>> min_k(TokenStatistics(np.array([0, 3]), np.array([9]), logp=np.array([-1.0, -3.0, -2.0])), k=0.67)
+    array([-2.5])
+    """
+    return _lowest(stats.logp, stats.offsets, k)
+
+
+def min_k_plus(stats: TokenStatistics, k: float = 0.2) -> Floats:
+    """Min-K% of the standardised log-probability ``(log p_y - μ) / σ`` (Zhang et al. 2025, Min-K%++).
+
+    ``μ`` and ``σ`` are mean and deviation of ``log p`` under ``p``, so ``μ`` is minus the entropy.
+
+    Raises:
+        divulge.InputError: the target shows no distribution over the vocabulary.
+    """
+    entropy, variance = _shown(stats, "entropy"), _shown(stats, "variance")
+    return _lowest((stats.logp + entropy) / np.sqrt(np.maximum(variance, _FLAT)), stats.offsets, k)
+
+
+def modified_entropy(stats: TokenStatistics) -> Floats:
+    """Minus the mean modified entropy (Song & Mittal 2021; theirs is small for members, ours is large).
+
+    Raises:
+        divulge.InputError: the target shows no distribution over the vocabulary.
+    """
+    return -_mean(_shown(stats, "modified_entropy"), stats.offsets)
+
+
+def max_renyi(stats: TokenStatistics, alpha: float = 0.5, k: float = 0.1) -> Floats:
+    """Minus the mean of the largest share ``k`` of the Rényi entropies (Li et al. 2024, VL-MIA, MaxRényi-K%).
+
+    Args:
+        stats: token statistics.
+        alpha: order, one of 0.5, 1, 2 and infinity.
+        k: share of the tokens, 1 for all of them.
+
+    Raises:
+        divulge.InputError: another order, or a target that shows no distribution over the vocabulary.
+    """
+    return _lowest(-_renyi(stats, alpha), stats.offsets, k)
+
+
+def min_renyi(stats: TokenStatistics, alpha: float = 0.5, k: float = 0.1) -> Floats:
+    """Minus the mean of the smallest share ``k`` of the Rényi entropies, see `max_renyi`."""
+    return -_lowest(_renyi(stats, alpha), stats.offsets, k)
+
+
+def lowercase(stats: TokenStatistics, lowered: TokenStatistics) -> Floats:
+    """Loss of the lower-cased text over that of the text itself (Carlini et al. 2021, §5.2).
+
+    Args:
+        stats: of the documents.
+        lowered: of the same documents in lower case.
+
+    Raises:
+        divulge.InputError: a different number of documents.
+    """
+    _paired(stats, lowered, "lowered")
+    return log_likelihood(lowered) / np.minimum(log_likelihood(stats), -_FLAT)
+
+
+def reference_difference(stats: TokenStatistics, reference: TokenStatistics) -> Floats:
+    """Mean log-probability less that under a model that did not see the documents (Carlini et al. 2021).
+
+    Args:
+        stats: under the examined model.
+        reference: under the other one, with the same tokenizer.
+
+    Raises:
+        divulge.InputError: a different number of documents, or of tokens in one of them.
+    """
+    _paired(stats, reference, "reference")
+    if not np.array_equal(stats.lengths, reference.lengths):
+        first = int(np.flatnonzero(stats.lengths != reference.lengths)[0])
+        raise checks.InputError(
+            f"reference: document {first} has {reference.lengths[first]} tokens, not {stats.lengths[first]}; "
+            "a model with the same tokenizer is needed"
+        )
+    return log_likelihood(stats) - log_likelihood(reference)
+
+
+SIGNALS: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
+    {
+        "log_likelihood": log_likelihood,
+        "zlib": zlib,
+        "min_k": min_k,
+        "min_k_plus": min_k_plus,
+        "modified_entropy": modified_entropy,
+        "max_renyi": max_renyi,
+        "min_renyi": min_renyi,
+    }
+)
+
+
+def all_signals(stats: TokenStatistics) -> dict[str, Floats]:
+    """Every signal of one pass that the target's answers allow, by name."""
+    partial = ("log_likelihood", "zlib", "min_k")
+    return {name: signal(stats) for name, signal in SIGNALS.items() if name in partial or stats.entropy is not None}
+
+
+def _shown(stats: TokenStatistics, name: str) -> Floats:
+    values = getattr(stats, name)
+    if values is None:
+        raise checks.InputError(
+            f"token statistics: {name} needs the whole distribution over the vocabulary, and this target shows only "
+            "the log-probability of the tokens; log_likelihood, zlib and min_k work with that"
+        )
+    return values
+
+
+def _renyi(stats: TokenStatistics, alpha: float) -> Floats:
+    if alpha not in _ORDERS:
+        raise checks.InputError(f"alpha: one of {', '.join(f'{order:g}' for order in _ORDERS)} is needed, got {alpha!r}")
+    return _shown(stats, _ORDERS[alpha])
+
+
+def _paired(stats: TokenStatistics, other: TokenStatistics, name: str) -> None:
+    if len(stats) != len(other):
+        raise checks.InputError(f"{name}: {len(stats)} documents are needed, got {len(other)}")
+
+
+def _mean(values: Floats, offsets: Ints) -> Floats:
+    return _lowest(values, offsets, 1.0)
+
+
+def _lowest(values: Floats, offsets: Ints, k: float) -> Floats:
+    """Mean of the lowest share ``k`` of each document's values, at least one; NaN for a document without any."""
+    if not 0 < k <= 1:
+        raise checks.InputError(f"k: must lie in (0, 1], got {k!r}")
+    lengths = np.diff(offsets)
+    document = np.repeat(np.arange(len(lengths)), lengths)
+    # Written so that k = 0.2 of 10 tokens is 2 although 0.2 · 10 may come out a hair below.
+    take = np.minimum(np.maximum((lengths * k + 1e-9).astype(np.int64), 1), lengths)
+    order = np.arange(len(values)) if k == 1 else np.lexsort((values, document))
+    kept = np.arange(len(values)) - np.repeat(offsets[:-1], lengths) < np.repeat(take, lengths)
+    total = np.bincount(document[kept], weights=values[order][kept], minlength=len(lengths))
+    return np.where(lengths > 0, total / np.maximum(take, 1), np.nan)

@@ -1,0 +1,154 @@
+"""Negative controls: their false alarms stay below their level, and they fire where they must."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from divulge import checks
+from divulge.decisions import adadetect, controls, fdr, knockoff
+from divulge.decisions.counts import Counts
+
+DATA = os.environ.get("DIVULGE_DATA")
+
+
+def alarms(control, runs, seed):
+    rng = np.random.default_rng(seed)
+    return np.mean([not control(rng).passed for _ in range(runs)])
+
+
+@pytest.mark.parametrize(("n", "h"), [(15, 10), (200, 100)])
+@pytest.mark.parametrize("shape", [np.asarray, np.round])
+def test_exchangeability_seldom_raises_a_false_alarm(n, h, shape):
+    # 5 % of 400 is 20; more than 37 has probability 1e-4.
+    rate = alarms(lambda rng: controls.exchangeability(shape(rng.normal(size=n)), shape(rng.normal(size=h))), 400, 0)
+    assert rate <= 37 / 400
+
+
+def test_exchangeability_finds_shift_and_spread():
+    rng = np.random.default_rng(1)
+    known = rng.normal(size=400)
+    assert not controls.exchangeability(known, rng.normal(0.5, 1, 200)).passed
+    assert not controls.exchangeability(known, rng.normal(0, 2, 200)).passed
+    assert not controls.clean_model(known, rng.normal(0.5, 1, 200)).passed
+
+
+@pytest.mark.parametrize(("n", "m"), [(10, 30), (500, 300)])
+def test_low_scores_seldom_raises_a_false_alarm_whatever_the_members_score(n, m):
+    def control(rng):
+        return controls.low_scores(rng.normal(size=n), np.append(rng.normal(size=m), rng.normal(3, 1, m // 2)))
+
+    assert alarms(control, 400, 2) <= 37 / 400
+    assert alarms(lambda rng: controls.low_scores(rng.normal(size=n), rng.normal(size=m)), 400, 2) <= 37 / 400
+
+
+def test_low_scores_equals_the_naive_one_sided_statistic():
+    rng = np.random.default_rng(3)
+    known, judged = np.round(rng.normal(size=40), 1), np.round(rng.normal(-0.3, 1, 60), 1)
+    at = np.concatenate([known, judged])
+    excess = max((judged <= t).mean() - (known <= t).mean() for t in at)
+    want = np.exp(-2 * 40 * 60 / 100 * max(excess, 0) ** 2)
+    assert controls.low_scores(known, judged).p_value == pytest.approx(want)
+
+
+WORDS = np.array("the a model data king queen green blue runs sleeps with of train test paper".split())
+
+
+def texts(rng, count, tilt=None):
+    return [" ".join(rng.choice(WORDS, 12, p=tilt)) for _ in range(count)]
+
+
+def test_blind_text_seldom_raises_a_false_alarm():
+    # 5 % of 60 is 3; more than 9 has probability 1e-3.
+    rate = alarms(lambda rng: controls.blind_text(texts(rng, 60), texts(rng, 40), seed=int(rng.integers(99))), 60, 4)
+    assert rate <= 9 / 60
+
+
+def test_blind_text_finds_other_words_and_other_years():
+    rng = np.random.default_rng(5)
+    tilt = np.linspace(1, 3, len(WORDS))
+    assert not controls.blind_text(texts(rng, 200), texts(rng, 200, tilt / tilt.sum())).passed
+    years = [[f"on day {rng.integers(30)} of {year}" for _ in range(60)] for year in (2019, 2024)]
+    assert not controls.blind_text(*years).passed
+
+
+def test_blind_text_does_not_mind_repeats():
+    rng = np.random.default_rng(6)
+    same = texts(rng, 30)
+    assert controls.blind_text(same * 5, same * 5).passed
+
+
+@pytest.mark.parametrize("bad", [["a"] * 3, "a long string", [1] * 20])
+def test_blind_text_refuses_what_is_no_set_of_texts(bad):
+    with pytest.raises(checks.InputError, match="cal_texts"):
+        controls.blind_text(bad, ["b"] * 20)
+
+
+@pytest.mark.skipif(DATA is None, reason="DIVULGE_DATA names no folder of data")
+def test_blind_text_voids_published_benchmarks():
+    with gzip.open(Path(DATA) / "blind_mia_texts.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    for name, least in (("gutenberg", 0.93), ("multi_web", 0.96)):
+        sides = [[row["text"] for row in rows if row["set"] == name and row["member"] == side] for side in (0, 1)]
+        found = controls.blind_text(*sides)
+        assert not found.passed
+        assert found.auc.low > least
+        # Halves of one side cannot be told apart.
+        assert controls.blind_text(sides[0][::2], sides[0][1::2]).passed
+
+
+def test_knockoffs_fail_when_paraphrases_read_worse_and_the_symmetry_test_says_so():
+    rng = np.random.default_rng(7)
+    false, fired = [], 0
+    for _ in range(30):
+        original = rng.normal(size=200)  # no member at all
+        paraphrase = original - rng.normal(1.2, 1, 200)
+        chosen, _ = knockoff.select(original, paraphrase, fdr=0.1)
+        false.append(float(chosen.any()))
+        fired += not knockoff.symmetry(original, paraphrase).passed
+    assert np.mean(false) > 0.9
+    assert fired == 30
+    rate = alarms(lambda g: knockoff.symmetry(g.normal(size=60), g.normal(size=60)), 300, 8)
+    assert rate <= 30 / 300
+
+
+def test_knockoffs_hold_when_differences_are_symmetric():
+    rng = np.random.default_rng(9)
+    false = []
+    for _ in range(200):
+        difference = np.append(rng.normal(3, 1, 50), rng.normal(size=100))
+        chosen, _ = knockoff.select(difference, np.zeros(150), fdr=0.2)
+        false.append(chosen[50:].sum() / max(chosen.sum(), 1))
+    assert np.mean(false) <= 0.2 + 4 * np.std(false) / np.sqrt(200)
+
+
+def test_adadetect_learns_which_signal_counts_and_keeps_the_bound():
+    rng = np.random.default_rng(10)
+    false, power = [], []
+    for run in range(40):
+        members = np.column_stack([rng.normal(-2.5, 1, 60), rng.normal(size=(60, 2))])
+        candidates = np.concatenate([members, rng.normal(size=(140, 3))])
+        judged, kept = adadetect.scores(candidates, rng.normal(size=(400, 3)), seed=run)
+        chosen = judged > fdr.decide(Counts.empty(kept).add(judged), fdr=0.1, method="bh").cut
+        false.append(chosen[60:].sum() / max(chosen.sum(), 1))
+        power.append(chosen[:60].mean())
+    assert np.mean(false) <= 0.1 + 4 * np.std(false) / np.sqrt(40)
+    assert np.mean(power) > 0.4
+
+
+def test_adadetect_treats_calibration_and_candidates_alike():
+    rng = np.random.default_rng(11)
+    candidates, calibration = rng.normal(size=(50, 2)), rng.normal(size=(40, 2))
+    order = rng.permutation(50)
+    first, kept = adadetect.scores(candidates, calibration, seed=3)
+    second, again = adadetect.scores(candidates[order], calibration, seed=3)
+    assert np.array_equal(first[order], second)
+    assert np.array_equal(kept, again)
+
+
+def test_adadetect_needs_something_to_split():
+    with pytest.raises(checks.InputError, match="at least 4 rows"):
+        adadetect.scores(np.ones((5, 2)), np.ones((3, 2)))

@@ -1,0 +1,182 @@
+"""`dv.identify` on arrays: methods, controls, warnings, real scores."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge.identification import realised
+
+DATA = os.environ.get("DIVULGE_DATA")
+
+
+def split(rng, members=100, others=100, known=200, signal=3.0, shift=0.0):
+    scores = np.append(rng.normal(signal, 1, members), rng.normal(shift, 1, others))
+    return scores, rng.normal(size=known)
+
+
+@pytest.mark.parametrize("method", ["bh", "ptdi", "storey", "auto"])
+def test_every_method_gives_a_whole_selection(method):
+    found = dv.identify(*split(np.random.default_rng(0)), fdr=0.1, method=method)
+    assert found.selected.dtype == bool
+    assert found.p_values.shape == (200,)
+    assert found.threshold == pytest.approx(split(np.random.default_rng(0))[0][found.selected].min())
+    assert found.guarantee.level == 0.1
+    assert found.usage.low <= 0.5 <= found.usage.high
+
+
+def test_auto_takes_storey_when_controls_pass_and_says_so():
+    candidates, calibration = split(np.random.default_rng(1))
+    found = dv.identify(candidates, calibration, fdr=0.1)
+    assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="storey").selected)
+    assert any("auto chose storey" in warning for warning in found.warnings)
+    assert any("rests on your word" in warning for warning in found.warnings)
+
+
+def test_a_failed_control_voids_the_guarantee_and_auto_falls_back_to_bh():
+    rng = np.random.default_rng(2)
+    candidates, calibration = split(rng)
+    found = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(0.7, 1, 200))
+    assert not found.guarantee.holds
+    assert found.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
+    assert any("auto chose bh, not storey" in warning for warning in found.warnings)
+    assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="bh").selected)
+
+
+def test_texts_of_another_time_void_the_guarantee():
+    rng = np.random.default_rng(3)
+    candidates, calibration = split(rng)
+    new = [f"in 2024 the {i} of may" for i in range(200)]
+    old = [f"in 1999 the {i} of may" for i in range(200)]
+    found = dv.identify(candidates, calibration, candidate_texts=new, calibration_texts=old)
+    assert found.warnings[0].startswith("the guarantee is void: blind text FAILED")
+    with pytest.raises(dv.InputError, match=r"1 rows \(7\) are also among the calibration texts"):
+        dv.identify(candidates, calibration, candidate_texts=[*new[:7], old[3], *new[8:]], calibration_texts=old)
+
+
+def test_scores_the_wrong_way_round_are_noticed():
+    candidates, calibration = split(np.random.default_rng(4))
+    truth = np.arange(200) < 100
+    found = dv.identify(-candidates, -calibration, truth=truth)
+    assert not found.guarantee.holds  # an excess of low scores
+    assert any("wrong way round" in warning for warning in found.warnings)
+    assert not any("wrong way round" in w for w in dv.identify(candidates, calibration, truth=truth).warnings)
+
+
+def test_controls_of_a_run_together_seldom_raise_a_false_alarm():
+    rng = np.random.default_rng(5)
+    void = 0
+    for _ in range(300):
+        candidates, calibration = split(rng, 20, 80, 100)
+        void += not dv.identify(candidates, calibration, fdr=0.2, holdout=rng.normal(size=50)).guarantee.holds
+    assert void <= 30  # 5 % of 300 is 15; more than 30 has probability 2e-4
+
+
+def test_several_signals_are_learned_from():
+    rng = np.random.default_rng(6)
+    noise = rng.normal(size=(300, 3))
+    noise[:100, 1] += 4
+    calibration = rng.normal(size=(400, 3))
+    found = dv.identify(noise, calibration, fdr=0.1)
+    fdp, power = realised(found.selected, np.arange(300) < 100)
+    assert any("auto chose adadetect" in warning for warning in found.warnings)
+    assert power.value > 0.7
+    assert fdp.low <= 0.1
+    again = dv.identify(noise, calibration, fdr=0.1, method="adadetect", seed=0)
+    assert np.array_equal(found.selected, again.selected)
+
+
+def test_adadetect_with_too_little_left_selects_nothing_and_says_why():
+    rng = np.random.default_rng(7)
+    found = dv.identify(rng.normal(size=(30, 2)), rng.normal(size=(20, 2)), fdr=0.05, method="adadetect")
+    assert found.count == 0
+    assert any("remain after learning" in warning for warning in found.warnings)
+
+
+def test_knockoffs_are_void_unless_shown_to_be_symmetric():
+    rng = np.random.default_rng(8)
+    candidates, calibration = split(rng)
+    paraphrases, unseen = candidates - rng.normal(1, 1, 200), calibration - rng.normal(1, 1, 200)
+    found = dv.identify(candidates, calibration, method="knockoff", knockoffs=paraphrases)
+    assert not found.guarantee.holds
+    found = dv.identify(
+        candidates, calibration, method="knockoff", knockoffs=paraphrases, calibration_knockoffs=unseen
+    )
+    assert found.warnings[0].startswith("the guarantee is void: symmetry FAILED")
+    even = dv.identify(
+        candidates,
+        calibration,
+        fdr=0.2,
+        method="knockoff",
+        knockoffs=rng.normal(size=200),
+        calibration_knockoffs=rng.normal(size=200),
+    )
+    assert even.guarantee.holds
+    assert even.count > 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (([1.0, np.nan, np.inf], [0.0]), {}, r"candidates: NaN or infinite scores in 2 rows \(1, 2\)"),
+        (([1.0], [np.nan]), {}, r"calibration: NaN or infinite scores in 1 rows \(0\)"),
+        (([1.0], []), {}, "calibration: at least 1 entry"),
+        (([1.0, 2.0], np.arange(10)), {}, "at least 19 are needed"),
+        ((np.ones(5), np.ones(50)), {}, "they tell nothing apart"),
+        (([1.0], np.arange(50)), {"method": "knockof"}, "did you mean 'knockoff'"),
+        (([1.0], np.arange(50)), {"method": "knockoff"}, "knockoffs: "),
+        (([1.0], np.arange(50)), {"method": "adadetect"}, "at least two signals"),
+        ((np.ones((3, 2)), np.ones((50, 2))), {"method": "bh"}, "judges one score"),
+        ((np.ones((3, 2)), np.ones((50, 3))), {}, "the same signals"),
+        (([1.0], np.arange(50)), {"fdr": 0}, "fdr: must lie in"),
+        (([1.0], np.arange(50)), {"candidate_texts": ["a", "b"], "calibration_texts": ["c"] * 50}, "1 texts"),
+    ],
+)
+def test_bad_input_is_named(arguments, options, message):
+    with pytest.raises(dv.InputError, match=message):
+        dv.identify(*arguments, **options)
+
+
+def runs():
+    table = pl.read_parquet(Path(DATA) / "tofu_llama2_phi_scores.parquet").filter(pl.col("trained_on") == "retain90")
+    for _, run in table.group_by("model", "weight_decay", maintain_order=True):
+        yield {name: run.filter(pl.col("split") == name) for name in ("retain", "forget", "world_fact")}
+
+
+@pytest.mark.skipif(DATA is None, reason="DIVULGE_DATA names no folder of data")
+@pytest.mark.parametrize("method", ["bh", "ptdi", "storey"])
+def test_bound_holds_on_fine_tuned_models_with_known_membership(method):
+    rng = np.random.default_rng(9)
+    false, power = [], []
+    for run in runs():
+        members, others = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
+        for _ in range(60):
+            shuffled = rng.permutation(others)
+            candidates = np.append(rng.choice(members, 150, replace=False), shuffled[:150])
+            found = dv.identify(candidates, shuffled[150:], fdr=0.1, method=method)
+            fdp, strength = realised(found.selected, np.arange(300) < 150)
+            false.append(fdp.value)
+            power.append(strength.value)
+    assert np.mean(false) <= 0.1 + 4 * np.std(false) / np.sqrt(len(false))
+    assert np.mean(power) > 0.9
+
+
+@pytest.mark.skipif(DATA is None, reason="DIVULGE_DATA names no folder of data")
+def test_calibration_of_another_kind_is_caught_and_knockoffs_fail_on_real_paraphrases():
+    for run in runs():
+        others, facts = -run["forget"]["loss"].to_numpy(), -run["world_fact"]["loss"].to_numpy()
+        assert not dv.decisions.controls.exchangeability(facts, others).passed
+        paraphrases = -run["forget"]["paraphrase_loss"].to_numpy()
+        found = dv.identify(
+            others[:150],
+            others[150:],
+            fdr=0.1,
+            method="knockoff",
+            knockoffs=paraphrases[:150],
+            calibration_knockoffs=paraphrases[150:],
+        )
+        assert found.count > 50  # of no members at all
+        assert found.warnings[0].startswith("the guarantee is void: symmetry FAILED")

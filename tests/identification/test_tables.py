@@ -1,0 +1,199 @@
+"""Identification on files: formats, shards, chunks, bad rows, deciding again, the command line."""
+
+import gzip
+import json
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge.identification import redecide, sources, tables as runs
+from divulge.identification.sources import Columns, Score
+
+ONE = (Score("loss", -1),)
+
+
+def plan(scores=ONE, **options):
+    names = {name: options.pop(name) for name in ("id", "text", "truth") if name in options}
+    return runs.Plan(Columns(scores, **names), **{"fdr": 0.1, **options})
+
+
+def selection(folder):
+    return pl.read_parquet(folder / "selection.parquet")
+
+
+def cli(*arguments):
+    code = "from divulge.cli import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("method", ["auto", "bh", "ptdi", "storey"])
+def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
+    judged, known = scores
+    summary = runs.run(
+        [tables / "candidates.parquet"], [tables / "calibration.jsonl"], tmp_path / "out", plan(id="id", method=method)
+    )
+    want = dv.identify(-judged, -known, fdr=0.1, method=method)
+    found = selection(tmp_path / "out")
+    assert found.columns == ["id", "score", "p", "q", "selected"]
+    assert found["selected"].to_list() == want.selected.tolist()
+    assert found["p"].to_list() == want.p_values.tolist()
+    assert np.array_equal(found["q"].to_numpy() <= 0.1, want.selected)
+    assert summary["selected"] == want.count
+    assert summary["threshold"] == want.threshold
+    assert tuple(summary["warnings"]) == tuple(want.warnings)
+    assert summary["usage"]["value"] == want.usage.value
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
+def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypatch, ending):
+    whole = pl.read_parquet(tables / "candidates.parquet")
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for number, part in enumerate(whole.iter_slices(400)):
+        path = folder / f"{number}.{ending}"
+        if ending == "parquet":
+            part.write_parquet(path)
+        elif ending == "jsonl":
+            part.write_ndjson(path)
+        else:
+            content = part.write_csv().encode()
+            path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
+    known = [tables / "calibration.jsonl"]
+    runs.run([tables / "candidates.parquet"], known, tmp_path / "a", plan(id="id", truth="member"))
+    monkeypatch.setattr(sources, "_ROWS", 137)
+    seen = []
+    runs.run([folder], known, tmp_path / "b", plan(id="id", truth="member"), progress=lambda *at: seen.append(at))
+    assert selection(tmp_path / "a").equals(selection(tmp_path / "b"))
+    assert seen[-1] == (2000, 2000)
+    assert len(seen) > 10
+
+
+def test_truth_adds_realised_numbers_and_catches_the_wrong_end(tables, tmp_path):
+    files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
+    summary = runs.run(*files, tmp_path / "out", plan(truth="member"))
+    assert summary["truth"]["fdp"]["value"] < 0.15
+    assert summary["truth"]["power"]["value"] > 0.8
+    summary = runs.run(*files, tmp_path / "out", plan((Score("loss"),), truth="member"))
+    assert any("wrong way round" in warning for warning in summary["warnings"])
+
+
+def test_deciding_again_needs_no_score_and_equals_a_fresh_run(tables, tmp_path):
+    files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
+    runs.run(*files, tmp_path / "out", plan(id="id", truth="member"))
+    again = redecide(tmp_path / "out", fdr=0.3, method="bh")
+    fresh = runs.run(*files, tmp_path / "fresh", plan(id="id", truth="member", fdr=0.3, method="bh"))
+    assert again == fresh
+    assert selection(tmp_path / "out").equals(selection(tmp_path / "fresh"))
+    with pytest.raises(dv.InputError, match="needs the signals again"):
+        redecide(tmp_path / "out", method="adadetect")
+    with pytest.raises(dv.InputError, match="no such file"):
+        redecide(tmp_path / "nothing")
+
+
+def test_several_columns_are_learned_from(tables, tmp_path):
+    files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
+    both = (*ONE, Score("other", -1))
+    summary = runs.run(*files, tmp_path / "out", plan(both, truth="member"))
+    assert summary["used"] == "adadetect"
+    assert summary["truth"]["power"]["value"] > 0.5
+    assert redecide(tmp_path / "out", fdr=0.3)["selected"] > summary["selected"]
+
+
+def spoil(tables, **columns):
+    frame = pl.read_parquet(tables / "candidates.parquet").with_columns(**columns)
+    frame.write_parquet(tables / "spoiled.parquet")
+    return [tables / "spoiled.parquet"], [tables / "calibration.jsonl"], tables / "out"
+
+
+def test_missing_scores_are_named_or_dropped_and_counted(tables):
+    row = pl.int_range(pl.len())
+    holes = pl.when(row == 5).then(float("nan")).when(row == 9).then(None).otherwise(pl.col("loss"))
+    files = spoil(tables, loss=holes)
+    with pytest.raises(dv.InputError, match=r"candidates: missing, NaN or infinite scores in 2 rows \(5, 9\)"):
+        runs.run(*files, plan())
+    summary = runs.run(*files, plan(drop_nan=True))
+    assert summary["candidates"] == 998
+    assert "2 candidates rows without a usable score were left out" in summary["warnings"]
+    assert 5 not in selection(tables / "out")["id"].to_list()
+
+
+def test_repeated_ids_are_refused(tables):
+    with pytest.raises(dv.InputError, match="ids must be unique; 1 stand more than once \\('d0'\\)"):
+        runs.run(*spoil(tables, id=pl.col("id").replace("d7", "d0")), plan(id="id"))
+
+
+def test_overlap_of_texts_is_refused_or_dropped(tables):
+    pl.read_ndjson(tables / "calibration.jsonl").with_columns(text=pl.col("id") + " unseen").write_ndjson(
+        tables / "calibration.jsonl"
+    )
+    files = spoil(tables, text=pl.col("id").replace("d3", "u4") + " unseen")
+    with pytest.raises(dv.InputError, match=r"the text of 1 rows \(3\) stands in the calibration too"):
+        runs.run(*files, plan(text="text"))
+    summary = runs.run(*files, plan(text="text", drop_overlap=True))
+    assert summary["candidates"] == 999
+    # "d…" against "u…": the texts tell the sides apart, so the claim is void and bh is used.
+    assert summary["used"] == "bh"
+    assert summary["warnings"][0].startswith("the guarantee is void: blind text FAILED")
+    assert summary["claim"].startswith("VOID")
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ((Score("los"),), "no column 'los'; nearest: loss"),
+        ((Score("id"),), "score column 'id' is String, not numeric"),
+    ],
+)
+def test_wrong_columns_are_explained(tables, columns, message):
+    with pytest.raises(dv.InputError, match=message):
+        runs.run([tables / "candidates.parquet"], [tables / "calibration.jsonl"], tables / "out", plan(columns))
+
+
+def test_files_that_cannot_be_read_are_named(tables, tmp_path):
+    known = [tables / "calibration.jsonl"]
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 broken")
+    (tmp_path / "table.xlsx").write_bytes(b"")
+    for name, message in (
+        ("absent.csv", "no such file"),
+        ("empty", "in this folder"),
+        ("broken.parquet", "cannot be read"),
+        ("table.xlsx", "is needed"),
+    ):
+        with pytest.raises(dv.InputError, match=message):
+            runs.run([tmp_path / name], known, tmp_path / "out", plan())
+
+
+def test_command_line(tables, tmp_path):
+    out = tmp_path / "out"
+    base = ["identify", tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl", "--out", out]
+    done = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--json")
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert summary["selected"] == selection(out)["selected"].sum()
+    assert json.loads((out / "summary.json").read_text()) == summary
+    shown = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member")
+    assert "realised power" in shown.stdout
+    wrong = cli(*base, "--score", "lss:low")
+    assert wrong.returncode == 2
+    assert "nearest: loss" in wrong.stderr
+    assert cli("identify", tables / "candidates.parquet").returncode == 2
+    assert "member-like end" in cli(*base).stderr
+
+
+def test_core_command_needs_no_torch(tables, tmp_path):
+    code = (
+        "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"
+        "from divulge.cli import main; main()"
+    )
+    arguments = [tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl", "--score", "loss:low"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, "identify", *map(str, arguments), "--out", str(tmp_path / "o")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr

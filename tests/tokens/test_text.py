@@ -1,0 +1,165 @@
+"""Causal language models against one document at a time in double precision."""
+
+import numpy as np
+import pytest
+
+from divulge import checks
+from divulge.targets.statistics import PER_TOKEN, GivesTokens
+from divulge.targets.text import CausalLM, batches, windows
+
+torch = pytest.importorskip("torch")
+
+TEXTS = ["hello world " * 3, "", "a", "the quick brown fox jumps over the lazy dog " * 3, "x", "ünïcödé ☃"]
+
+
+def naive(model, ids):
+    """Every statistic of every predicted token, from all logits at once."""
+    if len(ids) < 2:
+        return np.empty((len(PER_TOKEN), 0))
+    with torch.no_grad():
+        logits = model(torch.tensor([ids])).logits[0, :-1].double()
+    logp = logits.log_softmax(-1)
+    p, rows, y = logp.exp(), torch.arange(len(ids) - 1), torch.tensor(ids[1:])
+    own, entropy = logp[rows, y], -(p * logp).sum(-1)
+    others = p.clone()
+    others[rows, y] = 0
+    return torch.stack(
+        [
+            own,
+            entropy,
+            (p * logp**2).sum(-1) - entropy**2,
+            -(1 - own.exp()) * own - (others * torch.log1p(-others)).sum(-1),
+            2 * (p**0.5).sum(-1).log(),
+            -(p**2).sum(-1).log(),
+            -logp.max(-1).values,
+        ]
+    ).numpy()
+
+
+def columns(stats):
+    rows = stats.rows()
+    return [np.stack([rows[name][i] for name in PER_TOKEN]) for i in range(len(stats))]
+
+
+@pytest.mark.parametrize("bos", ["tokenizer", "add", "none"])
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "neox", "gemma", "cohere"])
+def test_statistics_equal_the_naive_ones(make, tokenizer, kind, bos):
+    model = make(kind)
+    target = CausalLM(model, tokenizer, bos=bos, budget=128)
+    assert isinstance(target, GivesTokens)
+    assert target._split  # also for families that scale or cap their logits
+    for text, found in zip(TEXTS, columns(target.tokens(TEXTS)), strict=True):
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        want = naive(model, [0, *ids] if bos == "add" else ids)
+        assert found.shape == want.shape
+        assert np.abs(found - want).max(initial=0) < 1e-5
+
+
+def test_a_head_that_is_not_understood_falls_back_to_the_models_own_logits(make, tokenizer):
+    model = make("gpt2")
+    model.lm_head.register_forward_hook(lambda module, given, out: out + 0.0)
+    plain = CausalLM(model, tokenizer).tokens(TEXTS)
+    forward = model.forward
+
+    def shifted(*args, **options):
+        found = forward(*args, **options)
+        found.logits = found.logits * 2
+        return found
+
+    model.forward = shifted
+    target = CausalLM(model, tokenizer)
+    assert not target._split
+    found = columns(target.tokens(TEXTS))
+    assert np.abs(found[3] - naive(model, tokenizer(TEXTS[3])["input_ids"])).max() < 1e-5
+    assert np.abs(found[3] - columns(plain)[3]).max() > 1e-3
+
+
+@pytest.mark.parametrize(("length", "stride"), [(16, 8), (16, 15), (10, 1)])
+def test_long_documents_are_scored_in_windows_each_token_once(make, tokenizer, length, stride):
+    model = make("gpt2")
+    text = TEXTS[3] * 2
+    ids = tokenizer(text)["input_ids"]
+    found = columns(CausalLM(model, tokenizer, length=length, stride=stride).tokens(["a", text]))[1]
+    assert found.shape[1] == len(ids) - 1
+    for place in range(1, len(ids)):
+        # The window that first reaches a token gives it all the context it has.
+        start = 0 if place < length else -(-(place - length + 1) // stride) * stride
+        want = naive(model, ids[start : place + 1])[0, -1]
+        assert abs(found[0, place - 1] - want) < 1e-5
+
+
+def test_head_truncation_scores_the_beginning_only(make, tokenizer):
+    model = make("gpt2")
+    found = columns(CausalLM(model, tokenizer, length=16, truncation="head").tokens([TEXTS[3]]))[0]
+    assert np.abs(found - naive(model, tokenizer(TEXTS[3])["input_ids"][:16])).max() < 1e-5
+
+
+def test_batches_stay_within_the_budget_and_lose_nothing():
+    rng = np.random.default_rng(0)
+    cut = [w for i in range(50) for w in windows(i, tuple(range(rng.integers(0, 90))), 32, 16)]
+    found = list(batches(cut, 100))
+    assert sorted(map(id, cut)) == sorted(id(w) for batch in found for w in batch)
+    assert all(len(batch) * max(len(w.tokens) for w in batch) <= 100 for batch in found)
+
+
+def test_neither_batch_nor_order_changes_a_score(make, tokenizer):
+    target = CausalLM(make("llama"), tokenizer, budget=512)
+    alone = CausalLM(make("llama"), tokenizer, budget=1)
+    whole, turned = target.tokens(TEXTS), target.tokens(TEXTS[::-1])
+    for one, two, three in zip(columns(whole), columns(turned)[::-1], columns(alone.tokens(TEXTS)), strict=True):
+        assert np.abs(one - two).max(initial=0) < 1e-5
+        assert np.abs(one - three).max(initial=0) < 1e-5
+
+
+def test_half_precision_is_cast_up_before_the_softmax(make, tokenizer):
+    exact = CausalLM(make("llama"), tokenizer).tokens(TEXTS)
+    half = CausalLM(make("llama").to(torch.bfloat16), tokenizer).tokens(TEXTS)
+    assert abs(exact.logp.mean() - half.logp.mean()) < 2e-3
+    assert half.logp.dtype == np.float64
+
+
+def test_key_changes_with_whatever_changes_a_score(make, tokenizer):
+    model = make("gpt2")
+    base = CausalLM(model, tokenizer).key()
+    others = [
+        CausalLM(make("gpt2", 128), tokenizer).key(),
+        CausalLM(model, tokenizer, bos="add").key(),
+        CausalLM(model, tokenizer, length=32).key(),
+        CausalLM(model, tokenizer, stride=7).key(),
+        CausalLM(model, tokenizer, truncation="head").key(),
+        CausalLM(make("gpt2").half(), tokenizer).key(),
+    ]
+    assert all(other != base for other in others)
+    assert CausalLM(make("gpt2"), tokenizer).key() == base
+
+
+def test_loading_from_a_folder(make, tokenizer, tmp_path):
+    model = make("gpt2")
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    found = CausalLM.load(f"hf:{tmp_path}", device="cpu").tokens(TEXTS)
+    assert np.array_equal(found.logp, CausalLM(model, tokenizer).tokens(TEXTS).logp)
+    with pytest.raises(checks.InputError, match="cannot be loaded"):
+        CausalLM.load(f"hf:{tmp_path / 'nothing'}")
+    with pytest.raises(checks.InputError, match="did you mean 'float16'"):
+        CausalLM.load(f"hf:{tmp_path}", dtype="float-16")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bos": "always"}, "bos"),
+        ({"truncation": "tail"}, "truncation"),
+        ({"length": 1000}, "at most 256 tokens"),
+        ({"length": 16, "stride": 16}, "below the length 16"),
+        ({"budget": 0}, "budget"),
+    ],
+)
+def test_options_are_checked(model, tokenizer, options, message):
+    with pytest.raises(checks.InputError, match=message):
+        CausalLM(model, tokenizer, **options)
+
+
+def test_texts_must_be_texts(model, tokenizer):
+    with pytest.raises(checks.InputError, match="sequence of strings"):
+        CausalLM(model, tokenizer).tokens("one string")
