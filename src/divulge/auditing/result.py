@@ -222,7 +222,7 @@ class Audit:
         texts = {str(row): text for row, text in self.exhibits.items() if isinstance(text, str)}
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         store.write_arrays(dossier.path / "exhibits.npz", arrays)
-        dossier.write_json("summary", self.summary() | {"about": dict(self.about), "texts": texts})
+        dossier.write_json("summary", {"kind": KIND, **self.summary(), "about": dict(self.about), "texts": texts})
         self.report(dossier.path / "report.html")
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from divulge import checks
+from divulge import checks, store
 from divulge.cli import printing
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
@@ -93,12 +93,8 @@ def decide(
     json: printing.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
-    from divulge.dossier import Dossier
-
-    if Dossier(run).mark().get("kind") == "identification":
-        from divulge.cli import identify
-
-        identify.decide(run, fpr=fpr, fdr=fdr, method=method, json=json)
+    if store.read_json(run / "summary.json").get("kind") == "identification":
+        _redecide(run, fpr, fdr, method, json)
         return
     from divulge.auditing import load
 
@@ -117,6 +113,15 @@ def decide(
     printing.table(f"Decisions at {title}", columns, rows)
     for note in dict.fromkeys(warning for d in found.values() for warning in d["warnings"]):
         typer.echo(f"warning: {note}")
+
+
+def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
+    from divulge.identification import redecide
+
+    if fpr is not None or fdr is None:
+        raise checks.InputError("decide: an identification is decided by --fdr")
+    found = redecide(run, fdr=fdr, method=method)
+    printing.as_json(found) if json else typer.echo(f"{found['selected']} of {found['candidates']}: {found['claim']}")
 
 
 def _decision(outcome: Any, selection: Any) -> dict[str, Any]:

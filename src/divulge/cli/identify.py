@@ -109,7 +109,9 @@ def score(
     stride: Annotated[int | None, typer.Option(help="Step between windows; half the length if not given.")] = None,
     truncation: Annotated[str, typer.Option(help="windows, or head.")] = "windows",
     budget: Annotated[int, typer.Option(help="Tokens a batch.")] = 4096,
-    lowercase: Annotated[bool, typer.Option("--lowercase", help="Also the lower-case ratio; doubles the work.")] = False,
+    lowercase: Annotated[
+        bool, typer.Option("--lowercase", help="Also the lower-case ratio; doubles the work.")
+    ] = False,
     reference: Annotated[str | None, typer.Option(help="Another model, for the difference to it.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     shard: Annotated[int, typer.Option(help="Documents a file.")] = 512,
@@ -118,7 +120,9 @@ def score(
     """Token statistics and membership signals of documents under a language model; resumes where it stopped."""
     from divulge.identification import scoring
 
-    local = dict(dtype=dtype, device=device, bos=bos, length=length, stride=stride, truncation=truncation, budget=budget)
+    local = dict(
+        dtype=dtype, device=device, bos=bos, length=length, stride=stride, truncation=truncation, budget=budget
+    )
     other = scoring.load(reference, None, **local) if reference else None
     options = scoring.Options(text, id, lowercase, other, shard)
     with _bar("scoring") as progress:
