@@ -18,7 +18,7 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 docs: $(VENV)/.dev
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 setup: $(VENV)/.demo
 setup-dev: $(VENV)/.dev

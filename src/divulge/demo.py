@@ -34,8 +34,8 @@ class Size:
     epochs: int
 
 
-FULL = Size(members=2000, population=6000, count=16, epochs=30)
-QUICK = Size(members=500, population=1500, count=4, epochs=10)
+FULL = Size(members=2500, population=5000, count=16, epochs=50)
+QUICK = Size(members=500, population=1500, count=4, epochs=20)
 
 
 def fashion_mnist() -> Records:
@@ -86,7 +86,7 @@ def run(
     inside = records[order[: size.members]]
     outside = records[order[size.members : 2 * size.members]]
     population = records[order[2 * size.members : 2 * size.members + size.population]]
-    training = Train(network, count=size.count, epochs=size.epochs)
+    training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
     target = training.one(inside, seed=seeds.integer(seed, "demo target"))
     shared: dict[str, Any] = {
         "members": inside,
