@@ -155,10 +155,10 @@ def test_a_model_that_diverges_twice_is_left_out(fit, tmp_path, out):
 
 def test_when_every_model_diverges_the_error_says_so(fit, networks):
     with pytest.raises(dv.InputError, match="none of the 2 models could be trained"):
-        fit(Train(networks.mlp, 2, 2, lr=1e300))
+        fit(Train(networks.mlp, 2, 2, lr=1e38))
 
 
-def test_a_stack_too_large_for_memory_is_halved(fit, networks):
+def test_a_stack_too_large_for_memory_is_halved(fit, networks, records):
     class Tight:
         """A device with room for two networks: the third to begin a stack finds the memory full."""
 
@@ -177,9 +177,10 @@ def test_a_stack_too_large_for_memory_is_halved(fit, networks):
             return x
 
     tight = Tight()
-    found = fit(Train(networks.mlp, 4, 2, engine="stacked", augment=tight))
+    even = records[np.arange(200)]
+    found = fit(Train(networks.mlp, 4, 2, engine="stacked", augment=tight), data=even)
     assert tight.refused == 1
-    assert np.abs(found.outputs[0] - fit(Train(networks.mlp, 4, 2, engine="serial")).outputs[0]).max() < 1e-5
+    assert (found.outputs[0] == fit(Train(networks.mlp, 4, 2, engine="stacked"), data=even).outputs[0]).all()
 
 
 BAD = {

@@ -83,7 +83,7 @@ class Train:
         if not callable(self.schedule):
             checks.choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
         if self.lr is not None:
-            checks.number(self.lr, "lr", above=0.0)
+            checks.number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
         checks.number(self.momentum, "momentum", above=-1e-300, below=1.0)
         checks.number(self.weight_decay, "weight_decay", above=-1e-300)
         if self.stop_at_accuracy is not None:
