@@ -1,7 +1,7 @@
 """Crashes, divergence and bad input, with real processes."""
 
+import importlib.util
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -52,6 +52,15 @@ def start(tmp_path, pool):
     )
 
 
+def loaded(path):
+    """The script as a module of this process; its source can be found, as pool keys need it."""
+    spec = importlib.util.spec_from_file_location("killed_run", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["killed_run"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
 def wait_for(condition, seconds=90.0):
     deadline = time.monotonic() + seconds
     while not condition():
@@ -71,8 +80,8 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, blow):
         assert "the same call goes on from there" in errors
 
     done = len(list(pool.glob("*.json")))
-    same = runpy.run_path(str(tmp_path / "run.py"))
-    resumed, whole = (same["run"](folder) for folder in (pool, tmp_path / "other"))
+    same = loaded(tmp_path / "run.py")
+    resumed, whole = (same.run(folder) for folder in (pool, tmp_path / "other"))
     assert (resumed.reused, whole.reused) == (done, 0)
     assert 2 <= done < 6
     assert (resumed.outputs[0] == whole.outputs[0]).all()
@@ -129,7 +138,7 @@ def test_a_model_that_diverges_gets_a_second_seed(fit, engine):
     found = fit(Train(explosive(lambda seed: seed == bad), 3, 2, engine=engine))
     assert len(found) == 3
     assert np.isfinite(found.outputs[0]).all()
-    assert found.warnings == (f"model 1: its loss became NaN or infinite (seed {bad})",)
+    assert found.warnings == (f"model 1: its loss or its outputs became NaN or infinite (seed {bad})",)
 
 
 @pytest.mark.parametrize("out", [False, True])
@@ -146,33 +155,32 @@ def test_a_model_that_diverges_twice_is_left_out(fit, tmp_path, out):
 
 def test_when_every_model_diverges_the_error_says_so(fit, networks):
     with pytest.raises(dv.InputError, match="none of the 2 models could be trained"):
-        fit(Train(networks.mlp, 2, 2, lr=1e30))
+        fit(Train(networks.mlp, 2, 2, lr=1e38))
 
 
-def test_a_stack_too_large_for_memory_is_halved(fit, networks):
+def test_a_stack_too_large_for_memory_is_halved(fit, networks, records):
     class Tight:
         """A device with room for two networks: the third to begin a stack finds the memory full."""
 
         def __init__(self):
-            self.room = 2
-            self.refused = 0
+            self.begun, self.room, self.refused = set(), 2, 0
 
         def __call__(self, x, generator):
-            fresh = (generator.get_state() == torch.Generator().manual_seed(generator.initial_seed()).get_state()).all()
-            if fresh:
-                torch.randn(1, generator=generator)
-                self.room -= 1
-                if self.room < 0:
-                    self.room, self.refused = 2, self.refused + 1
-                    raise torch.OutOfMemoryError
-            else:
+            if generator.initial_seed() in self.begun:
                 self.room = 2
+                return x
+            self.begun.add(generator.initial_seed())
+            self.room -= 1
+            if self.room < 0:
+                self.begun, self.room, self.refused = set(), 2, self.refused + 1
+                raise torch.OutOfMemoryError
             return x
 
     tight = Tight()
-    found = fit(Train(networks.mlp, 4, 2, engine="stacked", augment=tight))
+    even = records[np.arange(200)]
+    found = fit(Train(networks.mlp, 4, 2, engine="stacked", augment=tight), data=even)
     assert tight.refused == 1
-    assert np.abs(found.outputs[0] - fit(Train(networks.mlp, 4, 2, engine="serial")).outputs[0]).max() < 1e-5
+    assert (found.outputs[0] == fit(Train(networks.mlp, 4, 2, engine="stacked"), data=even).outputs[0]).all()
 
 
 BAD = {

@@ -101,7 +101,9 @@ class _Run:
         for done in engine(self.task, jobs, tick) if jobs else ():
             if done.rows is None:
                 diverged.append(done.job)
-                self.warnings.append(f"model {done.job.model}: its loss became NaN or infinite (seed {done.job.seed})")
+                self.warnings.append(
+                    f"model {done.job.model}: its loss or its outputs became NaN or infinite (seed {done.job.seed})"
+                )
             else:
                 self._take(done, note)
         return diverged

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+import numpy as np
+
 from divulge.references import outputs, pool
 from divulge.types import Array, Floats, Ints, Records
 
@@ -52,7 +54,6 @@ class Done:
 
     job: Job
     rows: Sequence[Floats] | None
-    reason: str = ""
 
 
 class Learner(Protocol):
@@ -112,8 +113,10 @@ class Task:
 
 
 def finish(task: Task, job: Job, learned: Learned) -> Done:
-    """Question a trained model and store it."""
+    """Question a trained model and store it; a model whose answers are not finite counts as diverged."""
     rows = [outputs.answers(learned.predict, records, task.signal) for records in task.observe]
+    if not all(np.isfinite(row).all() for row in rows):
+        return Done(job, None)
     if task.pool is not None:
         pool.Pool(task.pool).put(job.key, learned.arrays(rows), task.about(job))
     return Done(job, rows)

@@ -51,7 +51,7 @@ def function(thing: object) -> str:
 
 def settings(config: Any) -> list[tuple[str, str]]:
     """The fields of a configuration that decide what comes out; how it is run decides nothing."""
-    execution = ("make_model", "count", "engine", "device", "workers")
+    execution = ("make_model", "count", "engine", "device", "workers", "lr")  # `learning_rate` stands for the last
     found = [(f.name, value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
     return [*found, ("learning_rate", repr(config.learning_rate))]
 

@@ -30,7 +30,8 @@ class Trained:
     """What training left behind.
 
     Args:
-        outputs: one array for each set of observed records, ``[m, n_k, ...]``: logits, or the signals asked for.
+        outputs: one array for each set of observed records, ``[m, n_k, ...]``: logits, or the signals asked for;
+            float32 (float64 where training was in double precision).
         trained_on: bool ``[m, n]``, the rows of the splits whose models were trained.
         engine: how they were trained, with the measurement that chose it.
         reused: how many came from the pool.
@@ -65,7 +66,9 @@ def answers(predict: Predict, records: Records, signal: Signal | None) -> Floats
 
 def _chunk(predict: Predict, records: Records, at: slice, signal: Signal | None) -> Floats:
     found = predict(records.x[at])
-    return found if signal is None else np.asarray(signal(found, None if records.y is None else records.y[at]))
+    if signal is None:
+        return found
+    return np.asarray(signal(found, None if records.y is None else records.y[at])).astype(found.dtype, copy=False)
 
 
 class Sheets:

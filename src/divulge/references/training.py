@@ -73,7 +73,7 @@ class Train:
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        if not callable(self.make_model):
+        if not callable(self.make_model) or _is_network(self.make_model):
             raise checks.InputError("make_model: a function that returns a new network each time is needed")
         for name, least in (("count", 2), ("epochs", 1), ("batch_size", 1)):
             checks.integer(getattr(self, name), name, least=least)
@@ -83,7 +83,7 @@ class Train:
         if not callable(self.schedule):
             checks.choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
         if self.lr is not None:
-            checks.number(self.lr, "lr", above=0.0)
+            checks.number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
         checks.number(self.momentum, "momentum", above=-1e-300, below=1.0)
         checks.number(self.weight_decay, "weight_decay", above=-1e-300)
         if self.stop_at_accuracy is not None:
@@ -152,6 +152,11 @@ class Train:
         from divulge.references import networks
 
         return networks.one(self, records, seed, fitting.label_set(records, classes), progress)
+
+
+def _is_network(made: object) -> bool:
+    """A network that already stands, where a function that builds one is needed; told without importing torch."""
+    return hasattr(made, "state_dict") and not isinstance(made, type)
 
 
 def train_one(

@@ -1,0 +1,116 @@
+"""What is kept of models: in memory, on disk, whole or reduced."""
+
+import io
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import references, signals
+from divulge.references import Train, outputs
+
+
+def test_outputs_on_disk_equal_outputs_in_memory(fit, networks, records, tmp_path):
+    observe = [records, records[np.arange(7)]]
+    train = Train(networks.mlp, 3, 2)
+    held, filed = fit(train, observe=observe), fit(train, observe=observe, out=tmp_path)
+    assert [a.shape for a in filed.outputs] == [(3, 203, 4), (3, 7, 4)]
+    for one, other in zip(held.outputs, filed.outputs, strict=True):
+        assert isinstance(other, np.memmap)
+        assert (one == other).all()
+
+
+def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, monkeypatch):
+    train = Train(networks.mlp, 3, 2)
+    logits = fit(train).outputs[0]
+    wanted = np.stack([signals.classification.scaled_logit(row, records.y) for row in logits])
+    monkeypatch.setattr(outputs, "CHUNK", 50)  # 203 records in five chunks
+    found = fit(train, signal=signals.classification.scaled_logit).outputs[0]
+    assert found.shape == (3, 203)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+
+
+def test_arrays_without_labels_may_be_observed(fit, networks, records):
+    assert fit(Train(networks.mlp, 2, 1), observe=[records.x[:5]]).outputs[0].shape == (2, 5, 4)
+    assert fit(Train(networks.mlp, 2, 1), observe=()).outputs == ()
+
+
+@pytest.mark.parametrize("missing", [(), (0,), (1, 3), (2,)])
+def test_rows_of_missing_models_close_up(tmp_path, missing):
+    for folder in (None, tmp_path):
+        sheets = outputs.Sheets(4, folder)
+        for model in (3, 0, 2, 1):
+            if model not in missing:
+                sheets.write(model, [np.full((5, 2), model, dtype=np.float32)])
+        kept = [model for model in range(4) if model not in missing]
+        assert np.asarray(sheets.read()[0])[:, 0, 0].tolist() == kept
+
+
+def test_signals_of_many_models_on_many_records_need_little_memory(tmp_path):
+    """32 linear models, 300,000 records: the table is 38 MB on disk and never in memory."""
+    script = textwrap.dedent("""
+        import resource, sys
+        import numpy as np, torch
+        import divulge as dv
+        from divulge import references, signals
+
+        def peak():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(300_000, 8)).astype(np.float32)
+        records = dv.Records(x, (x[:, 0] > 0).astype(int))
+        some = records[np.arange(256)]
+        train = references.Train(lambda: torch.nn.Linear(8, 2), 32, 1, engine="stacked")
+        split = references.splits.online(256, 32, 0)
+        signal = signals.classification.scaled_logit
+        train.fit(some, split, seed=0, observe=[records[np.arange(20_000)]], signal=signal)
+        before = peak()
+        found = train.fit(some, split, seed=0, observe=[records], signal=signal, out=sys.argv[1])
+        assert found.outputs[0].shape == (32, 300_000)
+        print(peak() - before)
+    """)
+    environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])}
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert float(found.stdout) < 25, found.stdout
+
+
+def test_progress_counts_models_and_tells_the_pace(fit, networks):
+    told = []
+    fit(Train(networks.mlp, 3, 4, engine="serial"), progress=lambda done, total, note: told.append((done, total, note)))
+    assert told[0] == (0.25, 3, "serial")
+    assert told[-1][0] == 3
+    assert [done for done, *_ in told] == sorted(done for done, *_ in told)
+
+
+def test_a_log_file_gets_lines_not_a_bar():
+    log = io.StringIO()
+    with references.Bar("models", every=0.0, stream=log) as bar:
+        bar(1.0, 4, "serial")
+        bar(4.0, 4, "serial")
+    lines = log.getvalue().splitlines()
+    assert lines[-1].startswith("models: ")
+    assert "(serial)" in lines[-1]
+    assert "\x1b" not in log.getvalue()
+
+
+def test_one_target(records, networks):
+    target = references.train_one(networks.mlp, records, seed=0, epochs=40, lr=0.05)
+    again = references.train_one(networks.mlp, records, seed=0, epochs=40, lr=0.05)
+    logits = dv.targets.adapt(target).logits(records)
+    assert (logits.argmax(axis=1) == records.y).mean() > 0.9
+    assert (logits == dv.targets.adapt(again).logits(records)).all()
+    with pytest.raises(dv.InputError, match="lr: the loss became NaN"):
+        references.train_one(networks.mlp, records, seed=0, lr=1e38)
+
+
+def test_importing_references_needs_no_torch():
+    script = "import sys; from divulge import references; references.Train(print); sys.exit('torch' in sys.modules)"
+    environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])}
+    assert subprocess.run([sys.executable, "-c", script], env=environment, check=False).returncode == 0

@@ -1,0 +1,112 @@
+"""DP-SGD, with Opacus as the oracle."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import divulge as dv
+from divulge.references import Private, Train, loop, mlp, models, private
+
+pytest.importorskip("opacus", reason="the oracle comes with divulge[dp]")
+
+
+def by_opacus(config, data, rows, seed):
+    """The product's own path for other networks, forced upon an MLP."""
+    module = models.build(config.make_model, seed).double().train()
+    step = private.ByOpacus(config, module, len(rows), seed)
+    steps = -(-len(rows) // config.batch_size)
+    for epoch in range(config.epochs):
+        for number, batch in enumerate(private.poisson(rows, seed, epoch, steps, config.batch_size)):
+            step(data.x[batch], data.y[batch], config.rate((epoch + number / steps) / config.epochs))
+    return module
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimizer": "adam", "schedule": "cosine"}, {"weight_decay": 0.01}])
+@pytest.mark.parametrize("noise", [0.0, 1.3])
+def test_ghost_norms_equal_opacus_noise_included(records, networks, noise, settings):
+    """Seven records a step on average: empty batches occur as well."""
+    config = Train(networks.mlp, 2, 3, batch_size=7, precision="double", privacy=Private(noise, clip=0.3), **settings)
+    data = models.Data(torch.from_numpy(records.x), torch.from_numpy(records.y))
+    rows = np.arange(60)
+    ours, theirs = private.train(config, data, rows, 1), by_opacus(config, data, rows, 1)
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert (one - other).abs().max().item() < 1e-9
+
+
+def test_norms_are_those_of_every_records_own_gradient(records, networks):
+    """Against the definition: one backward pass a record, clipped and summed."""
+    config = Train(
+        networks.mlp, 2, 1, batch_size=10, lr=1.0, momentum=0.0, precision="double", privacy=Private(0.0, 0.2)
+    )
+    module = models.build(networks.mlp, 0).double()
+    x, y = torch.from_numpy(records.x[:10]), torch.from_numpy(records.y[:10])
+    total = [torch.zeros_like(p) for p in module.parameters()]
+    for one, label in zip(x, y, strict=True):
+        module.zero_grad()
+        torch.nn.functional.cross_entropy(module(one[None]), label[None]).backward()
+        norm = torch.sqrt(sum(p.grad.square().sum() for p in module.parameters()))
+        for part, p in zip(total, module.parameters(), strict=True):
+            part += p.grad * min(1.0, 0.2 / (norm.item() + 1e-6))
+    wanted = [p.detach() - part / 10 for p, part in zip(module.parameters(), total, strict=True)]
+    private.Ghost(config, module, mlp.layers(module), 0)(x, y, 1.0)
+    for got, want in zip(module.parameters(), wanted, strict=True):
+        assert (got - want).abs().max().item() < 1e-12
+
+
+def test_private_references_through_the_engines(fit, networks):
+    train = Train(networks.mlp, 2, 2, batch_size=20, privacy=Private(1.0))
+    found = fit(train)
+    assert "DP" not in found.engine
+    assert (found.outputs[0] == fit(replace(train, engine="serial")).outputs[0]).all()
+    noisier = fit(replace(train, privacy=Private(50.0)))
+    assert np.abs(noisier.outputs[0]).max() > np.abs(found.outputs[0]).max()
+    with pytest.raises(dv.InputError, match="one network at a time"):
+        fit(replace(train, engine="stacked"))
+
+
+def test_other_networks_are_trained_by_opacus(fit, networks):
+    assert np.isfinite(fit(Train(networks.own, 2, 1, batch_size=20, privacy=Private(1.0))).outputs[0]).all()
+    with pytest.raises(dv.InputError, match="DP-SGD cannot train this network"):
+        fit(Train(networks.cnn, 2, 1, privacy=Private(1.0)))
+
+
+def test_sampling_is_poisson():
+    """Mean and variance of batch sizes, each within five standard deviations of its own estimate."""
+    sizes = np.array([len(b) for b in private.poisson(np.arange(500), 0, 0, 4000, 50)])
+    assert abs(sizes.mean() - 50) < 5 * np.sqrt(45 / 4000)
+    assert abs(sizes.var() / 45 - 1) < 5 * np.sqrt(2 / 4000)
+
+
+def test_the_accountant_is_opacus_own():
+    from opacus.accountants import RDPAccountant
+
+    theirs = RDPAccountant()
+    for _ in range(120):
+        theirs.step(noise_multiplier=1.1, sample_rate=0.05)
+    ours = Private(1.1).epsilon(records=1000, batch_size=50, epochs=6, delta=1e-5)
+    assert ours == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-12)
+    assert Private(1.1).epsilon(records=1000, batch_size=50, epochs=6, delta=1e-5, accountant="prv") < ours
+    assert Private(0.0).epsilon(records=1000, batch_size=50, epochs=6, delta=1e-5) == float("inf")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Private(-1.0), "noise: must lie in"),
+        (lambda: Private(1.0, clip=0.0), "clip: must lie in"),
+        (lambda: Private(1.0).epsilon(records=10, batch_size=2, epochs=1, delta=1.0), "delta: must lie in"),
+        (lambda: Train(lambda: None, privacy=Private(1.0), stop_at_accuracy=0.9), "not private"),
+    ],
+)
+def test_bad_settings(call, message):
+    with pytest.raises(dv.InputError, match=message):
+        call()
+
+
+def test_divergence_is_noticed(records, networks):
+    config = Train(networks.linear, 2, 5, batch_size=10, lr=1e38, privacy=Private(0.0, clip=1e30))
+    data = models.Data(torch.from_numpy(records.x).float(), torch.from_numpy(records.y))
+    with pytest.raises(loop.DivergedError):
+        private.train(config, data, np.arange(100), 0)
