@@ -13,7 +13,8 @@ from divulge.margin.network import ShallowReLU, augment, both_classes, inputs, s
 if TYPE_CHECKING:
     from divulge.types import Floats
 
-_ARMIJO = 0.5  # share of the predicted decrease that a step must deliver; less, and steps leap over the KKT point
+_ARMIJO = 0.3  # share of the predicted decrease that a step must deliver; less, and steps leap over the KKT point
+_FLOOR = 0.05  # smallest step times (‖θ‖² + 1)·max‖[x, 1]‖²
 _SHRINK = 0.6
 _GROW = 1.03
 
@@ -63,6 +64,7 @@ def train(
     seed: int = 0,
     *,
     max_steps: int = 50_000,
+    initial_scale: float = 1e-4,
     reduced: bool = True,
 ) -> Training:
     """Train until every y_i·Φ(x_i) ≥ ``target_margin``.
@@ -78,8 +80,11 @@ def train(
         y: labels -1 and +1, ``[n]``.
         width: number k of hidden neurons.
         target_margin: margin at which to stop.
-        seed: seed of the initialisation (w, b ~ 1e-4·N(0, 1), v ~ U(±1/√k)).
+        seed: seed of the initialisation (w, b ~ initial_scale·N(0, 1), v ~ U(±1/√k)).
         max_steps: give up after so many steps; then ``reached`` is False.
+        initial_scale: size of the first hidden weights. A small one leads closest to a KKT point; in one or two
+            dimensions it lets all neurons collapse on too few directions to separate labels that alternate, and
+            0.1 to 1 is needed.
         reduced: False trains all d + 1 coordinates, as a check and for comparison of speed.
 
     Raises:
@@ -93,7 +98,8 @@ def train(
     data, sign = _problem(x, y)
     checks.number(target_margin, "target_margin", above=0.0)
     checks.integer(max_steps, "max_steps", least=1)
-    start, basis, frozen = _initial(data, width, seed, reduced=reduced)
+    checks.number(initial_scale, "initial_scale", above=0.0)
+    start, basis, frozen = _initial(data, width, seed, initial_scale, reduced=reduced)
     points = data @ basis
     rest = float(np.sum(frozen**2)) if reduced else 0.0
     longest = float(np.max(np.sum(data**2, axis=1)))
@@ -102,7 +108,7 @@ def train(
     loss, step = _log_sum_exp(state.outputs * sign), 0.0
     losses, margins = [loss], [float(np.min(state.outputs * sign))]
     while margins[-1] < target_margin and len(losses) <= max_steps:
-        floor = 0.05 / ((float(np.sum(state.w**2) + np.sum(state.v**2)) + rest + 1.0) * longest)
+        floor = _FLOOR / ((float(np.sum(state.w**2) + np.sum(state.v**2)) + rest + 1.0) * longest)
         state, loss, step = _step(state, points, sign, loss, max(step * _GROW, floor), floor)
         losses.append(loss)
         margins.append(float(np.min(state.outputs * sign)))
@@ -135,7 +141,7 @@ def descend(
     data, sign = _problem(x, y)
     checks.integer(steps, "steps", least=1)
     checks.number(learning_rate, "learning_rate", above=0.0)
-    (w, v), basis, frozen = _initial(data, width, seed, reduced=True)
+    (w, v), basis, frozen = _initial(data, width, seed, 1e-4, reduced=True)
     points = data @ basis
     state = _evaluate(w, v, points)
     losses, margins = [_logistic(state.outputs * sign)], [float(np.min(state.outputs * sign))]
@@ -173,12 +179,12 @@ def contradiction(data: Floats, sign: Floats) -> None:
 
 
 def _initial(
-    data: Floats, width: int, seed: int, *, reduced: bool
+    data: Floats, width: int, seed: int, scale: float, *, reduced: bool
 ) -> tuple[tuple[Floats, Floats], Floats, Floats]:
     """Start values (in the basis), the basis, and the part of the initial weights outside its span."""
     checks.integer(width, "width", least=1)
     rng = seeds.generator(seed, "margin", "initialisation")
-    w = 1e-4 * rng.normal(size=(width, data.shape[1]))
+    w = scale * rng.normal(size=(width, data.shape[1]))
     v = rng.uniform(-1.0, 1.0, size=width) / np.sqrt(width)
     if not reduced:
         return (w, v), np.eye(data.shape[1]), np.zeros_like(w)
