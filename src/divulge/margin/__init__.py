@@ -1,1 +1,38 @@
-"""Weights of a shallow ReLU network into margins, multipliers and KKT residuals."""
+"""Weights of a shallow ReLU network into margins, multipliers and KKT residuals.
+
+Source of the claims: "Provable Privacy Attacks on Trained Shallow Neural Networks" (Smorodinsky, Vardi, Safran),
+Lyu & Li 2020 for the convergence to KKT points, Haim et al. 2022 and Golbari et al. 2025 for multipliers as a
+membership score. Where a statement of the paper does not hold as printed, the docstrings say so.
+"""
+
+from divulge.margin.corollaries import MarginDecision, bounded_margin, known_margin, leaked_point
+from divulge.margin.geometry import Orthogonality, least_margin, orthogonality
+from divulge.margin.network import ShallowReLU
+from divulge.margin.optimum import Optimum, solve
+from divulge.margin.sources import Assumption, Gaussian, Mixture, Sphere, assumption
+from divulge.margin.stationarity import Stationarity, kkt, multipliers
+from divulge.margin.training import Training, descend, train
+
+__all__ = [
+    "Assumption",
+    "Gaussian",
+    "MarginDecision",
+    "Mixture",
+    "Optimum",
+    "Orthogonality",
+    "ShallowReLU",
+    "Sphere",
+    "Stationarity",
+    "Training",
+    "assumption",
+    "bounded_margin",
+    "descend",
+    "kkt",
+    "known_margin",
+    "leaked_point",
+    "least_margin",
+    "multipliers",
+    "orthogonality",
+    "solve",
+    "train",
+]

@@ -1,0 +1,165 @@
+"""What the margin proves about a candidate: the corollaries as decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.margin.network import inputs
+from divulge.types import Guarantee
+
+if TYPE_CHECKING:
+    from divulge.margin.geometry import Orthogonality
+    from divulge.margin.network import ShallowReLU
+    from divulge.types import Bools, Floats
+
+_KKT = "the network is at a KKT point of the margin problem (training was carried on to a large margin)"
+_NEAR = "training and fresh records are nearly orthogonal (Assumption 3.1)"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginDecision:
+    """Which candidates sit on the margin, and what that proves.
+
+    Args:
+        members: bool ``[n]``, candidates called members.
+        outputs: Φ of the candidates, ``[n]``.
+        margin: the margin that was used.
+        low: smallest |Φ| that counts as a member.
+        high: largest |Φ| that counts as a member (infinity for a one-sided rule).
+        guarantee: the largest chance of calling a fresh record a member: 0 where the geometry of the training
+            set proves it; void where that proof was not supplied or says nothing.
+    """
+
+    members: Bools
+    outputs: Floats
+    margin: float
+    low: float
+    high: float
+    guarantee: Guarantee
+
+    @property
+    def count(self) -> int:
+        """Number of candidates called members."""
+        return int(self.members.sum())
+
+
+def known_margin(
+    net: ShallowReLU, x: object, m: float, band: float = 0.01, *, geometry: Orthogonality | None = None
+) -> MarginDecision:
+    """Members by a known margin: those with | |Φ(x)| - m | ≤ band·m.
+
+    In theory fresh records stay far below the margin and one side would do. In moderate dimension fresh records
+    overshoot it as often as they fall short, so the two-sided band is the better rule by far.
+
+    Args:
+        net: the network.
+        x: candidates ``[n, d]``.
+        m: the margin min_i y_i·Φ(x_i) over the training set.
+        band: half-width of the band as a share of ``m``.
+        geometry: ``orthogonality`` of the training set with these candidates as ``fresh``, where the auditor knows
+            it; what it proves goes into the guarantee.
+
+    Raises:
+        divulge.InputError: another dimension, a margin ≤ 0, a band ≤ 0.
+
+    >>> from divulge.margin.network import ShallowReLU
+    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+    >>> known_margin(net, [[-2.0], [0.5], [2.001]], m=2.0).members
+    array([ True, False,  True])
+    """
+    checks.number(m, "m", above=0.0, below=np.inf)
+    checks.number(band, "band", above=0.0)
+    return _decide(net, x, m, m * (1.0 - band), m * (1.0 + band), (), geometry)
+
+
+def leaked_point(
+    net: ShallowReLU, z: object, x: object = None, band: float = 0.01, *, geometry: Orthogonality | None = None
+) -> MarginDecision:
+    """Members by a leaked record: the largest |Φ| over a set that holds at least one training record is the margin.
+
+    Args:
+        net: the network.
+        z: records ``[n, d]`` of which at least one was trained on; a single record is a leaked point.
+        x: candidates ``[n, d]``; ``z`` itself is judged when None.
+        band: half-width of the band as a share of the margin.
+        geometry: as in ``known_margin``.
+
+    Raises:
+        divulge.InputError: another dimension, a network that answers zero everywhere on ``z``.
+
+    >>> from divulge.margin.network import ShallowReLU
+    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+    >>> found = leaked_point(net, [[2.0], [0.5]], x=[[-2.0], [0.1]])
+    >>> found.margin, found.members
+    (2.0, array([ True, False]))
+    """
+    margin = float(np.max(np.abs(net(inputs(z, "z", net.dimension)))))
+    if margin == 0:
+        raise checks.InputError("z: the network answers 0 on every record, so none of them was learnt")
+    assumed = ("at least one record of z was trained on",)
+    checks.number(band, "band", above=0.0)
+    candidates = z if x is None else x
+    return _decide(net, candidates, margin, margin * (1.0 - band), margin * (1.0 + band), assumed, geometry)
+
+
+def bounded_margin(
+    net: ShallowReLU, x: object, c: float | tuple[float, float], *, geometry: Orthogonality | None = None
+) -> MarginDecision:
+    """Members by a bound on the margin: those with |Φ(x)| ≥ c where the margin is known to be at least ``c``.
+
+    No member is missed. A fresh record can be called a member only if n·δ_x/Δ lets it reach c.
+
+    Args:
+        net: the network.
+        x: candidates ``[n, d]``.
+        c: a lower bound on the margin, or a lower and an upper one; ``least_margin`` gives one from the loss.
+        geometry: as in ``known_margin``; the upper bound (or 1, for c itself) scales what it proves.
+
+    Raises:
+        divulge.InputError: another dimension, bounds ≤ 0 or in the wrong order.
+
+    >>> from divulge.margin.network import ShallowReLU
+    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+    >>> bounded_margin(net, [[-2.0], [0.5]], c=1.0).members
+    array([ True, False])
+    """
+    low, high = (float(c[0]), float(c[1])) if isinstance(c, tuple) else (float(c), np.inf)
+    checks.number(low, "c", above=0.0, below=np.inf)
+    if high < low:
+        raise checks.InputError(f"c: the upper bound {high:g} is below the lower bound {low:g}")
+    return _decide(net, x, low, low, high, (f"the margin lies in [{low:g}, {high:g}]",), geometry)
+
+
+def _decide(
+    net: ShallowReLU,
+    x: object,
+    margin: float,
+    low: float,
+    high: float,
+    assumed: tuple[str, ...],
+    geometry: Orthogonality | None,
+) -> MarginDecision:
+    outputs = net(inputs(x, "x", net.dimension))
+    size = np.abs(outputs)
+    members = (size >= low) & (size <= high)
+    return MarginDecision(members, outputs, margin, low, high, _claim(assumed, geometry, margin, low, high))
+
+
+def _claim(
+    assumed: tuple[str, ...], geometry: Orthogonality | None, margin: float, low: float, high: float
+) -> Guarantee:
+    kind = "chance of calling a fresh record a member"
+    if geometry is None:
+        missing = "the training set is nearly orthogonal (not shown: no geometry was given)"
+        return Guarantee(kind, 1.0, (_KKT, *assumed, missing), holds=False)
+    # An output-only rule is proven when even the largest margin leaves fresh records below the threshold.
+    largest = high if low == margin else margin
+    reach = float(np.max(geometry.bound)) * largest
+    if reach < low:
+        return Guarantee(kind, 0.0, (_KKT, *assumed, f"{_NEAR}: fresh |Φ| ≤ {reach / low:.3g} of the threshold"))
+    shown = f"{_NEAR}: the bound n·δ_x/(Δ - 2(n-1)δ) is {np.max(geometry.bound):.3g} ≥ 1 and says nothing"
+    return Guarantee(kind, 1.0, (_KKT, *assumed, shown), holds=False)

@@ -1,0 +1,220 @@
+"""The one network shape about which membership can be proven: one hidden ReLU layer, no output bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from divulge.types import Array, Floats
+
+_BLOCK = 2**24  # hidden activations held at once when a large network is evaluated
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShallowReLU:
+    """Φ(x) = Σ_j v_j·relu(w_j·x + b_j): two-homogeneous in its parameters, Φ(aθ; x) = a²Φ(θ; x).
+
+    The theory of the implicit bias (Lyu & Li 2020) that every attack here rests on needs that homogeneity,
+    which is why there is no output bias.
+
+    Args:
+        w: hidden weights ``[k, d]``.
+        b: hidden biases ``[k]``.
+        v: output weights ``[k]``.
+
+    Raises:
+        divulge.InputError: NaN or infinity, or shapes that do not fit.
+
+    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, 1.0])
+    >>> net([[-2.0], [3.0]])
+    array([2., 3.])
+    """
+
+    w: Floats
+    b: Floats
+    v: Floats
+
+    def __init__(self, w: object, b: object, v: object) -> None:
+        weights = checks.matrix(w, "w").astype(np.float64, copy=False)
+        object.__setattr__(self, "w", weights)
+        object.__setattr__(self, "b", checks.vector(b, "b", length=len(weights)))
+        object.__setattr__(self, "v", checks.vector(v, "v", length=len(weights)))
+
+    @property
+    def width(self) -> int:
+        """Number k of hidden neurons."""
+        return len(self.v)
+
+    @property
+    def dimension(self) -> int:
+        """Number d of inputs."""
+        return self.w.shape[1]
+
+    @property
+    def augmented(self) -> Floats:
+        """[w, b], ``[k, d + 1]``: the weights that act on [x, 1]."""
+        return np.column_stack([self.w, self.b])
+
+    @property
+    def squared_norm(self) -> float:
+        """‖θ‖² over all parameters."""
+        return float(np.sum(self.w**2) + np.sum(self.b**2) + np.sum(self.v**2))
+
+    def __call__(self, x: object) -> Floats:
+        """Φ(x), ``[n]``, for records ``[n, d]`` (further axes are flattened)."""
+        data = inputs(x, "x", self.dimension)
+        step = max(1, _BLOCK // self.width)
+        parts = [
+            np.maximum(data[start : start + step] @ self.w.T + self.b, 0.0) @ self.v
+            for start in range(0, len(data), step)
+        ]
+        return np.concatenate(parts)
+
+    def __repr__(self) -> str:
+        return f"ShallowReLU(width={self.width}, dimension={self.dimension})"
+
+    @classmethod
+    def from_torch(cls, module: Any) -> ShallowReLU:
+        """The network in a torch module made of two linear layers with a ReLU between them.
+
+        The module is only asked for its parameters and, at a few points, for its outputs, which must be those
+        of the network read off it: another activation, a residual path or an output transform is found out.
+
+        Args:
+            module: anything with ``state_dict()``, such as ``nn.Sequential(Linear(d, k), ReLU(), Linear(k, 1))``.
+
+        Raises:
+            divulge.InputError: another architecture, an output bias, outputs that differ.
+        """
+        if not hasattr(module, "state_dict"):
+            raise checks.InputError(f"module: a torch module is needed, got {type(module).__name__}")
+        state = module.state_dict()
+        net = cls._from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
+        if callable(module):
+            _same_outputs(net, module, next(iter(state.values())))
+        return net
+
+    @classmethod
+    def from_safetensors(cls, path: str | Path) -> ShallowReLU:
+        """The network in a safetensors file of two linear layers (``*.weight``, ``*.bias``) or of ``w, b, v``.
+
+        Raises:
+            divulge.InputError: missing or damaged file, another architecture, an output bias.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            arrays = load_file(path)
+        except FileNotFoundError:
+            raise checks.InputError(f"{path}: no such file") from None
+        except (SafetensorError, OSError) as error:
+            raise checks.InputError(f"{path}: not a readable safetensors file ({error})") from None
+        return cls._from_arrays(arrays, str(path))
+
+    def to_safetensors(self, path: str | Path) -> None:
+        """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``."""
+        from safetensors.numpy import save
+
+        arrays = {"hidden.weight": self.w, "hidden.bias": self.b, "output.weight": self.v[None]}
+        store.write_bytes(Path(path), save({name: np.ascontiguousarray(value) for name, value in arrays.items()}))
+
+    @classmethod
+    def _from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
+        if set(arrays) == {"w", "b", "v"}:
+            return cls(arrays["w"], arrays["b"], np.ravel(arrays["v"]))
+        first, second = _layers(arrays, source)
+        bias = arrays.get(second.removesuffix("weight") + "bias")
+        if bias is not None and np.any(bias != 0):
+            raise checks.InputError(
+                f"{source}: the output layer has a bias ({np.ravel(bias)[0]:g}), so the network is not homogeneous "
+                "in its parameters and training does not drive it to a KKT point of the margin problem; "
+                "every membership claim here rests on that. Train with bias=False in the output layer"
+            )
+        hidden = arrays.get(first.removesuffix("weight") + "bias")
+        return cls(
+            arrays[first], np.zeros(len(arrays[first])) if hidden is None else hidden, np.ravel(arrays[second])
+        )
+
+
+def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
+    """The names of the hidden and of the output matrix."""
+    weights = [name for name, value in arrays.items() if name.endswith("weight") and value.ndim == 2]
+    rest = set(arrays) - set(weights) - {name.removesuffix("weight") + "bias" for name in weights}
+    if len(weights) != 2 or rest:
+        shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in arrays.items())
+        raise checks.InputError(
+            f"{source}: exactly two linear layers are needed (weight [k, d] and weight [1, k]), found: {shapes}"
+        )
+    a, b = weights
+    # Files list their tensors by name, so the order says nothing: the output layer is the one whose single
+    # row is as long as the other layer is wide.
+    for first, second in ((a, b), (b, a)):
+        if arrays[second].shape == (1, len(arrays[first])):
+            return first, second
+    raise checks.InputError(
+        f"{source}: a scalar output is needed, weight [k, d] then weight [1, k]; "
+        f"found {a} {list(arrays[a].shape)} and {b} {list(arrays[b].shape)}"
+    )
+
+
+def _same_outputs(net: ShallowReLU, module: Any, like: Any) -> None:
+    """Refuse a module that computes something else than the network read off its parameters."""
+    probes = np.random.default_rng(0).normal(size=(8, net.dimension))
+    try:
+        told = np.ravel(module(like.detach().new_tensor(probes)).detach().cpu().numpy()).astype(np.float64)
+    except Exception as error:
+        raise checks.InputError(f"module: cannot be applied to records [n, {net.dimension}] ({error})") from None
+    wanted = net(probes)
+    if told.shape != wanted.shape or np.abs(told - wanted).max() > 1e-3 * (1e-6 + np.abs(wanted).max()):
+        raise checks.InputError(
+            "module: its outputs differ from Σ v·relu(w·x + b) with its own weights; "
+            "only one hidden ReLU layer without an output transform can be read"
+        )
+
+
+def inputs(x: object, name: str, dimension: int | None = None) -> Floats:
+    """Records as a float64 matrix ``[n, d]``; images are flattened.
+
+    Raises:
+        divulge.InputError: NaN, no record, or another dimension than the network's.
+    """
+    found = checks.nonempty(checks.array(x, name), name)
+    if found.ndim == 1:
+        raise checks.InputError(f"{name}: records [n, d] are needed, got shape {found.shape}")
+    data = found.reshape(len(found), -1).astype(np.float64)
+    if dimension is not None and data.shape[1] != dimension:
+        raise checks.InputError(f"{name}: records have {data.shape[1]} values, the network takes {dimension}")
+    return data
+
+
+def signs(y: object, name: str, length: int) -> Floats:
+    """Labels -1 and +1 as float64 ``[length]``.
+
+    Raises:
+        divulge.InputError: another value, or a wrong length.
+    """
+    found = checks.vector(y, name, length=length)
+    bad = found[np.abs(found) != 1]
+    if bad.size:
+        raise checks.InputError(f"{name}: labels must be -1 or +1, got {bad[0]:g} (0/1 labels become 2*y - 1)")
+    return found
+
+
+def augment(x: Floats) -> Floats:
+    """[x, 1]: the records as the hidden layer sees them, biases included."""
+    return np.column_stack([x, np.ones(len(x))])
+
+
+def both_classes(y: Floats, name: str) -> None:
+    """Refuse labels of one class alone: there is no margin between one class and nothing."""
+    if len(np.unique(y)) < 2:
+        raise checks.InputError(f"{name}: both labels -1 and +1 are needed, all are {y[0]:+g}")
