@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -125,9 +126,15 @@ def score(
     )
     other = scoring.load(reference, None, **local) if reference else None
     options = scoring.Options(text, id, lowercase, other, shard)
+    checks.choice(engine, "--engine", ("local", "ray"))
     with _bar("scoring") as progress:
-        run = scoring.engine(engine)
-        found = run(texts, scoring.load(model, endpoint, **local), out, options, progress=progress)
+        if engine == "ray":
+            from divulge.identification import cluster
+
+            factory = partial(scoring.load, model, endpoint, **local)
+            found = cluster.score(texts, factory, out, options, progress=progress)
+        else:
+            found = scoring.score(texts, scoring.load(model, endpoint, **local), out, options, progress=progress)
     if json:
         printing.as_json(found)
         return

@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from divulge import checks, store
 from divulge.identification import sources
 from divulge.signals import tokens as signals
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.identification.tables import Progress
-    from divulge.targets.statistics import GivesTokens, TokenStatistics
+    from divulge.targets.statistics import GivesTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +77,46 @@ def score(
     """
     tell = progress or (lambda done, total: None)
     checks.integer(options.shard, "shard", least=1)
-    _claim(out, {**target.key(), **options.key()})
-    done = found = empty = 0
-    names = set()
+    claim(out, {**target.key(), **options.key()})
     with tempfile.TemporaryDirectory(dir=out, prefix=".work.") as folder:
         table = Path(folder) / "texts.parquet"
-        total = _texts(sources.scan(paths, "texts"), options, table)
+        total = texts(sources.scan(paths, "texts"), options, table)
+        done = found = 0
+        names = set()
         for shard in shards(table, options.shard):
             names.add(shard.name)
-            if (out / "documents" / shard.name).exists():
+            if finished(out, shard):
                 found += len(shard.texts)
             else:
-                _write(shard, out, *statistics(target, shard.texts, options, out))
-            empty += _empty(out / "documents" / shard.name)
+                write(out, shard.name, *frames(target, shard, options, out / "journal.jsonl"))
+                (out / "journal.jsonl").unlink(missing_ok=True)
             done += len(shard.texts)
             tell(done, total)
+    return summary(out, names, found, dict(target.key()))
+
+
+def summary(out: Path, names: set[str], found: int, key: dict[str, Any]) -> dict[str, Any]:
+    """Take away shards that are no longer part of the table, and count the documents of the others."""
     for stale in (entry for kind in ("documents", "tokens") for entry in (out / kind).glob("*.parquet")):
         if stale.name not in names:
             stale.unlink()
-    return {"documents": done, "without a score": empty, "found finished": found, "key": dict(target.key())}
+    import polars as pl
+
+    lengths = pl.scan_parquet(sorted((out / "documents").glob("*.parquet"))).select("tokens").collect()["tokens"]
+    return {
+        "documents": len(lengths),
+        "without a score": int((lengths == 0).sum()),
+        "found finished": found,
+        "key": key,
+    }
 
 
-def _claim(out: Path, key: dict[str, Any]) -> None:
+def finished(out: Path, shard: Shard) -> bool:
+    """Whether a shard was written by an earlier run."""
+    return (out / "documents" / shard.name).exists()
+
+
+def claim(out: Path, key: dict[str, Any]) -> None:
     """Make the folder this run's own, or refuse if it is another's."""
     out.mkdir(parents=True, exist_ok=True)
     path = out / "key.json"
@@ -115,7 +131,12 @@ def _claim(out: Path, key: dict[str, Any]) -> None:
         )
 
 
-def _texts(frame: pl.LazyFrame, options: Options, to: Path) -> int:
+def texts(frame: pl.LazyFrame, options: Options, to: Path) -> int:
+    """Write ids and texts of a table to ``to`` and give their number; a missing text is an empty one.
+
+    Raises:
+        divulge.InputError: no such column.
+    """
     import polars as pl
 
     known = sources.schema(frame, "texts")
@@ -134,38 +155,30 @@ def shards(table: Path, size: int) -> Iterator[Shard]:
         yield Shard(ids, texts, f"{number:08d}-{store.digest(ids, texts)[:16]}.parquet")
 
 
-def statistics(
-    target: GivesTokens, texts: Sequence[str], options: Options, out: Path
-) -> tuple[TokenStatistics, dict[str, Any]]:
-    """Token statistics and signals of some documents; a target that keeps a journal gets one in ``out``."""
-    journal = out / "journal.jsonl"
-    kept = replace(target, journal=journal) if hasattr(target, "journal") else target  # ty: ignore[invalid-argument-type]
-    stats = kept.tokens(texts)
+def frames(
+    target: GivesTokens, shard: Shard, options: Options, journal: Path | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Token statistics and signals of a shard; a target that keeps a journal is given one."""
+    import polars as pl
+
+    if journal is not None and hasattr(target, "journal"):
+        target = replace(target, journal=journal)  # ty: ignore[invalid-argument-type]
+    stats = target.tokens(shard.texts)
     values = signals.all_signals(stats)
     if options.lowercase:
-        values["lowercase"] = signals.lowercase(stats, kept.tokens([text.lower() for text in texts]))
+        values["lowercase"] = signals.lowercase(stats, target.tokens([text.lower() for text in shard.texts]))
     if options.reference is not None:
-        values["reference"] = signals.reference_difference(stats, options.reference.tokens(texts))
-    return stats, values
+        values["reference"] = signals.reference_difference(stats, options.reference.tokens(shard.texts))
+    cut = {name: pl.Series(rows, dtype=pl.List(pl.Float32)) for name, rows in stats.rows().items()}
+    tokens = pl.DataFrame({"id": shard.ids, "zlib_bytes": stats.zlib_bytes, **cut})
+    return tokens, pl.DataFrame({"id": shard.ids, "text": shard.texts, "tokens": stats.lengths, **values})
 
 
-def _write(shard: Shard, out: Path, stats: TokenStatistics, values: dict[str, Any]) -> None:
-    import polars as pl
-
-    rows = {name: pl.Series(cut, dtype=pl.List(pl.Float32)) for name, cut in stats.rows().items()}
-    tokens = pl.DataFrame({"id": shard.ids, "zlib_bytes": stats.zlib_bytes, **rows})
-    documents = pl.DataFrame({"id": shard.ids, "text": shard.texts, "tokens": stats.lengths, **values})
-    # The documents come last: their file says that the shard is finished.
+def write(out: Path, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
+    """Keep a finished shard; the documents come last, as their file says that it is whole."""
     for kind, frame in (("tokens", tokens), ("documents", documents)):
-        with store.atomic(out / kind / shard.name) as temporary:
+        with store.atomic(out / kind / name) as temporary:
             frame.write_parquet(temporary)
-    (out / "journal.jsonl").unlink(missing_ok=True)
-
-
-def _empty(path: Path) -> int:
-    import polars as pl
-
-    return int(np.sum(pl.read_parquet(path, columns=["tokens"])["tokens"].to_numpy() == 0))
 
 
 def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:

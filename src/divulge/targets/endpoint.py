@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -161,12 +162,9 @@ def _wait(headers: httpx.Headers) -> float | None:
     0.25
     """
     for name in ("retry-after", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset"):
-        value = headers.get(name, "").strip()
-        for unit, seconds in (("ms", 1e-3), ("s", 1.0), ("", 1.0)):
-            try:
-                return max(float(value.removesuffix(unit)) * seconds, 0.0)
-            except ValueError:
-                continue
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|)", headers.get(name, "").strip())
+        if found:
+            return float(found[1]) * (1e-3 if found[2] == "ms" else 1.0)
     return None
 
 

@@ -1,0 +1,130 @@
+"""The same scoring on a Ray cluster: one actor a GPU, shards out, statistics back."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from divulge import checks
+from divulge.identification import scoring, sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from divulge.identification.scoring import Options, Shard
+    from divulge.identification.tables import Progress
+    from divulge.targets.statistics import GivesTokens
+
+_WAVE = 1024  # shards handed to the cluster at a time; bounds what the driver holds
+
+
+def score(
+    paths: Sequence[Path],
+    factory: Callable[[], GivesTokens],
+    out: Path,
+    options: Options,
+    *,
+    actors: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """As `scoring.score`, on the Ray cluster that is running (or on this machine, if none is).
+
+    Every actor loads the model once; finished shards come back to this process, which writes them, so
+    nodes need no common file system and a run resumes as a local one does.
+
+    Args:
+        paths: tables with a text column.
+        factory: makes the target, on the node where it will run.
+        out: folder for the results.
+        options: columns and extra signals.
+        actors: models at a time; one a GPU, or one a node where there is none, when None.
+        progress: called with the number of documents finished and of all.
+
+    Raises:
+        divulge.InputError: see `scoring.score`.
+        divulge.MissingExtraError: Ray is not installed.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise checks.extra("ray", "ray") from None
+    tell = progress or (lambda done, total: None)
+    if not ray.is_initialized():
+        ray.init(logging_level="ERROR")
+    graphics = int(ray.cluster_resources().get("GPU", 0))
+    number = actors or graphics or len(ray.nodes())
+    share = 1 if graphics else 0
+    key = ray.get(ray.remote(num_gpus=share)(_key).remote(factory))
+    scoring.claim(out, {**key, **options.key()})
+    with tempfile.TemporaryDirectory(dir=out, prefix=".work.") as folder:
+        table = Path(folder) / "texts.parquet"
+        total = scoring.texts(sources.scan(paths, "texts"), options, table)
+        done = found = 0
+        names = set()
+        shards = scoring.shards(table, options.shard)
+        while wave := list(itertools.islice(shards, _WAVE)):
+            names |= {shard.name for shard in wave}
+            wanted = [shard for shard in wave if not scoring.finished(out, shard)]
+            there = sum(len(shard.texts) for shard in wave) - sum(len(shard.texts) for shard in wanted)
+            found, done = found + there, done + there
+            for name, tokens, documents in _map(wanted, factory, options, number, share):
+                scoring.write(out, name, tokens, documents)
+                done += len(documents)
+                tell(done, total)
+    return scoring.summary(out, names, found, key)
+
+
+def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
+    return dict(factory().key())
+
+
+def _map(
+    wanted: list[Shard], factory: Callable[[], GivesTokens], options: Options, actors: int, share: int
+) -> Iterator[tuple[str, Any, Any]]:
+    import polars as pl
+    import ray.data
+
+    if not wanted:
+        return
+    rows = [{"name": s.name, "shard": _pack(pl.DataFrame({"id": s.ids, "text": s.texts}))} for s in wanted]
+    data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
+        _Actor,
+        fn_constructor_args=(factory, options),
+        batch_size=1,
+        num_gpus=share,
+        compute=ray.data.ActorPoolStrategy(size=min(actors, len(rows))),
+    )
+    for row in data.iter_rows():
+        yield row["name"], _unpack(row["tokens"]), _unpack(row["documents"])
+
+
+class _Actor:
+    """Holds a model on a node and scores the shards it is given."""
+
+    def __init__(self, factory: Callable[[], GivesTokens], options: Options) -> None:
+        self.target, self.options = factory(), options
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        found = {"name": list(batch["name"]), "tokens": [], "documents": []}
+        for name, packed in zip(batch["name"], batch["shard"], strict=True):
+            frame = _unpack(packed)
+            shard = scoring.Shard(frame["id"].to_list(), frame["text"].to_list(), str(name))
+            tokens, documents = scoring.frames(self.target, shard, self.options)
+            found["tokens"].append(_pack(tokens))
+            found["documents"].append(_pack(documents))
+        return found
+
+
+def _pack(frame: Any) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def _unpack(content: bytes) -> Any:
+    import polars as pl
+
+    return pl.read_parquet(io.BytesIO(content))

@@ -1,0 +1,64 @@
+"""Scoring on a local Ray cluster of two nodes."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+from divulge.signals import tokens as signals
+from divulge.targets.text import CausalLM
+
+pytest.importorskip("ray")
+
+TEXTS = [f"the fox of {i} jumps over a lazy dog" for i in range(60)]
+
+# In a process of its own: Ray leaves threads and sockets behind that this suite would take for leaks.
+SCRIPT = """
+import json, sys
+from functools import partial
+from pathlib import Path
+import ray
+from ray.cluster_utils import Cluster
+from divulge.identification import cluster, scoring
+
+folder = Path(sys.argv[1])
+nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+nodes.add_node(num_cpus=1)
+ray.init(address=nodes.address, logging_level="ERROR")
+seen = []
+run = partial(
+    cluster.score,
+    [folder / "t.parquet"],
+    partial(scoring.load, str(folder / "model"), None, device="cpu"),
+    folder / "out",
+    scoring.Options(shard=10),
+)
+first = run(progress=lambda *at: seen.append(at))
+next((folder / "out" / "documents").glob("00000002-*")).unlink()
+second = run()
+print(json.dumps([len(ray.nodes()), first, seen[-1], second]))
+ray.shutdown()
+nodes.shutdown()
+"""
+
+
+@pytest.mark.ray
+def test_a_cluster_of_two_nodes_gives_what_one_machine_gives(model, tokenizer, tmp_path):
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    pl.DataFrame({"text": TEXTS}).write_parquet(tmp_path / "t.parquet")
+    done = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    nodes, first, last, second = json.loads(done.stdout.splitlines()[-1])
+    assert nodes == 2
+    assert first["documents"] == 60
+    assert first["found finished"] == 0
+    assert last == [60, 60]
+    assert second["found finished"] == 50
+    documents = pl.read_parquet(tmp_path / "out" / "documents")
+    assert documents["text"].to_list() == TEXTS
+    want = signals.log_likelihood(CausalLM(model, tokenizer).tokens(TEXTS))
+    assert np.allclose(documents["log_likelihood"].to_numpy(), want, atol=1e-5)

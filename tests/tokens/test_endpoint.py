@@ -1,0 +1,200 @@
+"""A real completions server on loopback that also misbehaves on demand."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections import Counter
+
+import numpy as np
+import polars as pl
+import pytest
+
+from divulge import checks
+from divulge.identification import scoring
+from divulge.signals import tokens as signals
+from divulge.targets.endpoint import Endpoint, EndpointError, _wait
+from divulge.targets.text import CausalLM
+
+fastapi = pytest.importorskip("fastapi")
+uvicorn = pytest.importorskip("uvicorn")
+httpx = pytest.importorskip("httpx")
+torch = pytest.importorskip("torch")
+
+
+class Server:
+    """An OpenAI-compatible server of a tiny model; `faults` gives what to do with a prompt's next requests."""
+
+    def __init__(self, model, tokenizer):
+        self.model, self.tokenizer = model, tokenizer
+        self.asked, self.answered, self.keys = Counter(), Counter(), set()
+        self.faults, self.cut_at, self.lock = {}, None, threading.Lock()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+
+    def app(self):
+        app = fastapi.FastAPI()
+
+        @app.post("/v1/completions")
+        def completions(body: dict, authorization: str = fastapi.Header(default="")):
+            return self.answer(body, authorization)
+
+        return app
+
+    def answer(self, body, authorization):
+        prompt = body["prompt"]
+        with self.lock:
+            self.asked[prompt] += 1
+            self.keys.add(authorization)
+            fault = self.faults.get(prompt, []).pop(0) if self.faults.get(prompt) else None
+            if self.cut_at is not None and sum(self.answered.values()) >= self.cut_at:
+                self.server.should_exit = self.server.force_exit = True
+                fault = 500
+        if fault == 429:
+            return fastapi.Response(status_code=429, headers={"retry-after": "0.01"})
+        if isinstance(fault, int):
+            return fastapi.Response("no", status_code=fault)
+        found = self.completion(prompt, body)
+        if fault == "truncated":
+            return fastapi.Response(json.dumps(found)[:-20], media_type="application/json")
+        if fault == "missing":
+            found["choices"][0]["logprobs"] = None
+        if fault == "count":
+            found["choices"][0]["logprobs"]["token_logprobs"].pop()
+        if fault == "hole":
+            found["choices"][0]["logprobs"]["token_logprobs"][1:] = [None] * (found["usage"]["prompt_tokens"] - 1)
+        with self.lock:
+            self.answered[prompt] += fault is None
+        return found
+
+    def completion(self, prompt, body):
+        assert body["echo"]
+        assert body["logprobs"]
+        ids = self.tokenizer(prompt)["input_ids"]
+        with torch.no_grad():
+            logp = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        values = [None, *(logp[i, token].item() for i, token in enumerate(ids[1:]))]
+        return {
+            "choices": [{"text": prompt, "logprobs": {"token_logprobs": values}}],
+            "usage": {"prompt_tokens": len(ids), "completion_tokens": 0},
+        }
+
+    @contextlib.contextmanager
+    def running(self):
+        config = uvicorn.Config(self.app(), host="127.0.0.1", port=self.port, log_level="critical", lifespan="off")
+        self.server = uvicorn.Server(config)
+        thread = threading.Thread(target=self.server.run)
+        thread.start()
+        while not self.server.started and thread.is_alive():
+            time.sleep(0.01)
+        try:
+            yield self
+        finally:
+            self.server.should_exit = True
+            thread.join(timeout=20)
+
+
+@pytest.fixture
+def server(model, tokenizer):
+    with Server(model, tokenizer).running() as found:
+        yield found
+
+
+def client(server, **options):
+    return Endpoint(server.url, "tiny", **{"backoff": 0.01, "concurrency": 4, **options})
+
+
+TEXTS = ["hello world", "", "the quick brown fox", "a model remembers", "lazy dog", "what it has read"]
+
+
+def test_log_probabilities_are_those_of_the_model(server, model, tokenizer):
+    found = client(server).tokens(TEXTS)
+    want = CausalLM(model, tokenizer).tokens(TEXTS)
+    assert found.lengths.tolist() == want.lengths.tolist()
+    assert np.abs(found.logp - want.logp).max() < 1e-5
+    with pytest.raises(checks.InputError, match="shows only"):
+        signals.min_k_plus(found)
+
+
+def test_misbehaviour_is_survived_and_nothing_wrong_is_believed(server, model, tokenizer):
+    faults = [[429, 429], [500, 503], ["truncated"], ["missing", "count"], ["hole", "count", 502]]
+    server.faults = dict(zip([text for text in TEXTS if text], faults, strict=True))
+    found = client(server).tokens(TEXTS)
+    assert np.abs(found.logp - CausalLM(model, tokenizer).tokens(TEXTS).logp).max() < 1e-5
+    assert sorted(server.asked.values()) == [2, 3, 3, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("missing", "no prompt log-probabilities"),
+        ("count", "log-probabilities for"),
+        ("hole", "missing or positive"),
+        (500, "status 500"),
+    ],
+)
+def test_a_server_that_stays_wrong_is_given_up_with_the_reason(server, fault, message):
+    server.faults = {"hello world": [fault] * 9}
+    with pytest.raises(EndpointError, match=message):
+        client(server, retries=2).tokens(["hello world"])
+    assert server.asked["hello world"] == 3
+
+
+def test_a_refusal_is_not_repeated(server):
+    server.faults = {"hello world": [401] * 9}
+    with pytest.raises(checks.InputError, match="refused with 401"):
+        client(server).tokens(["hello world"])
+    assert server.asked["hello world"] == 1
+
+
+def test_the_key_is_sent_and_never_written(server, monkeypatch, tmp_path):
+    monkeypatch.setenv("DIVULGE_API_KEY", "very-secret")
+    target = client(server)
+    pl.DataFrame({"text": TEXTS}).write_ndjson(tmp_path / "t.jsonl")
+    scoring.score([tmp_path / "t.jsonl"], target, tmp_path / "out", scoring.Options())
+    assert server.keys == {"Bearer very-secret"}
+    assert "very-secret" not in repr(target) + repr(target.key())
+    for path in (tmp_path / "out").rglob("*"):
+        assert path.is_dir() or b"very-secret" not in path.read_bytes()
+
+
+def test_a_cut_at_document_500_of_1000_loses_nothing_and_scores_nothing_twice(model, tokenizer, tmp_path):
+    texts = [f"document {i}" for i in range(1000)]
+    pl.DataFrame({"id": range(1000), "text": texts}).write_ndjson(tmp_path / "t.jsonl")
+    server, out = Server(model, tokenizer), tmp_path / "out"
+    options = scoring.Options(shard=300)
+    server.cut_at = 500
+    with server.running(), pytest.raises(EndpointError, match="run the same command again"):
+        scoring.score([tmp_path / "t.jsonl"], client(server, retries=1), out, options)
+    before = sum(server.answered.values())
+    assert before >= 500
+    server.cut_at = None
+    with server.running():
+        found = scoring.score([tmp_path / "t.jsonl"], client(server), out, options)
+    assert found["documents"] == 1000
+    assert found["found finished"] == 300
+    documents = pl.read_parquet(out / "documents")
+    assert documents["text"].to_list() == texts
+    want = CausalLM(model, tokenizer).tokens(texts)
+    assert np.abs(documents["log_likelihood"].to_numpy() - signals.log_likelihood(want)).max() < 1e-5
+    # Only what was under way when the connection broke may have been answered in vain.
+    assert set(server.answered) == set(texts)
+    assert sum(server.answered.values()) <= 1000 + 4
+    assert not (out / "journal.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [({"retry-after": "2"}, 2.0), ({"x-ratelimit-reset-requests": "1.5s"}, 1.5), ({}, None), ({"retry-after": "?"}, None)],
+)
+def test_waits_are_those_the_server_names(headers, seconds):
+    assert _wait(httpx.Headers(headers)) == seconds
+
+
+@pytest.mark.parametrize("options", [{"url": "ftp://x"}, {"model": ""}, {"concurrency": 0}, {"timeout": 0}])
+def test_options_are_checked(options):
+    with pytest.raises(checks.InputError):
+        Endpoint(**{"url": "http://x/v1", "model": "m", **options})

@@ -1,0 +1,126 @@
+"""Scoring files with a model: shards, resume after a kill, from texts to a selection on the command line."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from divulge import checks
+from divulge.cli.app import app
+from divulge.identification import scoring
+from divulge.signals import tokens as signals
+from divulge.targets.text import CausalLM
+
+TEXTS = [f"the {word} fox of {i} jumps" for i, word in enumerate(["quick", "lazy", "brown"] * 40)]
+
+
+@pytest.fixture
+def folder(model, tokenizer, tmp_path):
+    """A saved model, and documents of which two are empty."""
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    texts = [*TEXTS[:50], "", None, *TEXTS[50:]]
+    pl.DataFrame({"id": [f"d{i}" for i in range(len(texts))], "text": texts}).write_parquet(tmp_path / "t.parquet")
+    return tmp_path
+
+
+def test_documents_keep_their_rows_and_statistics_their_tokens(folder, model, tokenizer):
+    target, out = CausalLM(model, tokenizer), folder / "out"
+    found = scoring.score([folder / "t.parquet"], target, out, scoring.Options(shard=32, lowercase=True))
+    assert found["documents"] == 122
+    assert found["without a score"] == 2
+    documents, tokens = pl.read_parquet(out / "documents"), pl.read_parquet(out / "tokens")
+    assert documents["id"].to_list() == tokens["id"].to_list() == [f"d{i}" for i in range(122)]
+    want = target.tokens([text or "" for text in pl.read_parquet(folder / "t.parquet")["text"]])
+    for name, values in signals.all_signals(want).items():
+        assert np.allclose(documents[name].to_numpy(), values, equal_nan=True, atol=1e-5), name
+    assert documents["log_likelihood"].is_nan().to_numpy().nonzero()[0].tolist() == [50, 51]
+    joined = np.concatenate(tokens["renyi_half"].to_list())
+    assert np.abs(joined - want.renyi_half).max() < 1e-5
+    assert "lowercase" in documents.columns
+
+
+def test_the_difference_to_a_reference_model(folder, model, make, tokenizer):
+    options = scoring.Options(reference=CausalLM(make("llama"), tokenizer))
+    scoring.score([folder / "t.parquet"], CausalLM(model, tokenizer), folder / "out", options)
+    found = pl.read_parquet(folder / "out" / "documents")["reference"].drop_nans()
+    want = signals.log_likelihood(CausalLM(model, tokenizer).tokens(TEXTS)) - signals.log_likelihood(
+        CausalLM(make("llama"), tokenizer).tokens(TEXTS)
+    )
+    assert np.allclose(found.to_numpy(), want, atol=1e-5)
+
+
+class Counting:
+    """A target that counts the texts it is asked for."""
+
+    def __init__(self, target):
+        self.target, self.asked = target, []
+
+    def tokens(self, texts):
+        self.asked += texts
+        return self.target.tokens(texts)
+
+    def key(self):
+        return self.target.key()
+
+
+def test_only_what_is_missing_or_changed_is_scored_again(folder, model, tokenizer):
+    target, out, options = Counting(CausalLM(model, tokenizer)), folder / "out", scoring.Options(shard=32)
+    scoring.score([folder / "t.parquet"], target, out, options)
+    assert len(target.asked) == 122
+    next((out / "documents").glob("00000001-*")).unlink()
+    scoring.score([folder / "t.parquet"], target, out, options)
+    assert len(target.asked) == 122 + 32
+    changed = pl.read_parquet(folder / "t.parquet").with_columns(text=pl.col("text").replace(TEXTS[0], "another"))
+    changed.write_parquet(folder / "t.parquet")
+    scoring.score([folder / "t.parquet"], target, out, options)
+    assert len(target.asked) == 122 + 32 + 32
+    assert pl.read_parquet(out / "documents")["text"][0] == "another"
+    with pytest.raises(checks.InputError, match="made with another bos"):
+        scoring.score([folder / "t.parquet"], CausalLM(model, tokenizer, bos="add"), out, options)
+
+
+def test_a_killed_run_rescans_nothing_that_was_written(folder):
+    out, path = folder / "out", folder / "many.jsonl"
+    texts = [f"{text} {i}" for i in range(12) for text in TEXTS]
+    pl.DataFrame({"text": texts}).write_ndjson(path)
+    arguments = ["score", path, "--model", folder / "model", "--out", out, "--shard", 10, "--device", "cpu"]
+    command = [sys.executable, "-c", "from divulge.cli import main; main()", *map(str, arguments)]
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 300
+    while len(list((out / "documents").glob("0*.parquet"))) < 5 and time.monotonic() < deadline:
+        assert running.poll() is None
+        time.sleep(0.01)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    written = {shard: shard.stat().st_mtime_ns for shard in (out / "documents").glob("0*.parquet")}
+    assert 5 <= len(written) < 144
+    target = Counting(CausalLM.load(str(folder / "model"), device="cpu"))
+    found = scoring.score([path], target, out, scoring.Options(shard=10))
+    assert found["found finished"] == 10 * len(written)
+    assert len(target.asked) == len(texts) - 10 * len(written)
+    assert all(shard.stat().st_mtime_ns == at for shard, at in written.items())
+    assert pl.read_parquet(out / "documents")["text"].to_list() == texts
+
+
+def test_from_texts_to_a_selection_in_one_command(folder):
+    known = [f"a model of {i} remembers what it read" for i in range(60)]
+    pl.DataFrame({"text": known}).write_csv(folder / "known.csv")
+    arguments = ["identify", "--candidates", folder / "t.parquet", "--calibration", folder / "known.csv"]
+    arguments = [*map(str, arguments), "--model", str(folder / "model"), "--out", str(folder / "run"), "--json"]
+    refused = CliRunner().invoke(app, arguments)
+    assert isinstance(refused.exception, checks.InputError)
+    assert "in 2 rows (50, 51)" in str(refused.exception)
+    done = CliRunner().invoke(app, [*arguments, "--drop-nan"])
+    assert done.exit_code == 0, done.exception
+    summary = json.loads(done.stdout)
+    assert summary["candidates"] == 120
+    # Other words on either side: the control sees it before anything is believed.
+    assert summary["warnings"][0].startswith("the guarantee is void: blind text FAILED")
+    assert (folder / "run" / "token-statistics" / "candidates" / "key.json").exists()
