@@ -57,7 +57,7 @@ def make(spec: OracleSpec, loss: Loss, weights: Ints, unit: float, digits: Ints,
         table = loss.table(rows)
         reference = np.zeros(len(weights)) if grid else (table - steps)[:, int(np.argmin(digits))]
         wanted = reference[:, None] + steps - (steps.min(axis=1, keepdims=True) if grid else 0.0)
-    deviation = np.abs(_exact(spec, loss, rows, wanted)) + ulps(wanted, spec.float_dtype)
+    deviation = _deviation(spec, loss, rows, wanted, bool(grid))
     base = wanted[:, int(np.argmin(digits))]
     return Alphabet(weights, rows, base, wanted.min(axis=1), wanted.max(axis=1), deviation.max(axis=1))
 
@@ -72,14 +72,13 @@ def _snapped(loss: Loss, gaps: Floats, digits: Ints, grid: float) -> tuple[Array
     """Rows whose float losses are multiples of the grid, and the smallest loss of each row."""
     steps = np.multiply.outer(gaps, digits.astype(float))
     steps = steps - steps.min(axis=1, keepdims=True)
-    least = -np.log(probabilities(gaps, digits).max(axis=1))
-    start = np.round(least / grid)
+    start = np.round(-np.log(probabilities(gaps, digits).max(axis=1)) / grid)
     best_rows = np.empty_like(steps)
     best_first = np.empty_like(gaps)
     best_miss = np.full(len(gaps), math.inf)
-    for offset in (0, 1, -1, 2, -2, 3, -3):
+    for offset in range(-4, 5):
         first = np.maximum(start + offset, 0) * grid
-        rows, miss = _nearest(loss, first[:, None] + steps)
+        rows, miss = _nearest(first[:, None] + steps)
         better = miss < best_miss
         best_miss = np.where(better, miss, best_miss)
         best_first = np.where(better, first, best_first)
@@ -87,29 +86,52 @@ def _snapped(loss: Loss, gaps: Floats, digits: Ints, grid: float) -> tuple[Array
     return best_rows, best_first
 
 
-def _nearest(loss: Loss, wanted: Floats) -> tuple[Array, Floats]:
-    rows = np.minimum(np.exp(-wanted), 1.0)
-    best, miss = rows, np.abs(loss.table(rows) - wanted)
+def _nearest(wanted: Floats) -> tuple[Array, Floats]:
+    """Probabilities whose exact logarithm is nearest to ``wanted``, and the worst miss of a row in last places."""
+    best = np.minimum(np.exp(-wanted), 1.0)
+    miss = _miss(best, wanted)
     for direction in (0.0, 1.0):
-        near = rows
+        near = best
         for _ in range(3):
             near = np.nextafter(near, direction)
-            found = np.abs(loss.table(near) - wanted)
+            found = _miss(near, wanted)
             best, miss = np.where(found < miss, near, best), np.minimum(found, miss)
-    return best, miss.sum(axis=1)
+    return best, miss.max(axis=1)
 
 
-def _exact(spec: OracleSpec, loss: Loss, rows: Array, wanted: Floats) -> Floats:
-    """Bound on the distance of the true losses of ``rows`` from ``wanted``, in the mathematics' own numbers."""
+def _miss(probability: Array, wanted: Floats) -> Floats:
+    exact = -np.log(probability.astype(np.longdouble))
+    return (np.abs(exact - wanted) / np.maximum(ulps(wanted, "float64"), 1e-17)).astype(float)
+
+
+# A logarithm off by no more than 0.55 units in the last place (those of the C libraries and of NumPy are)
+# returns the float t whenever the true value is within 0.45 of it.
+_CENTRED = 0.45
+
+
+def _deviation(spec: OracleSpec, loss: Loss, rows: Array, wanted: Floats, grid: bool) -> Floats:
+    """Bound on the distance of the oracle's float losses of ``rows`` from ``wanted``."""
+    table = loss.table(rows)
+    ulp = ulps(wanted, spec.float_dtype)
+    if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
+        # Huge logits are subtracted without error; what is left is at most ln K a row.
+        return np.abs(table - wanted) + 4 * float(np.finfo(spec.float_dtype).eps)
     if spec.name != "log_loss" or spec.submission != "rows" or spec.class_weight is not None or rows.size > 100_000:
-        # The loss formulas are a few float operations each; two more units in the last place cover them.
-        return np.abs(loss.table(rows) - wanted) + 2 * ulps(wanted, spec.float_dtype)
-    from flint import arb
+        # The formulas are a few float operations each; three units in the last place cover them.
+        return np.abs(table - wanted) + 3 * ulps(np.maximum(np.abs(wanted), np.abs(table)), spec.float_dtype)
+    miss = _exact(spec, rows, wanted)
+    return np.where(miss <= _CENTRED * ulp, 0.0, miss + ulp) if grid else miss + ulp
+
+
+def _exact(spec: OracleSpec, rows: Array, wanted: Floats) -> Floats:
+    """Rigorous bound on the distance of the true losses from ``wanted``: ball arithmetic on exact dyadic rows."""
+    from flint import arb, ctx
 
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
     inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
-    found = [
-        float((-arb(float(p)).log() - arb(float(w))).abs_upper())
-        for p, w in zip(inside.ravel(), wanted.ravel(), strict=True)
-    ]
+    with ctx.workprec(120):
+        found = [
+            float((-arb(float(p)).log() - arb(float(w))).abs_upper())
+            for p, w in zip(inside.ravel(), wanted.ravel(), strict=True)
+        ]
     return np.nextafter(np.array(found), math.inf).reshape(wanted.shape)

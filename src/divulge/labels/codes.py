@@ -1,11 +1,12 @@
 """Integer codes: which weight each row gets in which query, and how the sums are read back.
 
-A code is a list of *blocks*. A block of ``2^k`` queries gives every subset S of the k address bits
-(s = |S|) a set of integers ``a_1..a_m`` whose sums Σ a_j·digit_j are all different, with ``a_j ≤ B·2^s``.
-Row (S, j) gets in query x the weight ``±a_j/2^s``, spread as evenly as integers allow over the ``2^s``
-cells ``x ∧ S`` with sign ``(-1)^parity(x ∧ S)``; so no weight exceeds B, while the signed Walsh sum over S
-recovers ``Σ a_j·digit_j``. Decoding runs k + 1 Walsh-Hadamard passes from the largest S down and subtracts
-what is known. For k = 0 a block is one query and the code is the plain positional code.
+A code is a list of *blocks*. A block of Q queries numbers them 0..Q-1 and gives each number S, read as a set
+of address bits (s = |S|), a set of integers ``a_1..a_m`` whose sums Σ a_j·digit_j are all different, with
+``a_j ≤ B·2^s``. Row (S, j) gets in query x the weight ``±a_j/2^s``, spread as evenly as integers allow over the
+``2^s`` cells ``x ∧ S`` with sign ``(-1)^parity(x ∧ S)``; so no weight exceeds B, while the signed sum over the
+queries x ⊆ S recovers ``Σ a_j·digit_j``: every other row's share cancels unless its own set contains S. All
+subsets of S have smaller numbers, so Q need not be a power of two. Decoding runs one subset-sum transform a
+level, from the largest sets down, and subtracts what is known. Q = 1 is the plain positional code.
 
 This generalises Lindström's detecting matrices (1965), which are the case of weights 0 and 1. The sets are
 powers of K, or, for K = 2 and ``dense``, Conway and Guy's sum-distinct sets (1969; all are sum-distinct:
@@ -123,25 +124,26 @@ def digits(base: int, bound: int, dense: bool) -> Digits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """A block of ``2^k`` queries: the sets per level, the spread weights, and where each query finds its cell.
+    """A block of queries: the sets per level, the spread weights, and where each query finds its cell.
 
     Args:
-        k: address bits.
-        levels: one `Digits` for each size s = 0..k of a subset.
+        count: number of queries.
+        levels: one `Digits` for each size s of a subset.
         spread: per level, weights ``[2^s cells, m_s]``.
-        cells: per level, for each subset of that size and each query the index of its cell, ``[C(k,s), 2^k]``.
+        subsets: per level, the numbers below ``count`` with s bits.
+        cells: per level, for each such subset and each query the index of its cell, ``[subsets, count]``.
     """
 
-    k: int
+    count: int
     levels: tuple[Digits, ...]
     spread: tuple[Ints, ...]
-    cells: tuple[Ints, ...]
     subsets: tuple[Ints, ...]
+    cells: tuple[Ints, ...]
 
     @property
     def capacity(self) -> int:
         """Rows whose labels the block reads."""
-        return sum(math.comb(self.k, s) * len(level.weights) for s, level in enumerate(self.levels))
+        return sum(len(s) * len(level.weights) for s, level in zip(self.subsets, self.levels, strict=True))
 
     def weights(self, query: int, columns: int) -> Ints:
         """Weight of the first ``columns`` rows of the block in one of its queries."""
@@ -150,29 +152,26 @@ class Shape:
 
     def totals(self, values: tuple[Array, ...]) -> Array:
         """Sum over the block's rows of a function of the weight, in each query; ``values`` is shaped like ``spread``."""
-        total = np.zeros(2**self.k, dtype=values[0].dtype)
+        total = np.zeros(self.count, dtype=values[0].dtype)
         for value, cells in zip(values, self.cells, strict=True):
             total += value.sum(axis=1)[cells].sum(axis=0)
         return total
 
     def decode(self, sums: Ints) -> tuple[Ints, Bools]:
-        """Digits ``[b, capacity]`` from the integer sums ``[b, 2^k]`` of b such blocks, and which blocks were sound.
+        """Digits ``[b, capacity]`` from the integer sums ``[b, count]`` of b such blocks, and which blocks were sound.
 
         A block is unsound when its sums are no sums that any labels can make.
         """
         rest = sums.copy()
         sound = np.ones(len(sums), dtype=bool)
         found: list[Ints] = []
-        for s in range(self.k, -1, -1):
-            walsh = hadamard(rest)[:, self.subsets[s]]
-            scale = 2 ** (self.k - s)
-            sound &= (walsh % scale == 0).all(axis=1)
-            level, valid = self.levels[s].read(walsh // scale)
+        for s in range(len(self.levels) - 1, -1, -1):
+            level, valid = self.levels[s].read(subset_sums(rest)[:, self.subsets[s]])
             sound &= valid.all(axis=1)
             found.append(level.reshape(len(sums), -1))
-            self._subtract(rest, level, s)
-        sound &= (rest == 0).all(axis=1)
-        return np.concatenate(found[::-1], axis=1), sound
+            if s:
+                self._subtract(rest, level, s)
+        return found[0] if len(found) == 1 else np.concatenate(found[::-1], axis=1), sound
 
     def _subtract(self, rest: Ints, level: Ints, s: int) -> None:
         by_cell = level @ self.spread[s].T
@@ -180,31 +179,50 @@ class Shape:
             rest -= by_cell[:, index, cells]
 
 
-def hadamard(values: Ints) -> Ints:
-    """Walsh-Hadamard transform along the last axis.
+def subset_sums(values: Ints) -> Ints:
+    """For each number S the sum over its subsets x of ``(-1)^|x| values[x]``, along the last axis.
 
-    >>> hadamard(np.array([[3, 1]]))
-    array([[4, 2]])
+    >>> subset_sums(np.array([[5, 2, 1]]))
+    array([[5, 3, 4]])
     """
-    found = values.copy()
-    width = values.shape[-1]
-    step = 1
-    while step < width:
-        pairs = found.reshape(-1, width // (2 * step), 2, step)
-        upper, lower = pairs[:, :, 0].copy(), pairs[:, :, 1].copy()
-        pairs[:, :, 0], pairs[:, :, 1] = upper + lower, upper - lower
-        step *= 2
-    return found
+    count = values.shape[-1]
+    if count == 1:
+        return values
+    bits = (count - 1).bit_length()
+    found = np.zeros((len(values), 2**bits), dtype=np.int64)
+    found[:, :count] = values * (1 - 2 * (np.bitwise_count(np.arange(count)).astype(np.int64) & 1))
+    for bit in range(bits):
+        pairs = found.reshape(len(values), -1, 2, 2**bit)
+        pairs[:, :, 1] += pairs[:, :, 0]
+    return found[:, :count]
 
 
-def shape(k: int, base: int, bound: int, dense: bool) -> Shape:
-    """The block of ``2^k`` queries with weights up to ``bound``."""
-    levels = tuple(digits(base, bound << s, dense) for s in range(k + 1))
-    queries = np.arange(2**k)
+def shape(count: int, base: int, bound: int, dense: bool) -> Shape:
+    """The block of ``count`` queries with weights up to ``bound``."""
+    queries = np.arange(count)
     sizes = np.bitwise_count(queries)
-    subsets = tuple(np.flatnonzero(sizes == s) for s in range(k + 1))
-    cells = tuple(_cells(k, members, queries) for members in subsets)
-    return Shape(k, levels, tuple(_spread(level, s) for s, level in enumerate(levels)), cells, subsets)
+    most = int(sizes.max())
+    levels = tuple(digits(base, bound << s, dense) for s in range(most + 1))
+    subsets = tuple(np.flatnonzero(sizes == s) for s in range(most + 1))
+    cells = tuple(_cells((count - 1).bit_length(), members, queries) for members in subsets)
+    return Shape(count, levels, tuple(_spread(level, s) for s, level in enumerate(levels)), subsets, cells)
+
+
+def counting_shape(count: int) -> Shape:
+    """Lindström's detecting matrix: weights 0 and -1 only, and nothing at all in query 0 (which need not be asked).
+
+    >>> counting_shape(512).capacity
+    2304
+    """
+    found = shape(count, 2, 1, False)
+    levels = tuple(Digits(2, tuple(2**j for j in range(s)), s, None) for s in range(len(found.levels)))
+    spread = []
+    for s, level in enumerate(levels):
+        odd = np.bitwise_count(np.arange(2**s)) & 1 == 1
+        rank = np.cumsum(odd)
+        weights = np.asarray(level.weights, dtype=np.int64)
+        spread.append(-(odd[:, None] & (rank[:, None] <= weights[None, :])).astype(np.int64))
+    return Shape(count, levels, tuple(spread), found.subsets, found.cells)
 
 
 def _cells(k: int, subsets: Ints, queries: Ints) -> Ints:
@@ -246,15 +264,15 @@ class Code:
     @property
     def count(self) -> int:
         """Number of queries."""
-        return sum(r << s.k for s, r in zip(self.shapes, self.repeats, strict=True))
+        return sum(r * s.count for s, r in zip(self.shapes, self.repeats, strict=True))
 
     def locate(self, query: int) -> tuple[int, int, int]:
         """Of a query: the index of its shape, its number within the block, and the block's first row."""
         row = 0
         for index, (found, repeats) in enumerate(zip(self.shapes, self.repeats, strict=True)):
-            if query < repeats << found.k:
-                return index, query % 2**found.k, row + (query >> found.k) * found.capacity
-            query -= repeats << found.k
+            if query < repeats * found.count:
+                return index, query % found.count, row + query // found.count * found.capacity
+            query -= repeats * found.count
             row += repeats * found.capacity
         raise checks.InputError(f"query: the code has {self.count} queries, there is no number {query + self.count}")
 
@@ -281,7 +299,7 @@ class Code:
                         [
                             values[np.searchsorted(alphabet, found.weights(x, columns))].sum()
                             + (self.n - columns) * idle
-                            for x in range(2**found.k)
+                            for x in range(found.count)
                         ]
                     )
                 )
@@ -298,7 +316,7 @@ class Code:
         labels, sound = [], []
         start = 0
         for found, repeats in zip(self.shapes, self.repeats, strict=True):
-            stop = start + (repeats << found.k)
+            stop = start + (repeats * found.count)
             digits_, good = found.decode(sums[start:stop].reshape(repeats, -1))
             labels.append(digits_.ravel())
             sound.append(np.repeat(good, found.capacity))
@@ -314,46 +332,54 @@ class Code:
         parts = []
         start = 0
         for found, repeats in zip(self.shapes, self.repeats, strict=True):
-            stop = start + (repeats << found.k)
+            stop = start + (repeats * found.count)
             flags = query_flags[start:stop].reshape(repeats, -1).any(axis=1)
             parts.append(np.repeat(flags, found.capacity))
             start = stop
         return np.concatenate(parts)[: self.n]
 
 
-def capacity(k: int, base: int, bound: int, dense: bool) -> int:
-    """Rows that a block of ``2^k`` queries reads.
+def capacity(count: int, base: int, bound: int, dense: bool) -> int:
+    """Rows that a block of ``count`` queries reads.
 
-    >>> capacity(7, 2, 81, dense=False), capacity(7, 2, 81, dense=True)
+    >>> capacity(128, 2, 81, dense=False), capacity(128, 2, 81, dense=True)
     (1344, 1471)
     """
-    return sum(math.comb(k, s) * most_digits(base, bound << s, dense) for s in range(k + 1))
+    return _reads(count, _sizes(base, bound, dense, count.bit_length()))
 
 
-def fewest(n: int, base: int, bound: int, dense: bool, most: int) -> tuple[int, ...]:
-    """How many blocks of each size k = 0..most read n rows with the fewest queries.
+def _sizes(base: int, bound: int, dense: bool, levels: int) -> list[int]:
+    return [most_digits(base, bound << s, dense) for s in range(levels + 1)]
 
-    The number of queries determines the blocks through its binary expansion: larger blocks read more per query.
 
-    >>> fewest(2201, 2, 81, False, 11)
-    (1, 0, 0, 1, 1, 0, 1, 1, 0, 0, 0, 0)
+def _reads(count: int, sizes: list[int]) -> int:
+    # Numbers below `count` with s bits: split off the highest bit of `count`, then of the rest, …
+    total = 0
+    above = 0
+    for bit in range(count.bit_length() - 1, -1, -1):
+        if count >> bit & 1:
+            total += sum(math.comb(bit, s) * sizes[s + above] for s in range(bit + 1))
+            above += 1
+    return total
+
+
+def fewest(n: int, base: int, bound: int, dense: bool, most: int) -> tuple[int, int, int]:
+    """Whole blocks, their size, and the size of a last smaller block, that read n rows with the fewest queries.
+
+    >>> fewest(2201, 2, 81, False, 7)
+    (1, 128, 80)
     """
-    top = max(k for k in range(most + 1) if k == 0 or _fits(k, base, bound))
-    sizes = [most_digits(base, bound << s, dense) for s in range(top + 1)]
-    per = [sum(math.comb(k, s) * sizes[s] for s in range(k + 1)) for k in range(top + 1)]
-
-    def reads(queries: int) -> int:
-        whole = queries >> top
-        return whole * per[top] + sum(per[k] for k in range(top) if queries >> k & 1)
-
-    low, high = 0, 1
-    while reads(high) < n:
-        low, high = high, 2 * high
+    top = 1 << max(k for k in range(most + 1) if k == 0 or _fits(k, base, bound))
+    sizes = _sizes(base, bound, dense, top.bit_length())
+    each = _reads(top, sizes)
+    whole, rest = divmod(n, each)
+    low, high = 0, top
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if reads(middle) >= n else (middle, high)
-    found = [high >> k & 1 for k in range(top)] + [high >> top]
-    return tuple(found + [0] * (most - top))
+        low, high = (low, middle) if _reads(middle, sizes) >= rest else (middle, high)
+    if rest == 0:
+        high = 0
+    return (whole + 1, top, 0) if high == top else (whole, top, high)
 
 
 def _fits(k: int, base: int, bound: int) -> bool:
@@ -363,7 +389,8 @@ def _fits(k: int, base: int, bound: int) -> bool:
 
 def queries(n: int, base: int, bound: int, dense: bool, most: int) -> int:
     """Fewest queries that read n rows."""
-    return sum(blocks << k for k, blocks in enumerate(fewest(n, base, bound, dense, most)))
+    whole, size, last = fewest(n, base, bound, dense, most)
+    return whole * size + last
 
 
 def build(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code:
@@ -371,14 +398,19 @@ def build(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code:
 
     >>> code = build(2201, 2, 81, dense=False, most=11)
     >>> code.count
-    217
+    208
     """
     if bound < 1:
         raise checks.InputError(f"bound: at least 1 distinguishable step is needed, got {bound}")
-    blocks = fewest(n, base, bound, dense, most)
-    used = [k for k in range(len(blocks) - 1, -1, -1) if blocks[k]]
+    whole, size, last = fewest(n, base, bound, dense, most)
+    sizes = [(size, whole), (last, 1)]
+    used = [(count, repeats) for count, repeats in sizes if count and repeats]
     return Code(
-        n, base, bound, tuple(shape(k, base, bound, dense) for k in used), tuple(blocks[k] for k in used)
+        n,
+        base,
+        bound,
+        tuple(shape(count, base, bound, dense) for count, _ in used),
+        tuple(repeats for _, repeats in used),
     )
 
 

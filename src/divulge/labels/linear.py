@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
-_TREE_ROWS = 20_000  # above this many rows the float error is bounded by its depth alone
-_CHUNK = 64
+_CHUNK = 2_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,20 +129,19 @@ def gridded(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, most: in
     gap = largest_gap(spec, loss, digits)
     base = int(digits.max()) + 1
     grid = float(np.spacing(spec.n * math.log(spec.classes)))
-    step = 1
+    step = 2
     while grid < 1e-10 and step <= 64:
-        bound = int(gap / (step * grid))
-        bound = codes.relaxed(spec.n, base, bound, dense=dense, most=most)
+        bound = codes.relaxed(spec.n, base, int(gap / (step * grid)), dense=dense, most=most)
         unit = grid * math.floor(gap / bound / grid)
         found = _assemble(spec, loss, digits, bound, unit, grid, dense, most)
         largest = float(found.code.totals(found.alphabet.weights, found.alphabet.high).max())
+        needed = 2 * float(found.error.max()) * (1 + 1e-9)
         if float(np.spacing(largest)) > grid:
             grid *= 2
-            step = max(1, step // 2)
-        elif unit > 2 * float(found.error.max()) * (1 + 1e-9):
+        elif unit > needed:
             return found
         else:
-            step += 1
+            step = max(step + 1, math.ceil(needed / grid))
     return None
 
 
@@ -154,8 +152,9 @@ def on_logits(spec: OracleSpec, loss: Loss, digits: Ints) -> Question | None:
     size = math.floor(mantissa / math.log2(base) + 1e-12)
     if base**size > 2**mantissa:
         size -= 1
-    needed = 64 * (spec.rows_per_answer * spec.tolerance + spec.n * math.log(spec.classes))
-    unit = 2.0 ** math.ceil(math.log2(needed) + mantissa * 0.5)
+    # So large that ln K a row vanishes beside one step: sums are then exact in whatever order they are formed.
+    rest = 16 * spec.n * math.log(spec.classes)
+    unit = 2.0 ** math.ceil(math.log2(max(rest * 2.0**mantissa, 1e6 * spec.rows_per_answer * spec.tolerance)))
     largest = unit * 2.0**mantissa
     if size < 1 or largest > float(np.finfo(spec.float_dtype).max) / 4:
         return None
@@ -170,10 +169,12 @@ def _assemble(
     base = code.totals(found.weights, found.base.astype(np.longdouble))
     high = code.totals(found.weights, found.high)
     rounding = floats.answer_rounding(spec.n, high, spec.float_dtype)
-    if grid and spec.n <= _TREE_ROWS:
+    deviation = code.totals(found.weights, found.deviation)
+    if not math.isfinite(loss.span) and grid:
+        error = rounding + 1.01 * deviation
+    elif grid:
         error = rounding + _drift(spec, code, found, grid)
     else:
-        deviation = code.totals(found.weights, found.deviation)
         error = rounding + deviation + floats.summation(spec.n, high, spec.summation, spec.float_dtype)
     # What this machine itself adds when it subtracts the base from the answer.
     own = 8 * float(np.finfo(np.longdouble).eps) * high
@@ -183,8 +184,9 @@ def _assemble(
 def _drift(spec: OracleSpec, code: Code, found: Alphabet, grid: float) -> Floats:
     parts = []
     idle = int(found.index(np.zeros(1, dtype=np.int64))[0])
-    for start in range(0, code.count, _CHUNK):
-        index = np.full((min(_CHUNK, code.count - start), spec.n), idle)
+    chunk = max(1, _CHUNK // spec.n)
+    for start in range(0, code.count, chunk):
+        index = np.full((min(chunk, code.count - start), spec.n), idle)
         for offset in range(len(index)):
             first, weights = code.weights(start + offset)
             index[offset, first : first + len(weights)] = found.index(weights)
