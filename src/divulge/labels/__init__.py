@@ -1,1 +1,26 @@
-"""Loss values into labels: what a scoring endpoint gives away, and what stops it."""
+"""Loss values into labels: what a scoring endpoint gives away, by which query, and what stops it.
+
+For testing endpoints you are responsible for: every attack here stands beside the defence that ends it.
+"""
+
+from divulge.labels.answers import LabelInference
+from divulge.labels.certify import Certificate
+from divulge.labels.design import design
+from divulge.labels.inference import QuotaReachedError, infer, read
+from divulge.labels.losses import Linear, mahalanobis, norm_like
+from divulge.labels.plans import QueryPlan
+from divulge.labels.spec import OracleSpec
+
+__all__ = [
+    "Certificate",
+    "LabelInference",
+    "Linear",
+    "OracleSpec",
+    "QueryPlan",
+    "QuotaReachedError",
+    "design",
+    "infer",
+    "mahalanobis",
+    "norm_like",
+    "read",
+]

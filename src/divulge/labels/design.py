@@ -1,0 +1,178 @@
+"""From what is known of an oracle to the plan with the fewest queries."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.labels import codes, linear
+from divulge.labels.certify import Certificate
+from divulge.labels.linear import LinearPlan, Question
+from divulge.labels.plans import QueryPlan
+
+if TYPE_CHECKING:
+    from divulge.labels.losses import Loss
+    from divulge.labels.spec import OracleSpec
+
+METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "primes", "exhaustive")
+_GRID_ROWS = 20_000
+
+
+def design(spec: OracleSpec, method: str = "auto", *, guard: bool = False, block: int | None = None) -> QueryPlan:
+    """The plan with the fewest queries that recovers every label.
+
+    Args:
+        spec: what is known of the oracle.
+        method: "positional": one weight a power of K, each query on its own. "weighing": blocks of queries
+            that share their rows (powers of K). "dense": weighing with Conway-Guy sets, and K split into its
+            factors where that is shorter. "auto": the shortest of these. "theorem3", "theorem14", "primes" and
+            "exhaustive" are the codes of the paper, as baselines.
+        guard: pay for a margin that makes every label certain, not only proven, under the declared noise.
+        block: largest number of address bits of a block (a block has ``2^block`` queries); default 11.
+
+    Raises:
+        divulge.InputError: nothing leaks at this precision (the message names the threshold), or the method
+            does not apply to the metric.
+
+    >>> from divulge.labels import OracleSpec
+    >>> design(OracleSpec(n=2201, noise=1e-4), method="weighing").count
+    208
+    """
+    checks.choice(method, "method", METHODS)
+    most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
+    return _linear_plan(spec, method, guard, most)
+
+
+def _linear_plan(spec: OracleSpec, method: str, guard: bool, most: int) -> QueryPlan:
+    loss = spec.loss()
+    dense = method in ("auto", "dense")
+    most = 0 if method == "positional" else most
+    splits = sorted(_splits(spec.classes, dense), key=lambda split: _estimate(spec, loss, split, dense, most))
+    candidates = [found for split in splits[:2] if (found := _questions(spec, loss, split, dense, most, guard))]
+    if not candidates and not dense:
+        binary = (2,) * math.ceil(math.log2(spec.classes))
+        candidates = [found for found in [_questions(spec, loss, binary, dense, most, guard)] if found]
+    if not candidates:
+        raise _nothing_leaks(spec, loss)
+    questions = min(candidates, key=lambda found: sum(q.count for q in found))
+    radix = tuple(int(np.flatnonzero(q.digits)[0]) for q in questions)
+    inner = LinearPlan(spec, tuple(questions), radix)
+    name = ("dense" if dense else "weighing") if inner.count and most else "positional"
+    return QueryPlan(spec, name if method == "auto" else method, inner, certificate(inner))
+
+
+def _splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
+    """Ways to ask for a class digit by digit: K itself and, when ``dense``, radices with product K or just above.
+
+    >>> _splits(6, True)
+    [(6,), (2, 2, 2), (2, 3), (3, 2)]
+    """
+    if not dense:
+        return [(classes,)]
+    found = [(classes,)]
+    for length in range(2, math.ceil(math.log2(classes)) + 1):
+        for radices in itertools.product((2, 3, 5), repeat=length):
+            product = math.prod(radices)
+            tight = all(product // radix < classes for radix in radices)
+            if product >= classes and tight:
+                found.append(radices)
+    return sorted(set(found), key=lambda split: (len(split) > 1, split)) if len(found) < 40 else found[:1]
+
+
+def _estimate(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, most: int) -> float:
+    """About how many queries a split needs, from the noise alone."""
+    unit = 2 * spec.rows_per_answer * spec.tolerance + 1e-15 * spec.n
+    total = 0.0
+    worth = 1
+    for radix in split:
+        gap = linear.largest_gap(spec, loss, np.arange(spec.classes) // worth % radix)
+        bound = int(min(gap / unit, 2.0**50))
+        total += codes.queries(spec.n, radix, bound, dense, most) if bound else math.inf
+        worth *= radix
+    return total
+
+
+def _questions(
+    spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, most: int, guard: bool
+) -> list[Question] | None:
+    found = []
+    worth = 1
+    for radix in split:
+        digits = np.arange(spec.classes) // worth % radix
+        worth *= radix
+        one = _question(spec, loss, digits, dense, most, guard)
+        if one is None:
+            return None
+        found.append(one)
+    return found
+
+
+def _question(spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, guard: bool) -> Question | None:
+    if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
+        return linear.on_logits(spec, loss, digits)
+    if not math.isfinite(loss.span):
+        return _unbounded(spec, loss, digits, dense, most, guard)
+    if _noiseless(spec):
+        # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
+        found = [linear.gridded(spec, loss, digits, dense=False, most=k) for k in sorted({0, min(2, most), most})]
+        return min((one for one in found if one), key=lambda one: one.count, default=None)
+    return linear.question(spec, loss, digits, dense=dense, most=most, guard=guard)
+
+
+def _noiseless(spec: OracleSpec) -> bool:
+    plain = spec.tolerance == 0 and spec.noise_kind == "bounded" and spec.class_weight is None
+    probability_rows = spec.name == "log_loss" and spec.submission == "rows" and spec.float_dtype == "float64"
+    return plain and probability_rows and spec.n <= _GRID_ROWS
+
+
+def _unbounded(
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, guard: bool
+) -> Question | None:
+    """Predictions as large as pays: a larger span has more steps until its own float error eats them."""
+    best: Question | None = None
+    tried = set()
+    centre, width = 24.0, 8.0
+    while width >= 1:
+        for exponent in (centre - 2 * width, centre - width, centre, centre + width, centre + 2 * width):
+            if exponent in tried:
+                continue
+            tried.add(exponent)
+            found = linear.question(spec, loss, digits, dense=dense, most=most, span=2.0**exponent, guard=guard)
+            if found is not None and (best is None or found.count < best.count):
+                best, best_exponent = found, exponent
+        centre = best_exponent if best else centre
+        width /= 2
+    return best
+
+
+def _nothing_leaks(spec: OracleSpec, loss: Loss) -> checks.InputError:
+    threshold = loss.span / (2 * spec.rows_per_answer)
+    return checks.InputError(
+        f"metric: {spec.name} leaks no label for certain at this precision: one label moves the answer by at most "
+        f"{2 * threshold:.3g}, and an error of ±{spec.tolerance:.3g} hides it; it leaks once the error is below "
+        f"{threshold:.3g}"
+    )
+
+
+def certificate(plan: LinearPlan) -> Certificate:
+    """The certificate of a plan made of integer codes.
+
+    The integer sums of any two labellings differ by at least 1 in some query of every question, by construction
+    of the code; so the answers differ by at least one unit, less what the oracle's floats may add.
+    """
+    spec = plan.spec
+    scale = spec.rows_per_answer
+    tolerance = spec.tolerance if spec.name != "rmse" else 0.0
+    error = max(float(q.error.max()) for q in plan.questions) / scale
+    unit = min(q.unit for q in plan.questions) / scale
+    needed = 2 * (error + tolerance)
+    method = "integer code, float error bounded along the oracle's sum"
+    if spec.noise_kind != "bounded":
+        return Certificate(False, unit - 2 * error, needed, method, f"{spec.noise_kind} noise has no bound")
+    if unit <= needed:
+        return Certificate(False, 0.0, needed, method, f"one step is {unit:.3g}, errors may reach ±{needed / 2:.3g}")
+    return Certificate(True, unit - 2 * error, 2 * tolerance, method)

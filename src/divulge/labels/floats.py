@@ -1,0 +1,110 @@
+"""What the oracle's own floating-point sum may add to an answer, bounded rigorously.
+
+Two bounds. `summation` holds for any values: an element that passes through d additions contributes at most
+d rounding errors. `drift` is for values chosen on a common *grid* (all multiples of g with partial sums below
+2^53·g are summed without any error): it follows NumPy's pairwise tree, or a plain loop, node by node, with how
+far each partial sum can lie from the grid; deviations smaller than half a unit in the last place vanish.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from divulge.types import Floats
+
+# Lowest and highest possible value of a partial sum, and its largest distance from the grid.
+Node: TypeAlias = "tuple[Floats, Floats, Floats]"
+
+
+def depth(n: int, order: str) -> int:
+    """Largest number of additions that one of n elements passes through.
+
+    >>> depth(2201, "pairwise"), depth(2201, "sequential")
+    (30, 2201)
+    """
+    if order == "sequential" or n < 8:
+        return n
+    return 15 + 3 + 7 + max(0, math.ceil(math.log2(n / 120)))
+
+
+def roundoff(dtype: str) -> float:
+    """Half the machine epsilon: the relative error of one rounding."""
+    return float(np.finfo(dtype).eps) / 2
+
+
+def summation(n: int, total: Any, order: str, dtype: str) -> Any:
+    """Bound on the error, as a sum, of an oracle that adds up n losses of at most ``total`` and divides by n.
+
+    Two further roundings stand for the division and for forming the answer.
+    """
+    unit = roundoff(dtype)
+    steps = depth(n, order) + 2
+    return total * (steps * unit / (1 - steps * unit))
+
+
+def answer_rounding(n: int, total: Any, dtype: str) -> Any:
+    """Error, as a sum, of the mean's own rounding: n half units in the last place of ``total / n``."""
+    kind = np.dtype(dtype).type
+    return 0.5 * n * np.spacing(np.asarray(total / n, dtype=kind)).astype(np.float64)
+
+
+def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str, dtype: str) -> Floats:
+    """Bound on |float sum - sum of the grid values|, for each query.
+
+    Args:
+        low: smallest grid value each row can have, ``[q, n]``.
+        high: largest, ``[q, n]``.
+        deviation: how far each row's float can lie from its grid value, ``[q, n]``.
+        grid: the g all grid values are multiples of.
+        order: "pairwise" or "sequential".
+        dtype: the floats of the sum.
+
+    >>> drift(np.ones((1, 9)), np.ones((1, 9)), np.full((1, 9), 1e-17), 0.5, "pairwise", "float64")
+    array([0.])
+    """
+    kind = np.dtype(dtype).type
+
+    def spacing(values: Floats) -> Floats:
+        return np.spacing(values.astype(kind)).astype(np.float64)
+
+    def add(a: Node, b: Node) -> Node:
+        least, most, away = a[0] + b[0], a[1] + b[1], a[2] + b[2]
+        step = spacing(most)
+        # A quarter of the spacing is safe even just below a power of two, where the grid of floats is finer.
+        vanishes = away < spacing(least) / 4
+        on_grid = np.where(vanishes, 0.0, away + np.minimum(step / 2, away))
+        return least, most, np.where(step > grid, away + step / 2, on_grid)
+
+    def part(start: int, stop: int) -> Node:
+        return low[:, start:stop], high[:, start:stop], deviation[:, start:stop]
+
+    def column(node: Node, index: int) -> Node:
+        return node[0][:, index], node[1][:, index], node[2][:, index]
+
+    def loop(start: int, stop: int, total: Node | None = None) -> Node:
+        whole = part(start, stop)
+        total = column(whole, 0) if total is None else add(total, column(whole, 0))
+        for index in range(1, stop - start):
+            total = add(total, column(whole, index))
+        return total
+
+    def pairwise(start: int, stop: int) -> Node:
+        size = stop - start
+        if size > 128:
+            half = size // 2 - size // 2 % 8
+            return add(pairwise(start, start + half), pairwise(start + half, stop))
+        if size < 8:
+            return loop(start, stop)
+        lanes = part(start, start + 8)
+        for first in range(start + 8, start + size - size % 8, 8):
+            lanes = add(lanes, part(first, first + 8))
+        r = [column(lanes, index) for index in range(8)]
+        total = add(add(add(r[0], r[1]), add(r[2], r[3])), add(add(r[4], r[5]), add(r[6], r[7])))
+        return loop(stop - size % 8, stop, total) if size % 8 else total
+
+    n = low.shape[1]
+    return (loop(0, n) if order == "sequential" else pairwise(0, n))[2]

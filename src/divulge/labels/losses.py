@@ -1,0 +1,363 @@
+"""Per-row losses: which prediction makes the labels of a row how far apart, in the oracle's own floats.
+
+A metric leaks labels as soon as it is a sum over rows of a term that depends on the row's own label.
+All an attack needs of it is here: how far apart the first and the last label of a row can be driven
+(``span``, the R of the methods literature), the prediction that puts them a given *gap* apart, and the
+table of what each label would then add to the sum.
+
+Source: Aggarwal et al., "On Codomain Separability and Label Inference from (Noisy) Loss Functions" (2021),
+Sections 3 and 4. Theorem 7 there has the sign of the Bregman gap reversed; what is true, and what is used
+below, is ``loss(label 1) - loss(label 0) = h'(1-θ) - h'(θ)``. Theorem 8 (Mahalanobis) is false as stated;
+for a multiple α of the identity the loss is α times the squared Euclidean one and is treated so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from divulge.types import Array, Floats, Ints
+
+    Predict = Callable[[Floats, Ints], Array]
+    Table = Callable[[Any], Floats]
+
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loss:
+    """What an oracle adds up, row by row.
+
+    Args:
+        span: largest loss difference between the first and the last class of one row; infinity for losses
+            on logits or unbounded predictions, where only the mantissa limits.
+        predict: gaps ``[n]`` and digits ``[K]`` → predictions whose loss of class c is base + gap·digits[c].
+        table: predictions → losses ``[n, K]``, as the oracle's floats have them.
+        shape: shape of one row of the predictions: ``(K,)`` or ``()``.
+        rests: the base loss of a row does not grow with its gap (False: it grows like the gap's square).
+    """
+
+    span: float
+    predict: Predict
+    table: Table
+    shape: tuple[int, ...]
+    rests: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A linearly decomposable loss of the user's own, for two classes.
+
+    Args:
+        loss: vectorised ``loss(theta, label) -> per-row loss``, continuous in theta.
+        low: smallest prediction the oracle accepts.
+        high: largest prediction; ``loss(θ, 1) - loss(θ, 0)`` must be monotone on ``[low, high]``.
+        name: what reports call it.
+
+    >>> hinge = Linear(lambda t, y: np.maximum(0, 1 - (2 * y - 1) * t), low=-1.0, high=1.0, name="hinge")
+    >>> of(hinge, 2).span
+    2.0
+    """
+
+    loss: Callable[[Any, int], Any]
+    low: float
+    high: float
+    name: str = "linear"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A named metric with a parameter; made by `norm_like` and `mahalanobis`."""
+
+    name: str
+    parameter: float
+
+
+def norm_like(alpha: float) -> Metric:
+    """The Bregman divergence of ``h(θ) = θ^alpha`` (alpha > 1), summed over both classes.
+
+    The paper's main text gives a ``g`` for which α = 2, θ = 1/4 yields 25/6; the divergence itself is 9/8.
+
+    >>> norm_like(3)
+    Metric(name='norm_like', parameter=3.0)
+    """
+    return Metric("norm_like", checks.number(alpha, "alpha", above=1.0))
+
+
+def mahalanobis(matrix: object) -> Metric:
+    """``(y - θ)ᵀ A (y - θ) / n`` for ``A = α·I``, given as the matrix or as α.
+
+    Only multiples of the identity are accepted: for any other A the paper's Theorem 8 does not hold
+    (and even for A = I its single query ``θ = (1/4, 1/4)`` cannot tell labels (0, 1) from (1, 0)).
+
+    Raises:
+        divulge.InputError: not a positive multiple of the identity.
+
+    >>> mahalanobis([[2, 0], [0, 2]])
+    Metric(name='mahalanobis', parameter=2.0)
+    """
+    found = np.asarray(checks.array(matrix, "A"), dtype=float)
+    alpha = float(found.flat[0]) if found.size else math.nan
+    if found.ndim and (found.ndim != 2 or not np.array_equal(found, alpha * np.eye(len(found)))):
+        raise checks.InputError("A: only multiples of the identity leave the loss a sum over rows; got another matrix")
+    return Metric("mahalanobis", checks.number(alpha, "A", above=0.0))
+
+
+def of(
+    metric: str | Metric | Linear,
+    classes: int,
+    *,
+    clip: float | None = None,
+    dtype: str = "float64",
+    submission: str = "rows",
+) -> Loss:
+    """The per-row loss behind a metric's name.
+
+    Args:
+        metric: name, or what `norm_like`, `mahalanobis` or `Linear` made.
+        classes: number of classes K.
+        clip: the oracle clips probabilities into ``[clip, 1 - clip]``; None: not at all.
+        dtype: the floats in which the oracle computes each row's loss.
+        submission: "rows" ``[n, K]`` or "positive" ``[n]``.
+
+    Raises:
+        divulge.InputError: a metric that is unknown, or not defined for this many classes.
+    """
+    if isinstance(metric, Linear):
+        return _linear(metric, classes)
+    name = metric.name if isinstance(metric, Metric) else metric
+    if name == "log_loss":
+        return _log_loss(classes, clip or 0.0, dtype, submission)
+    if name == "softmax_cross_entropy":
+        return _softmax(classes, dtype)
+    if name == "squared_euclidean":
+        return _brier(classes, submission)
+    _two(name, classes)
+    parameter = metric.parameter if isinstance(metric, Metric) else 1.0
+    makers: dict[str, Callable[[], Loss]] = {
+        "sigmoid_cross_entropy": lambda: _sigmoid(dtype),
+        "itakura_saito": _itakura_saito,
+        "norm_like": lambda: _norm_like(parameter),
+        "mahalanobis": lambda: _squared(parameter, math.inf),
+        "mse": lambda: _squared(1.0, math.inf),
+        "rmse": lambda: _squared(1.0, math.inf),
+        "mae": _mae,
+    }
+    return makers[name]()
+
+
+def _two(name: str, classes: int) -> None:
+    if classes != 2:
+        raise checks.InputError(f"classes: {name} is defined for 2 classes here, got {classes}")
+
+
+def largest_gap(loss: Loss, digits: Ints, clip: float, classes: int) -> float:
+    """Largest gap a row can show when its classes carry ``digits`` (several classes may share one).
+
+    For a probability row the loss of the last digit d is ``gap·d + ln Σ exp(-gap·digit)``, and it must
+    stay below ``-ln clip``.
+    """
+    top = int(digits.max())
+    if loss.shape != (classes,) or not math.isfinite(loss.span) or classes == 2:
+        return loss.span / top
+    low = max(clip, _TINY)
+    gap = -math.log(low) / top
+    for _ in range(60):
+        gap = (-math.log(low) - math.log(np.exp(-gap * digits).sum())) / top
+    return max(gap * (1 - 1e-12), 0.0)
+
+
+# --- losses on probabilities
+
+
+def _log_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
+    kind = np.dtype(dtype)
+    low = max(clip, float(np.finfo(kind).tiny))
+    # The largest value below 1 that the clip, or the grid of the floats, allows is 1 - low or 1 itself.
+    span = math.log1p(-low) - math.log(low) if clip else -math.log(low) * (1 - 1e-15)
+
+    def log(predictions: Array) -> Floats:
+        inside = np.clip(predictions, kind.type(clip), kind.type(1) - kind.type(clip)) if clip else predictions
+        with np.errstate(divide="ignore"):
+            return -np.log(inside).astype(np.float64)
+
+    def rows(gaps: Floats, digits: Ints) -> Array:
+        return probabilities(gaps, digits).astype(kind)
+
+    def positive(gaps: Floats, digits: Ints) -> Array:
+        return probabilities(gaps, digits)[:, 1].astype(kind)
+
+    if submission == "positive":
+        # 1 - p is rounded to the grid of the floats near 1 (1.1e-16), so very confident rows are coarse.
+        return Loss(
+            span * (1 - 1e-15), positive, lambda p: np.stack([log(kind.type(1) - _as(p, kind)), log(_as(p, kind))], 1), ()
+        )
+    return Loss(span * (1 - 1e-15), rows, lambda p: log(_as(p, kind)), (classes,))
+
+
+def _as(predictions: object, kind: np.dtype[Any]) -> Array:
+    return np.asarray(predictions, dtype=kind)
+
+
+def probabilities(gaps: Floats, digits: Ints) -> Floats:
+    """Rows ``[n, K]`` with ``-ln p[c] = base + gap·digits[c]``; each column computed for itself.
+
+    >>> probabilities(np.array([0.0, math.log(3)]), np.arange(2)).round(6)
+    array([[0.5 , 0.5 ],
+           [0.75, 0.25]])
+    """
+    exponents = -np.multiply.outer(gaps, digits.astype(float))
+    exponents -= exponents.max(axis=1, keepdims=True)
+    raised = np.exp(exponents)
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def _brier(classes: int, submission: str) -> Loss:
+    # Two classes: (y - p)², as scikit-learn has it, which is half the sum over classes; more: that sum.
+    if classes == 2 and submission == "positive":
+        return replace(_squared(1.0, 1.0), rests=True)
+    half = 0.5 if classes == 2 else 1.0
+
+    def rows(gaps: Floats, digits: Ints) -> Floats:
+        return 1 / classes - np.multiply.outer(gaps, digits - digits.mean()) / (2 * half)
+
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return half * ((p**2).sum(axis=1, keepdims=True) - 2 * p + 1)
+
+    return Loss(half * 4 / classes, rows, table, (classes,))
+
+
+def _norm_like(alpha: float) -> Loss:
+    def table(predictions: Any) -> Floats:
+        q, p = np.asarray(predictions, dtype=float).T
+        shared = (alpha - 1) * (p**alpha + q**alpha) + 1
+        return np.stack([shared - alpha * q ** (alpha - 1), shared - alpha * p ** (alpha - 1)], axis=1)
+
+    def rows(gaps: Floats, digits: Ints) -> Floats:
+        p = bisect(lambda t: alpha * ((1 - t) ** (alpha - 1) - t ** (alpha - 1)), gaps * digits[1], 0.0, 1.0)
+        return np.stack([1 - p, p], axis=1)
+
+    return Loss(alpha * (1 - 1e-12), rows, table, (2,))
+
+
+def _itakura_saito() -> Loss:
+    # The label's own 0 puts an infinite constant -ln 0 into the divergence; it is dropped (the paper's
+    # equation 7 drops it silently). The gap is 1/θ - 1/(1-θ) = 2 sinh t at θ = 1/(1+e^t).
+    def rows(gaps: Floats, digits: Ints) -> Floats:
+        t = np.arcsinh(gaps * digits[1] / 2)
+        return np.stack([1 / (1 + np.exp(-t)), 1 / (1 + np.exp(t))], axis=1)
+
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return 1 / p + np.log(p).sum(axis=1, keepdims=True) - 2
+
+    return Loss(math.inf, rows, table, (2,))
+
+
+# --- losses on logits
+
+
+def _softmax(classes: int, dtype: str) -> Loss:
+    kind = np.dtype(dtype)
+
+    def table(predictions: Any) -> Floats:
+        z = np.asarray(predictions, dtype=kind)
+        z = z - z.max(axis=1, keepdims=True)
+        return (np.log(np.exp(z).sum(axis=1, keepdims=True)) - z).astype(np.float64)
+
+    return Loss(
+        math.inf, lambda gaps, digits: -np.multiply.outer(gaps, digits.astype(float)).astype(kind), table, (classes,)
+    )
+
+
+def _sigmoid(dtype: str) -> Loss:
+    kind = np.dtype(dtype)
+
+    def table(predictions: Any) -> Floats:
+        z = np.asarray(predictions, dtype=kind)
+        soft = np.log1p(np.exp(-np.abs(z)))
+        return np.stack([np.maximum(z, 0) + soft, np.maximum(-z, 0) + soft], axis=1).astype(np.float64)
+
+    return Loss(math.inf, lambda gaps, digits: (-gaps * digits[1]).astype(kind), table, ())
+
+
+# --- losses on real numbers
+
+
+def _squared(alpha: float, span: float) -> Loss:
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return alpha * np.stack([p**2, (p - 1) ** 2], axis=1)
+
+    return Loss(span, lambda gaps, digits: (1 - gaps * digits[1] / alpha) / 2, table, (), rests=False)
+
+
+def _mae() -> Loss:
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return np.stack([np.abs(p), np.abs(1 - p)], axis=1)
+
+    return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / 2, table, ())
+
+
+def _linear(metric: Linear, classes: int) -> Loss:
+    _two(metric.name, classes)
+    checks.number(metric.low, "low", below=metric.high)
+
+    def gap(theta: Any) -> Any:
+        return np.asarray(metric.loss(theta, 1), dtype=float) - np.asarray(metric.loss(theta, 0), dtype=float)
+
+    ends = gap(np.array([metric.low, metric.high]))
+    # Both signs of a gap are needed, so the span is the smaller of the two sides.
+    span = float(min(abs(ends[0]), abs(ends[1]))) if ends[0] * ends[1] < 0 else 0.0
+    if not math.isfinite(span) or span <= 0:
+        raise checks.InputError(
+            f"metric: {metric.name} must prefer label 0 at one end of [low, high] and label 1 at the other; "
+            f"loss(θ, 1) - loss(θ, 0) is {ends[0]:g} and {ends[1]:g} there"
+        )
+
+    def table(theta: Any) -> Floats:
+        return np.stack([np.asarray(metric.loss(theta, label), dtype=float) for label in (0, 1)], axis=1)
+
+    return Loss(span, lambda gaps, digits: bisect(gap, gaps * digits[1], metric.low, metric.high), table, ())
+
+
+def weighted(loss: Loss, weights: tuple[float, ...]) -> Loss:
+    """``loss`` of two classes, each multiplied by its class's weight (not yet divided by their sum)."""
+    scale = np.asarray(weights)
+
+    def gap(t: Floats) -> Floats:
+        return weights[1] * np.logaddexp(0, t) - weights[0] * np.logaddexp(0, -t)
+
+    ends = gap(np.array([-loss.span, loss.span]))
+
+    def predict(gaps: Floats, digits: Ints) -> Array:
+        return loss.predict(bisect(gap, gaps * digits[1], -loss.span, loss.span), np.arange(2))
+
+    return Loss(
+        float(np.abs(ends).min()) * (1 - 1e-9), predict, lambda p: loss.table(p) * scale, loss.shape, loss.rests
+    )
+
+
+def bisect(function: Callable[[Any], Any], wanted: Floats, low: float, high: float) -> Floats:
+    """Arguments in ``[low, high]`` at which a monotone ``function`` takes the ``wanted`` values.
+
+    >>> bisect(lambda t: t * t, np.array([4.0]), 0.0, 10.0).round(9)
+    array([2.])
+    """
+    wanted = np.asarray(wanted, dtype=float)
+    left, right = np.full(wanted.shape, low), np.full(wanted.shape, high)
+    rising = bool(function(np.array([high]))[0] > function(np.array([low]))[0])
+    for _ in range(80):
+        middle = (left + right) / 2
+        below = (function(middle) < wanted) == rising
+        left, right = np.where(below, middle, left), np.where(below, right, middle)
+    return (left + right) / 2

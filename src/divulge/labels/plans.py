@@ -1,0 +1,106 @@
+"""The plan of an attack: its queries, made lazily, and what may be claimed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, overload
+
+import numpy as np
+
+from divulge import checks, store
+
+if TYPE_CHECKING:
+    from divulge.labels.answers import Reading
+    from divulge.labels.certify import Certificate
+    from divulge.labels.spec import OracleSpec
+    from divulge.types import Array, Floats
+
+
+class Plan(Protocol):
+    """What `design` makes: queries, possibly adapted to earlier answers, and the way back to labels."""
+
+    @property
+    def count(self) -> int:
+        """Number of queries (for a plan that adapts: at most)."""
+        ...
+
+    def query(self, index: int, answers: Floats) -> Array:
+        """Predictions of query ``index``, given the answers so far (NaN where not asked)."""
+        ...
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers ``[count]`` so far."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queries(Sequence["Array"]):
+    """The queries of a plan that does not adapt, each made when it is asked for."""
+
+    inner: Plan
+
+    def __len__(self) -> int:
+        return self.inner.count
+
+    @overload
+    def __getitem__(self, index: int) -> Array: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Array]: ...
+    def __getitem__(self, index: int | slice) -> Array | Sequence[Array]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"the plan has {len(self)} queries, there is no number {index}")
+        return self.inner.query(index % len(self), np.full(len(self), np.nan))
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[i] for i in range(len(self)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryPlan:
+    """Which predictions to submit, and how the scores turn into labels.
+
+    Args:
+        spec: the oracle the plan is made for; no other will do.
+        method: "positional", "weighing", "dense", "theorem3", …
+        inner: makes queries and reads answers.
+        certificate: what is proven of the plan before the first answer.
+        adaptive: later queries depend on earlier answers.
+    """
+
+    spec: OracleSpec
+    method: str
+    inner: Plan
+    certificate: Certificate
+    adaptive: bool = False
+
+    @property
+    def count(self) -> int:
+        """Number of queries (at most, for a plan that adapts)."""
+        return self.inner.count
+
+    @property
+    def labels_per_query(self) -> float:
+        """n labels over the number of queries."""
+        return self.spec.n / self.count
+
+    @property
+    def queries(self) -> Queries:
+        """The predictions, one query after the other, made lazily.
+
+        Raises:
+            divulge.InputError: for a plan that adapts to the answers.
+        """
+        if self.adaptive:
+            raise checks.InputError(f"plan: {self.method} adapts its queries to the answers; ask it through infer")
+        return Queries(self.inner)
+
+    @property
+    def key(self) -> str:
+        """Fingerprint of the plan, so that answers are never read with another."""
+        return store.digest(self.spec, self.method, self.count)[:16]
+
+    def __repr__(self) -> str:
+        return f"QueryPlan({self.method}, {self.count} queries for {self.spec.n} labels; {self.certificate})"

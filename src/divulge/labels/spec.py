@@ -1,0 +1,158 @@
+"""What is known of a scoring endpoint before the first query."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from divulge import checks
+from divulge.labels import losses
+from divulge.labels.losses import Linear, Loss, Metric
+
+COUNTS = ("accuracy", "f1", "auc")
+NAMES = (
+    "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito", "squared_euclidean",
+    "norm_like", "mahalanobis", "mse", "rmse", "mae", *COUNTS,
+)  # fmt: skip
+_ON_PROBABILITIES = ("log_loss", "squared_euclidean")
+
+NoiseKind: TypeAlias = Literal["bounded", "gaussian", "laplace"]
+
+
+@dataclass(frozen=True, slots=True)
+class OracleSpec:
+    """A scoring endpoint: ``answer = mean over n rows of the per-row loss + noise``, rounded.
+
+    Args:
+        metric: one of "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito",
+            "squared_euclidean", "mse", "rmse", "mae", "accuracy", "f1", "auc", or what `norm_like`,
+            `mahalanobis` or `Linear` made.
+        n: number of scored rows; the oracle averages over all of them.
+        classes: number of classes K.
+        clip: probabilities are clipped into ``[clip, 1 - clip]``; the name of a float type means its
+            machine epsilon (scikit-learn's habit), None no clipping at all.
+        decimals: the answer is rounded to this many decimals; None: not rounded.
+        noise: bound τ on the absolute noise of an answer; for the other kinds of ``noise_kind`` the standard
+            deviation ("gaussian") or the scale b ("laplace").
+        float_dtype: the floats in which the oracle computes.
+        reduction: "mean" or "sum" over the rows.
+        class_weight: one positive weight a class; the answer is then the weighted mean, divided by the sum
+            of the weights of the true labels (as scikit-learn and torch do).
+        submission: "rows": predictions ``[n, K]``; "positive": binary, one column p(y = 1), where 1 - p is
+            rounded by the float grid.
+        noise_kind: "bounded", "gaussian" or "laplace".
+        summation: "pairwise" (NumPy, scikit-learn, torch) or "sequential" (a plain loop): how the oracle
+            adds up; it bounds the float error.
+
+    Raises:
+        divulge.InputError: a value outside its range.
+
+    >>> OracleSpec(metric="log_loss", n=2201, clip=1e-15, decimals=5).tolerance
+    5e-06
+    """
+
+    metric: str | Metric | Linear = "log_loss"
+    n: int = 0
+    classes: int = 2
+    clip: float | str | None = "float64"
+    decimals: int | None = None
+    noise: float = 0.0
+    float_dtype: str = "float64"
+    reduction: str = "mean"
+    class_weight: tuple[float, ...] | None = None
+    submission: str = "rows"
+    noise_kind: NoiseKind = "bounded"
+    summation: str = "pairwise"
+
+    def __post_init__(self) -> None:
+        checks.integer(self.n, "n", least=1)
+        checks.integer(self.classes, "classes", least=2)
+        if isinstance(self.metric, str):
+            checks.choice(self.metric, "metric", NAMES)
+            if self.metric in ("norm_like", "mahalanobis"):
+                raise checks.InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
+        if self.decimals is not None:
+            checks.integer(self.decimals, "decimals", least=0)
+        checks.number(self.noise, "noise", above=0.0, closed=True)
+        if not math.isfinite(self.noise):
+            raise checks.InputError(f"noise: must be finite, got {self.noise}")
+        checks.choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
+        checks.choice(self.reduction, "reduction", ("mean", "sum"))
+        checks.choice(self.submission, "submission", ("rows", "positive"))
+        checks.choice(self.noise_kind, "noise_kind", ("bounded", "gaussian", "laplace"))
+        checks.choice(self.summation, "summation", ("pairwise", "sequential"))
+        if self.submission == "positive" and self.classes != 2:
+            raise checks.InputError(f"submission: 'positive' needs 2 classes, got {self.classes}")
+        _ = self.epsilon
+        self._check_weights()
+        if self.name not in COUNTS:
+            self.loss()
+        elif self.classes != 2:
+            raise checks.InputError(f"classes: {self.name} is defined for 2 classes here, got {self.classes}")
+
+    def _check_weights(self) -> None:
+        if self.class_weight is None:
+            return
+        weights = tuple(float(w) for w in self.class_weight)
+        if len(weights) != self.classes or not all(w > 0 and math.isfinite(w) for w in weights):
+            raise checks.InputError(f"class_weight: {self.classes} positive weights are needed, got {weights}")
+        if self.name != "log_loss" or self.classes != 2 or self.reduction != "mean":
+            raise checks.InputError("class_weight: known for the mean log_loss of 2 classes only")
+        object.__setattr__(self, "class_weight", weights)
+
+    @property
+    def name(self) -> str:
+        """The metric's name."""
+        return self.metric if isinstance(self.metric, str) else self.metric.name
+
+    @property
+    def epsilon(self) -> float:
+        """The clip as a number; 0 when nothing is clipped."""
+        if self.clip is None:
+            return 0.0
+        if isinstance(self.clip, str):
+            checks.choice(self.clip, "clip", ("float64", "float32", "float16"))
+            return float(np.finfo(self.clip).eps)
+        return checks.number(self.clip, "clip", above=0.0, below=0.5)
+
+    @property
+    def rounding(self) -> float:
+        """Largest error that rounding adds to an answer: half a unit of the last decimal."""
+        return 0.0 if self.decimals is None else 0.5 * 10.0**-self.decimals
+
+    @property
+    def tolerance(self) -> float:
+        """Largest error of an answer for bounded noise, without that of the floats: τ + ½·10^-decimals."""
+        return self.rounding + (self.noise if self.noise_kind == "bounded" else 0.0)
+
+    @property
+    def rows_per_answer(self) -> float:
+        """What an answer is multiplied by to become a sum over rows (at most, for weighted classes)."""
+        largest = max(self.class_weight) if self.class_weight else 1.0
+        return self.n * largest if self.reduction == "mean" else 1.0
+
+    @property
+    def sigma(self) -> float:
+        """Standard deviation of the stochastic noise of an answer (rounding included as uniform)."""
+        own = {"bounded": 0.0, "gaussian": self.noise, "laplace": math.sqrt(2) * self.noise}[self.noise_kind]
+        return math.hypot(own, 2 * self.rounding / math.sqrt(12)) if own else 0.0
+
+    def loss(self) -> Loss:
+        """The per-row loss.
+
+        Raises:
+            divulge.InputError: for the counting metrics, which are no sums over single rows.
+        """
+        if self.name in COUNTS:
+            raise checks.InputError(f"metric: {self.name} counts; it is not a sum of per-row losses")
+        found = losses.of(
+            self.metric,
+            self.classes,
+            clip=self.epsilon,
+            dtype=self.float_dtype,
+            submission=self.submission if self.name in _ON_PROBABILITIES else "rows",
+        )
+        return found if self.class_weight is None else losses.weighted(found, self.class_weight)
