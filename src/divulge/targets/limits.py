@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
     from divulge.types import Floats, Records
 
 
+# Rights that ask the model about records, each record one query.
+_COUNTED = frozenset({"logits", "labels", "loss", "gradients", "head"})
+
+
 @dataclass(slots=True)
 class Metered:
     """Counts the records a target is asked about, and refuses to go over a limit.
+
+    It grants exactly the rights of the target behind it.
 
     Args:
         target: the target to count for.
@@ -25,20 +31,40 @@ class Metered:
 
     Raises:
         divulge.InputError: a call that would go over the limit (before it is made).
+
+    >>> from divulge import Records
+    >>> from divulge.targets import CallableTarget, GivesGradients
+    >>> meter = Metered(CallableTarget(lambda x: x))
+    >>> meter.labels(Records([[0.0, 1.0], [1.0, 0.0]])), meter.queries, isinstance(meter, GivesGradients)
+    (array([1, 0]), 2, False)
     """
 
-    target: GivesLogits
+    target: Any
     limit: int | None = None
     queries: int = field(default=0, init=False)
 
     def logits(self, records: Records) -> Floats:
         """The target's logits, counted."""
+        self._count(records)
+        return self.target.logits(records)
+
+    def __getattr__(self, name: str) -> Any:
+        right = getattr(self.target, name)
+        if name not in _COUNTED:
+            return right
+
+        def counted(records: Records) -> Any:
+            self._count(records)
+            return right(records)
+
+        return counted
+
+    def _count(self, records: Records) -> None:
         if self.limit is not None and self.queries + len(records) > self.limit:
             raise checks.InputError(
                 f"queries: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are asked"
             )
         self.queries += len(records)
-        return self.target.logits(records)
 
 
 @dataclass(frozen=True, slots=True)
