@@ -35,7 +35,7 @@ class Metered:
     >>> from divulge import Records
     >>> from divulge.targets import CallableTarget, GivesGradients
     >>> meter = Metered(CallableTarget(lambda x: x))
-    >>> meter.labels(Records([[0.0, 1.0], [1.0, 0.0]])), meter.queries, isinstance(meter, GivesGradients)
+    >>> meter.labels(Records([[0.0, 2.0], [3.0, 0.0]])), meter.queries, isinstance(meter, GivesGradients)
     (array([1, 0]), 2, False)
     """
 
