@@ -44,13 +44,26 @@ def array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
     if found.dtype == object or found.dtype.kind not in "biuf":
         raise InputError(f"{name}: numbers are needed, got dtype {found.dtype}")
     if finite and found.dtype.kind == "f":
-        bad = ~np.isfinite(found)
-        if bad.any():
-            first = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise InputError(
-                f"{name}: {int(bad.sum())} values are NaN or infinite (first at {list(first)}: {found[first]})"
-            )
+        _refuse_nonfinite(found, name)
     return found
+
+
+# Entries looked at in one go: a memory-mapped array is never read whole.
+_BLOCK = 1 << 24
+
+
+def _refuse_nonfinite(found: NDArray[Any], name: str) -> None:
+    rows = found.reshape(1) if found.ndim == 0 else found
+    step = max(1, _BLOCK // max(1, rows[:1].size))
+    count, first = 0, None
+    for start in range(0, len(rows), step):
+        bad = ~np.isfinite(rows[start : start + step])
+        if bad.any():
+            count += int(bad.sum())
+            first = first or (start, np.argwhere(bad)[0])
+    if first is not None:
+        at = (first[0] + int(first[1][0]), *(int(i) for i in first[1][1:]))
+        raise InputError(f"{name}: {count} values are NaN or infinite (first at {list(at)}: {rows[at]})")
 
 
 def nonempty(found: NDArray[Any], name: str) -> NDArray[Any]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from divulge.targets import GivesLogits
     from divulge.types import Bools, Floats
 
+# Reference signals beyond this are kept on disk, where there is a run directory.
+MOST_BYTES = 1 << 30
 DEFAULT_RECIPES = ("loss", "lira", "rmia", "quantile")
 
 
@@ -219,12 +221,18 @@ class _Run:
                 observe=(records,),
                 signal=lambda logits, labels: of_logits(logits, labels, names),
                 pool=self.pool,
+                out=self._sheets(len(records) * len(names)),
                 progress=self.progress,
             ),
         )
         self.engine = trained.engine
         self.warnings += trained.warnings
         return {name: trained.outputs[0][:, :, k] for k, name in enumerate(names)}, trained.trained_on
+
+    def _sheets(self, columns: int) -> Path | None:
+        """Where reference signals too many for memory are mapped from disk; attacks read them in blocks."""
+        large = self.references.count * columns * 4 > MOST_BYTES
+        return self.pool / ".signals" if large and self.pool is not None else None
 
     def _splits(self, records: Records, *, online: bool) -> Any:
         from divulge.references import splits

@@ -15,6 +15,6 @@ def main() -> None:
     except (InputError, MissingExtraError) as error:
         sys.stderr.write(f"divulge: {error}\n")
         raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        sys.stderr.write("divulge: interrupted; what was finished is kept, the same command goes on from there\n")
+    except KeyboardInterrupt as stop:
+        sys.stderr.write(f"divulge: {stop or 'interrupted; what was finished is kept'}\n")
         raise SystemExit(130) from None
