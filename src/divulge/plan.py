@@ -55,11 +55,12 @@ class ReferencesPlan(_Strict):
 
 
 class Plan(_Strict):
-    """A whole audit."""
+    """A whole audit; relative paths and modules are looked up in ``folder``, itself relative to the plan's."""
 
     target: TargetPlan
     data: DataPlan
     references: ReferencesPlan | None = None
+    folder: str = "."
     recipes: Annotated[list[str], Field(min_length=1)] = ["loss", "lira", "rmia", "quantile"]
     unseen_classes: list[Annotated[int, Field(ge=0)]] = []
     fpr: Annotated[list[_Rate], Field(min_length=1)] = [0.01]
@@ -111,6 +112,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     from divulge import recipes as book
     from divulge.targets import load
 
+    folder = (folder / plan.folder).resolve()
     for name in plan.recipes:
         book.resolve(name)
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
@@ -139,7 +141,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
             "outputs": plan.target.outputs,
             "device": plan.device,
             "seed": plan.seed,
-            "plan": plan.model_dump(exclude_none=True),
+            "plan": plan.model_dump(exclude_none=True) | {"folder": str(folder)},
         },
     )
 

@@ -72,6 +72,9 @@ def test_list_names_recipes_signals_and_data():
 def test_a_plan_runs_and_is_kept_resolved(finished):
     assert "[references]" in (finished / "plan.toml").read_text()
     assert json.loads((finished / "run.json").read_text())["state"] == "finished"
+    divulge("audit", finished / "plan.toml", "--out", finished.parent / "again")
+    first, second = (json.loads((run / "summary.json").read_text()) for run in (finished, finished.parent / "again"))
+    assert first["recipes"] == second["recipes"]
     assert json.loads((finished / "summary.json").read_text())["recipes"]["lira"]["auc"]["value"] > 0.5
 
 

@@ -128,20 +128,33 @@ def _bars(audit: Audit, found: Mapping[str, Any], name: str, one: str) -> Chart:
 
 
 def _calibration(summary: Mapping[str, Any]) -> Section:
-    rows = []
+    rows, claims = [], []
     for name, recipe in summary["recipes"].items():
-        for level in recipe["realised_fpr"]:
+        for level, decision in recipe["decisions"].items():
             raw = shown(recipe["raw_fpr"][level]) if "raw_fpr" in recipe else "–"
             unseen = shown(recipe["unseen"]["realised_fpr"][level]) if "unseen" in recipe else "–"
             rows.append([name, level, shown(recipe["realised_fpr"][level]), unseen, raw])
+            claims.append([name, level, *_claim(decision)])
     note = (
-        "A threshold is set on calibration records, which nothing was trained on, by conformal rank; the table shows "
-        "what share of the true non-members it calls members. Marginal guarantee: at most the nominal FPR on average "
-        "over the draw of the calibration set, if calibration and non-members are exchangeable, which for an unseen "
-        "class they are not. “Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
+        "What share of the true non-members is called members by a threshold set on calibration records, which "
+        "nothing was trained on, by conformal rank. “Raw” is the threshold a quantile regressor would set by itself. "
+        "A dash: too few records."
     )
     columns = ["recipe", "nominal FPR", "realised FPR", "on unseen classes", "raw"]
-    return Section("Does the false-positive rate hold?", [Table(columns, rows, note=note)])
+    blocks: list[Block] = [
+        Table(["recipe", "nominal FPR", "called members", "what is claimed, and what it assumes"], claims),
+        Table(columns, rows, title="What it came to here", note=note),
+    ]
+    warnings = {w for r in summary["recipes"].values() for d in r["decisions"].values() if d for w in d["warnings"]}
+    return Section(
+        "Decisions, and whether their false-positive rate holds", [*blocks, *map(Paragraph, sorted(warnings))]
+    )
+
+
+def _claim(decision: Mapping[str, Any] | None) -> tuple[str, str]:
+    if decision is None:
+        return "–", "too few calibration records for this level"
+    return str(decision["selected"]), decision["guarantee"]
 
 
 def _exposed(audit: Audit, summary: Mapping[str, Any]) -> Section:

@@ -94,10 +94,16 @@ class Outcome:
         from divulge.identification import identify
 
         if fpr is not None and fdr is None:
-            return by_fpr.decide(self.nulls, self.scores, fpr)
-        if fdr is not None and fpr is None:
-            return identify(self.scores, self.nulls, fdr=fdr, method=method)
-        raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
+            found = by_fpr.decide(self.nulls, self.scores, fpr)
+        elif fdr is not None and fpr is None:
+            found = identify(self.scores, self.nulls, fdr=fdr, method=method)
+        else:
+            raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
+        if not self.unseen_classes:
+            return found
+        listed = ", ".join(map(str, self.unseen_classes))
+        note = f"calibration holds no record of the unseen classes {listed}: for them the guarantee is not claimed"
+        return replace(found, warnings=(*found.warnings, note))
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: what the guarantee came to here."""

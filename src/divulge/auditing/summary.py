@@ -56,6 +56,7 @@ def numbers(outcome: Outcome, fpr: tuple[float, ...]) -> dict[str, Any]:
 
 def _recipe(audit: Audit, outcome: Outcome) -> dict[str, Any]:
     found = dict(audit.about["recipes"][outcome.recipe]) | numbers(outcome, audit.fpr)
+    found["decisions"] = {f"{level:g}": _decision(outcome, level) for level in audit.fpr}
     if audit.about["recipes"][outcome.recipe]["attack"].startswith("QuantileRegression"):
         found["raw_fpr"] = {f"{level:g}": as_data(_raw_fpr(outcome, level)) for level in audit.fpr}
     if audit.unseen_classes:
@@ -65,6 +66,15 @@ def _recipe(audit: Audit, outcome: Outcome) -> dict[str, Any]:
     if audit.groups is not None:
         found["groups"] = _subgroups(outcome, audit.groups)
     return found
+
+
+def _decision(outcome: Outcome, level: float) -> dict[str, Any] | None:
+    """Who is called a member at this level, and what is claimed; None with too few calibration records."""
+    try:
+        made = outcome.selection(fpr=level)
+    except checks.InputError:
+        return None
+    return {"selected": made.count, "guarantee": str(made.guarantee), "warnings": list(made.warnings)}
 
 
 def _subgroups(outcome: Outcome, names: Array) -> dict[str, Any]:
