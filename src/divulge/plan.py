@@ -55,7 +55,7 @@ class ReferencesPlan(_Strict):
 
 
 class Plan(_Strict):
-    """A whole audit."""
+    """A whole audit. Files and modules are looked for in ``folder``, which is the plan's own if not given."""
 
     target: TargetPlan
     data: DataPlan
@@ -66,6 +66,7 @@ class Plan(_Strict):
     calibration: _Rate = 0.25
     duplicates: Literal["error", "drop", "keep"] = "error"
     device: str = "auto"
+    folder: str | None = None
     seed: Annotated[int, Field(ge=0)] = 0
 
 
@@ -111,6 +112,9 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     from divulge import recipes as book
     from divulge.targets import load
 
+    folder = (folder / (plan.folder or ".")).resolve()
+    if not folder.is_dir():
+        raise checks.InputError(f"folder: no such directory: {folder}")
     for name in plan.recipes:
         book.resolve(name)
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
@@ -139,7 +143,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
             "outputs": plan.target.outputs,
             "device": plan.device,
             "seed": plan.seed,
-            "plan": plan.model_dump(exclude_none=True),
+            "plan": plan.model_dump(exclude_none=True) | {"folder": str(folder)},
         },
     )
 
