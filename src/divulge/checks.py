@@ -137,9 +137,16 @@ def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
     found = np.asarray(value)
     if found.shape != (length,):
         raise InputError(f"{name}: {length} identifiers are needed, got shape {found.shape}")
-    unique, counts = np.unique(found, return_counts=True)
+    try:
+        unique, counts = np.unique(found, return_counts=True)
+    except TypeError as error:
+        raise InputError(
+            f"{name}: identifiers of one kind are needed, all strings or all whole numbers ({error})"
+        ) from None
     if len(unique) != length:
-        raise InputError(f"{name}: identifiers must be unique, {unique[counts > 1][0].item()!r} stands more than once")
+        raise InputError(
+            f"{name}: identifiers must be unique, {unique[counts > 1].tolist()[0]!r} stands more than once"
+        )
     return found
 
 
@@ -162,6 +169,8 @@ def number(value: float, name: str, *, above: float = -np.inf, below: float = np
     >>> number(0.5, "fpr", above=0, below=1)
     0.5
     """
+    if isinstance(value, str | bytes) or value is None:
+        raise InputError(f"{name}: a number is needed, got {value!r}")
     inside = above <= value <= below if closed else above < value < below
     if not inside:
         left, right = ("[", "]") if closed else ("(", ")")

@@ -50,14 +50,14 @@ class Dossier:
         """Claim the directory for a run; an interrupted run of the same ``key`` is taken up again.
 
         Raises:
-            divulge.InputError: not writable, not empty, or holding another run (unless ``overwrite``,
-                which removes only files a run writes; finished models in ``pool/`` stay).
+            divulge.InputError: not writable, not empty without being a run, or holding another run (unless
+                ``overwrite``, which removes only files a run writes; finished models in ``pool/`` stay).
         """
         self._make()
         mark = self.path / "run.json"
-        if any(self.path.iterdir()) and not overwrite:
-            if not mark.exists():
-                raise checks.InputError(f"out: {self.path} is not empty and holds no run; give another directory")
+        if any(self.path.iterdir()) and not mark.exists():
+            raise checks.InputError(f"out: {self.path} is not empty and holds no run; give another directory")
+        if mark.exists() and not overwrite:
             found = store.read_json(mark)
             if found.get("state") == "finished":
                 raise checks.InputError(f"out: {self.path} holds a finished run; give another directory or overwrite")

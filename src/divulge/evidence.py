@@ -43,7 +43,7 @@ class Measurements:
     def evidence(self, signal: str) -> Evidence:
         """What an attack on ``signal`` may look at."""
         n = self.candidates
-        references = None if self.references is None else self.references[signal]
+        references = None if self.references is None else self.references.get(signal)
         return Evidence(
             target=self.target[signal][:n],
             population=self.target[signal][n:],

@@ -55,18 +55,18 @@ class ReferencesPlan(_Strict):
 
 
 class Plan(_Strict):
-    """A whole audit; relative paths and modules are looked up in ``folder``, itself relative to the plan's."""
+    """A whole audit. Files and modules are looked for in ``folder``, which is the plan's own if not given."""
 
     target: TargetPlan
     data: DataPlan
     references: ReferencesPlan | None = None
-    folder: str = "."
     recipes: Annotated[list[str], Field(min_length=1)] = ["loss", "lira", "rmia", "quantile"]
     unseen_classes: list[Annotated[int, Field(ge=0)]] = []
     fpr: Annotated[list[_Rate], Field(min_length=1)] = [0.01]
     calibration: _Rate = 0.25
     duplicates: Literal["error", "drop", "keep"] = "error"
     device: str = "auto"
+    folder: str | None = None
     seed: Annotated[int, Field(ge=0)] = 0
 
 
@@ -112,7 +112,9 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     from divulge import recipes as book
     from divulge.targets import load
 
-    folder = (folder / plan.folder).resolve()
+    folder = (folder / (plan.folder or ".")).resolve()
+    if not folder.is_dir():
+        raise checks.InputError(f"folder: no such directory: {folder}")
     for name in plan.recipes:
         book.resolve(name)
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}

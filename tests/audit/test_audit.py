@@ -1,5 +1,6 @@
 """The audit from end to end, on a model that certainly leaks and on one that leaks nothing."""
 
+import functools
 import json
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 import divulge as dv
 from divulge.auditing import load
+from divulge.auditing import run as run_module
+from divulge.auditing.compare import compare
 from divulge.recipes import Recipe, recipes
 
 LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
@@ -154,8 +157,15 @@ def test_records_without_labels_leave_the_label_agnostic_recipes(case):
         ({"recipes": ("loss", "loss")}, "loss more than once"),
         ({"recipes": ("lira",), "references": None}, "references: the recipes lira need reference models"),
         ({"population": None}, "population: records"),
-        ({"fpr": (0.001,)}, "0.001 needs at least 1000 non-members, got 200"),
+        ({"fpr": (0.001,)}, "0.001 needs at least 999 non-members, got 200"),
         ({"fpr": (2.0,)}, "fpr: must lie in"),
+        ({"fpr": 0.01}, r"fpr: a list of numbers is needed, such as \(0.01,\), got 0.01"),
+        ({"fpr": ()}, "fpr: at least 1 level is needed"),
+        ({"fpr": ("0.01",)}, "fpr: a number is needed, got '0.01'"),
+        ({"seed": -1}, "seed: must be at least 0, got -1"),
+        ({"unseen_classes": 3}, "unseen_classes: a list of numbers is needed"),
+        ({"members": (1, 2)}, "members: divulge.Records is needed, got tuple"),
+        ({"recipes": ("lira",), "references": 3}, "references: divulge.references.Train or Custom is needed, got int"),
         ({"unseen_classes": (7,)}, "unseen_classes: 7 is not among the candidates' classes"),
         ({"unseen_classes": (3,)}, r"unseen_classes: the population holds \d+ records of class 3"),
         ({"unseen_classes": (0, 1, 2, 3)}, "all classes .* are unseen"),
@@ -222,3 +232,107 @@ def test_damaged_runs_are_named(case, tmp_path):
         load(tmp_path / "run")
     with pytest.raises(dv.InputError, match="not a run directory"):
         load(tmp_path)
+
+
+def plain(n, seed, y=2, ids=None):
+    rng = np.random.default_rng(seed)
+    return dv.Records(rng.normal(size=(n, 3)), rng.integers(0, y, n), ids)
+
+
+def honest_audit(**more):
+    """A target without training data, so an audit takes no time."""
+    weights = np.random.default_rng(0).normal(size=(3, 3))
+    given = {"members": plain(60, 1), "nonmembers": plain(60, 2), "population": plain(120, 3), "recipes": ("loss",)}
+    return dv.audit(lambda x: x @ weights, **(given | {"fpr": (0.1,)} | more))
+
+
+def test_unseen_classes_need_members_and_nonmembers(tmp_path):
+    members = plain(60, 1)
+    members = dv.Records(members.x, np.where(np.arange(60) < 20, 2, members.y))
+    with pytest.raises(dv.InputError, match=r"no record of \[2\] is among the nonmembers"):
+        honest_audit(members=members, unseen_classes=(2,), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_decisions_about_unseen_classes_are_void():
+    """No calibration record is of an unseen class: nothing makes the nulls exchangeable with its non-members."""
+    result = honest_audit(members=plain(60, 1, y=3), nonmembers=plain(60, 2, y=3), unseen_classes=(2,))
+    for outcome in (result["loss"], result["loss"].unseen):
+        for found in (outcome.selection(fpr=0.1), outcome.selection(fdr=0.2)):
+            assert not found.guarantee.holds
+            assert "unseen classes [2]" in found.warnings[0]
+    seen = result["loss"].on(~np.isin(result.labels, (2,)))
+    assert seen.selection(fpr=0.1).guarantee.holds
+
+
+def test_the_power_that_is_stated_is_the_power_of_the_verdict():
+    one, many = honest_audit(), honest_audit(recipes=("loss", "entropy", "gap"))
+    smallest = many.summary()["smallest_detectable"]
+    assert smallest["confidence"] == pytest.approx(1 - 0.05 / 6)
+    assert smallest["auc"] > one.summary()["smallest_detectable"]["auc"]
+
+
+def test_an_active_signal_stands_beside_recipes_with_references(case):
+    class Largest:
+        name = "largest"
+
+        def measure(self, target, records):
+            return target.logits(records).max(axis=1)
+
+    active = Recipe("active", Largest(), recipes()[0].attack)
+    assert set(case.audit(recipes=(active, "calibrated"))) == {"active", "calibrated"}
+    with pytest.raises(dv.InputError, match="greedy: an active signal is measured on the target alone"):
+        case.audit(recipes=(Recipe("greedy", Largest(), active.attack, "out"),))
+
+
+def test_reference_models_are_described_as_they_were(run):
+    """One online recipe makes the reference models of the whole run online."""
+    assert run.about["recipes"]["lira"]["references"] == "in and out"
+    assert run.about["recipes"]["loss"]["references"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        ([10**30 + i for i in range(60)], "strings or whole numbers of at most 64 bits"),
+        ([f"n{i // 2}" for i in range(60)], "'n0' stands more than once"),
+        ([None, *(f"n{i}" for i in range(59))], "identifiers of one kind are needed"),
+    ],
+)
+def test_ids_that_cannot_be_kept(ids, message):
+    with pytest.raises(dv.InputError, match=message):
+        honest_audit(members=plain(60, 1, ids=np.array(ids, dtype=object)))
+
+
+def test_ids_of_two_kinds():
+    texts = np.array([f"n{i}" for i in range(60)], dtype=object)
+    with pytest.raises(dv.InputError, match="ids of all sets must be of one kind"):
+        honest_audit(members=plain(60, 1, ids=np.arange(60)), nonmembers=plain(60, 2, ids=texts))
+    with pytest.raises(dv.InputError, match=r"60 ids stand in both \(first: 'n0'\)"):
+        honest_audit(members=plain(60, 1, ids=texts), nonmembers=plain(60, 2, ids=texts))
+
+
+def test_overwrite_touches_nothing_but_runs(tmp_path):
+    (tmp_path / "plan.toml").write_text("mine")
+    with pytest.raises(dv.InputError, match="holds no run"):
+        honest_audit(out=tmp_path, overwrite=True)
+    assert (tmp_path / "plan.toml").read_text() == "mine"
+
+
+def test_audits_of_other_records_are_neither_compared_nor_shown_as_the_same(tmp_path):
+    """Records without ids get the same ids in every audit; what they are is in the digest."""
+    first = honest_audit(out=tmp_path / "run")
+    other = honest_audit(members=plain(60, 7), out=tmp_path / "run" / "other")
+    same = honest_audit(seed=5, out=tmp_path / "run" / "same")
+    assert list(first.inner()) == ["same"]
+    assert compare(first, same)
+    with pytest.raises(dv.InputError, match="the records or the truth behind them do not"):
+        compare(first, other)
+
+
+def test_a_configuration_is_described_without_addresses():
+    def make(width):
+        raise NotImplementedError
+
+    references = dv.references.Train(functools.partial(make, 3), count=2)
+    assert " at 0x" not in run_module._described(references)

@@ -78,6 +78,16 @@ def test_a_plan_runs_and_is_kept_resolved(finished):
     assert json.loads((finished / "summary.json").read_text())["recipes"]["lira"]["auc"]["value"] > 0.5
 
 
+def test_the_kept_plan_runs_again_from_where_it_lies(finished, tmp_path):
+    """It names the folder its files are in; the reference models are the same."""
+    from divulge import plan
+
+    kept = finished / "plan.toml"
+    ready = plan.resolve(plan.read(kept), kept.parent)
+    assert len(ready.arguments["members"]) == 200
+    assert ready.arguments["plan"] == plan.read(kept).model_dump(exclude_none=True)
+
+
 def test_decide_again_without_models(finished):
     found = json.loads(divulge("decide", finished, "--fpr", "0.05", "--json").stdout)
     assert set(found) == {"loss", "lira"}
@@ -129,6 +139,10 @@ def test_plans_are_checked_whole_before_work(project, tmp_path, changes, message
 def test_usage_errors(project, tmp_path):
     assert "--out" in divulge("audit", project / "plan.toml", code=2).stderr
     assert "exactly one of them" in divulge("audit", "--out", tmp_path / "x", code=2).stderr
+    assert (
+        "go with --demo"
+        in divulge("audit", project / "plan.toml", "--out", tmp_path / "x", "--seed", "7", code=2).stderr
+    )
     assert "no such file" in divulge("audit", tmp_path / "absent.toml", "--out", tmp_path / "x", code=2).stderr
 
 

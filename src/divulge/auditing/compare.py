@@ -36,6 +36,11 @@ def compare(before: Audit, after: Audit) -> list[Difference]:
             f"compare: the audits are of different candidates ({len(before.ids)} and {len(after.ids)} ids); "
             "differences are paired record by record"
         )
+    if before.ids.tolist() == after.ids.tolist() and before.candidates != after.candidates:
+        raise checks.InputError(
+            "compare: the ids agree, but the records or the truth behind them do not; differences are paired record by "
+            "record"
+        )
     to, of = np.argsort(before.ids, kind="stable"), np.argsort(after.ids, kind="stable")
     if not np.array_equal(before.members[to], after.members[of]):
         raise checks.InputError("compare: the audits disagree on which candidates are members")

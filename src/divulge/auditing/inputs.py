@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, evaluation, seeds
 from divulge import recipes as book
 from divulge.evidence import concatenate
 from divulge.types import Records
@@ -77,23 +77,31 @@ def check(
     """
     checks.choice(duplicates, "duplicates", ("error", "drop", "keep"))
     checks.number(calibration, "calibration", above=0, below=1)
+    checks.integer(seed, "seed", least=0)
+    levels, classes = _listed(fpr, "fpr"), _listed(unseen_classes, "unseen_classes")
+    if not levels:
+        raise checks.InputError("fpr: at least 1 level is needed, got none")
     wanted = _recipes(recipes, references, seed)
     if population is None:
         raise checks.InputError(
             "population: records that the target was surely not trained on are needed, for reference models and nulls"
         )
+    for name, given in (("members", members), ("nonmembers", nonmembers), ("population", population)):
+        if not isinstance(given, Records):
+            raise checks.InputError(f"{name}: divulge.Records is needed, got {type(given).__name__}")
     if groups is not None and len(groups) != len(members) + len(nonmembers):
         raise checks.InputError(
             f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got {len(groups)}"
         )
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     _same_kind(sets)
+    _plain_ids(sets)
     _distinct_ids(sets)
     _needs_labels(wanted, sets)
-    unseen = _unseen(unseen_classes, members, nonmembers, population, wanted)
+    unseen = _unseen(classes, members, nonmembers, population, wanted)
     group_parts = _split_groups(groups, len(members))
     members, nonmembers, population, group_parts, count, notes = _separate(sets, group_parts, duplicates)
-    for level in fpr:
+    for level in levels:
         _enough(level, len(nonmembers))
     named = _identified(members, nonmembers)
     kept, held = _halves(population, calibration, seed)
@@ -110,6 +118,13 @@ def check(
     )
 
 
+def _listed(value: Any, name: str) -> list[Any]:
+    """A list of numbers; a single number where a list is wanted is a slip with a clear remedy."""
+    if np.ndim(value) != 1:
+        raise checks.InputError(f"{name}: a list of numbers is needed, such as ({value},), got {value!r}")
+    return list(value)
+
+
 def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Recipe, ...]:
     if isinstance(recipes, str) or not len(recipes):
         raise checks.InputError(f"recipes: at least 1 name in a list is needed, got {recipes!r}")
@@ -118,6 +133,13 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
     if repeated := {name for name in names if names.count(name) > 1}:
         raise checks.InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
     needing = [recipe.name for recipe in found if recipe.references != "none"]
+    if active := [
+        recipe.name for recipe in found if recipe.references != "none" and not isinstance(recipe.signal, str)
+    ]:
+        raise checks.InputError(
+            f"recipes: {', '.join(active)}: an active signal is measured on the target alone, so its attack can "
+            "have no reference models"
+        )
     if needing and references is None:
         raise checks.InputError(
             f"references: the recipes {', '.join(needing)} need reference models; "
@@ -137,13 +159,30 @@ def _same_kind(sets: dict[str, Records]) -> None:
         raise checks.InputError(f"records: every set must have labels, or none; {without} has none")
 
 
+def _plain_ids(sets: dict[str, Records]) -> None:
+    """Ids go into a Parquet file and are compared between the sets."""
+    kinds = {}
+    for name, found in sets.items():
+        if found.ids is None:
+            continue
+        kind = found.ids.dtype.kind
+        kinds[name] = (
+            "strings" if kind == "U" or all(isinstance(one, str) for one in found.ids) else found.ids.dtype.name
+        )
+        if kinds[name] == "object":
+            raise checks.InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
+    if "strings" in kinds.values() and len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+        raise checks.InputError(f"records: ids of all sets must be of one kind, got {listed}")
+
+
 def _distinct_ids(sets: dict[str, Records]) -> None:
     for first, second in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
         ids, others = sets[first].ids, sets[second].ids
-        shared = [] if ids is None or others is None else np.intersect1d(ids, others)
-        if len(shared):
+        shared = np.array([]) if ids is None or others is None else np.intersect1d(ids, others)
+        if shared.size:
             raise checks.InputError(
-                f"{first}, {second}: {len(shared)} ids stand in both (first: {shared[0].item()!r}); "
+                f"{first}, {second}: {len(shared)} ids stand in both (first: {shared.tolist()[0]!r}); "
                 "a record can be in one set only"
             )
 
@@ -171,6 +210,11 @@ def _unseen(
         raise checks.InputError(
             f"unseen_classes: {absent[0]} is not among the candidates' classes {sorted(present)}; nothing to audit"
         )
+    for name, records in (("members", members.y), ("nonmembers", nonmembers.y)):
+        if not np.isin(records, wanted).any():
+            raise checks.InputError(
+                f"unseen_classes: no record of {list(wanted)} is among the {name}; both kinds are needed to audit them"
+            )
     if present | set(np.unique(population.y).tolist()) <= set(wanted):
         raise checks.InputError(
             f"unseen_classes: all classes {list(wanted)} are unseen; the auditor must hold at least one to learn from"
@@ -240,9 +284,9 @@ def _mask(rows: Array, length: int) -> Bools:
 
 def _enough(fpr: float, nonmembers: int) -> None:
     checks.number(fpr, "fpr", above=0, below=1)
-    if nonmembers * fpr < 1:
+    if nonmembers < (least := evaluation.least_nonmembers(fpr)):
         raise checks.InputError(
-            f"fpr: {fpr:g} needs at least {int(np.ceil(1 / fpr))} non-members, got {nonmembers}; "
+            f"fpr: {fpr:g} needs at least {least} non-members, got {nonmembers}; "
             "ask for a larger level or bring more non-members"
         )
 

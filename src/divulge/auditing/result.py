@@ -94,16 +94,21 @@ class Outcome:
         from divulge.identification import identify
 
         if fpr is not None and fdr is None:
-            found = by_fpr.decide(self.nulls, self.scores, fpr)
-        elif fdr is not None and fpr is None:
-            found = identify(self.scores, self.nulls, fdr=fdr, method=method)
-        else:
-            raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
-        if not self.unseen_classes:
+            return self._qualified(by_fpr.decide(self.nulls, self.scores, fpr))
+        if fdr is not None and fpr is None:
+            return self._qualified(identify(self.scores, self.nulls, fdr=fdr, method=method))
+        raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
+
+    def _qualified(self, found: Selection) -> Selection:
+        """Void where candidates are of classes that the calibration records lack: nothing makes them exchangeable."""
+        if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
             return found
-        listed = ", ".join(map(str, self.unseen_classes))
-        note = f"calibration holds no record of the unseen classes {listed}: for them the guarantee is not claimed"
-        return replace(found, warnings=(*found.warnings, note))
+        note = (
+            f"the guarantee is void: {int(strange.sum())} of {len(strange)} candidates are of the unseen classes "
+            f"{list(self.unseen_classes)}, of which there are no calibration records"
+        )
+        guarantee = replace(found.guarantee, holds=False)
+        return replace(found, guarantee=guarantee, warnings=(note, *found.warnings))
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: what the guarantee came to here."""
@@ -202,11 +207,17 @@ class Audit:
         return Path(path)
 
     def inner(self) -> dict[str, Audit]:
-        """Finished audits in sub-directories of this one's: the same audit under other conditions."""
+        """Finished audits in sub-directories of this one's, of the same candidates under other conditions."""
         if self.path is None:
             return {}
-        marks = sorted(self.path.glob("*/run.json"))
-        return {mark.parent.name: load(mark.parent) for mark in marks if Dossier(mark.parent).finished(KIND)}
+        folders = [mark.parent for mark in sorted(self.path.glob("*/run.json"))]
+        found = {folder.name: load(folder) for folder in folders if Dossier(folder).finished(KIND)}
+        return {name: inner for name, inner in found.items() if inner.candidates == self.candidates}
+
+    @property
+    def candidates(self) -> str:
+        """Digest of the candidates' records and of the truth, in their order."""
+        return str(self.about["settings"]["data"]["candidates"])
 
     def save(self, dossier: Dossier) -> None:
         """Write scores, nulls, summary and report into ``dossier``."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 # Reference signals beyond this are kept on disk, where there is a run directory.
 MOST_BYTES = 1 << 30
+# Where an object lies in memory, as a repr tells it.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
 DEFAULT_RECIPES = ("loss", "lira", "rmia", "quantile")
 
 
@@ -268,10 +272,15 @@ class _Run:
         return {
             "signal": recipe.signal_name,
             "attack": repr(recipe.attack),
-            "references": recipe.references,
+            "references": self._met(recipe),
             "summary": recipe.summary,
             "queries": self.queries[recipe.signal_name],
         }
+
+    def _met(self, recipe: Recipe) -> str:
+        """The reference models a recipe really had: one online recipe makes those of all the run online."""
+        online = any(other.references == "in and out" for other in self.given.recipes)
+        return "in and out" if online and recipe.references == "out" else recipe.references
 
     def _counts(self) -> dict[str, int]:
         given = self.given
@@ -335,10 +344,18 @@ def _settings(
 
 def _described(references: Any) -> str:
     """A repr that is the same in every process: functions by their name, not their address."""
+    if not is_dataclass(references):
+        raise checks.InputError(
+            f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
+        )
     options = []
     for option in fields(references):
         value = getattr(references, option.name)
-        name = f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else repr(value)
+        name = (
+            f"{value.__module__}.{value.__qualname__}"
+            if hasattr(value, "__qualname__")
+            else _ADDRESS.sub("", repr(value))
+        )
         options.append(f"{option.name}={name}")
     return f"{type(references).__name__}({', '.join(options)})"
 

@@ -104,9 +104,9 @@ def _or_none(work: Callable[[], Estimate]) -> dict[str, Any] | None:
 
 
 def _smallest(audit: Audit) -> dict[str, Any]:
-    judged = _judged(audit)
-    members, level = int(judged.members.sum()), max(audit.fpr)
-    return asdict(evaluation.smallest_detectable(members, len(judged.members) - members, level))
+    members = _judged(audit).members
+    inside, outside = int(members.sum()), int((~members).sum())
+    return asdict(evaluation.smallest_detectable(inside, outside, max(audit.fpr), _at_once(audit)[0]))
 
 
 def _judged(audit: Audit) -> Outcome:
@@ -136,9 +136,7 @@ def claims(audit: Audit) -> list[Claim]:
     Otherwise, among five recipes with two statistics each, one would exclude chance by luck in every
     other audit of a model that leaks nothing.
     """
-    members = _judged(audit).members
-    levels = [level for level in audit.fpr if (~members).sum() * level >= 1]
-    confidence = 1 - (1 - CONFIDENCE) / (len(audit) * (1 + len(levels)))
+    confidence, levels = _at_once(audit)
     found = []
     for name in audit:
         outcome = audit[name].unseen if audit.unseen_classes else audit[name]
@@ -148,6 +146,13 @@ def claims(audit: Audit) -> list[Claim]:
             tpr = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
             found.append(Claim(name, f"TPR at FPR {level:g}", level, tpr))
     return found
+
+
+def _at_once(audit: Audit) -> tuple[float, list[float]]:
+    """Confidence of each interval that lets all of them hold at once, and the levels the non-members suffice for."""
+    outside = int((~_judged(audit).members).sum())
+    levels = [level for level in audit.fpr if outside >= evaluation.least_nonmembers(level)]
+    return 1 - (1 - CONFIDENCE) / (len(audit) * (1 + len(levels))), levels
 
 
 def verdict(audit: Audit, smallest: dict[str, Any]) -> dict[str, str]:
@@ -180,7 +185,7 @@ def _nothing(where: str, smallest: dict[str, Any]) -> str:
     area = "no AUC" if smallest["auc"] is None else f"an AUC of {smallest['auc']:.3f}"
     rate = "no TPR" if smallest["tpr"] is None else f"a TPR of {smallest['tpr']:.3f} at FPR {smallest['fpr']:g}"
     return (
-        f"No leak found at this power{where}: every interval holds chance. These records would have shown {area} or "
+        f"No leak found at this power{where}: no interval lies above chance. These records would have shown {area} or "
         f"{rate} with {smallest['power']:.0%} probability; a smaller leak they could have missed."
     )
 

@@ -19,7 +19,7 @@ def audit(
     demo: Annotated[bool, typer.Option("--demo", help="Audit a model of the embedded Fashion-MNIST images.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With --demo: a small, fast one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
-    seed: Annotated[int, typer.Option(help="With --demo: seed of every random draw.", min=0)] = 0,
+    seed: Annotated[int | None, typer.Option(help="With --demo: seed of every random draw.", min=0)] = None,
     json: printing.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
@@ -27,7 +27,9 @@ def audit(
         raise checks.InputError("--out: a run directory is needed")
     if demo == (plan is not None):
         raise checks.InputError("audit: give a plan or --demo, exactly one of them")
-    found = _demo(out, seed, quick, overwrite) if demo else _planned(plan, out, overwrite)
+    if not demo and (quick or seed is not None):
+        raise checks.InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
+    found = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite)
     if json:
         printing.as_json({name: result.summary() for name, result in found.items()} if demo else found[""].summary())
         return

@@ -78,7 +78,7 @@ class TableTarget:
         if missing.any():
             raise checks.InputError(
                 f"records: {int(missing.sum())} ids are not in the table of outputs "
-                f"(first: {records.ids[missing][0].item()!r})"
+                f"(first: {records.ids[missing].tolist()[0]!r})"
             )
         return self.table[at]
 
