@@ -140,9 +140,7 @@ class ShallowReLU:
                 "every membership claim here rests on that. Train with bias=False in the output layer"
             )
         hidden = arrays.get(first.removesuffix("weight") + "bias")
-        return cls(
-            arrays[first], np.zeros(len(arrays[first])) if hidden is None else hidden, np.ravel(arrays[second])
-        )
+        return cls(arrays[first], np.zeros(len(arrays[first])) if hidden is None else hidden, np.ravel(arrays[second]))
 
 
 def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
