@@ -1,18 +1,26 @@
 """`divulge weights` and `divulge reconstruct`, as a user runs them."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from divulge import margin, signals
+from divulge import cli, margin, signals
 
 
-def divulge(*arguments):
-    code = "from divulge.cli import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
+@pytest.fixture
+def divulge(monkeypatch, capsys):
+    """Run the command line in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        told = capsys.readouterr()
+        return left.value.code or 0, told.out, told.err
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +47,13 @@ def files(tmp_path_factory):
     return folder
 
 
-def test_members_are_selected_with_guarantees(files):
-    told = divulge(
+def test_members_are_selected_with_guarantees(divulge, files):
+    code, out, err = divulge(
         "weights", files / "net.safetensors", "--candidates", files / "candidates.npz", "--nonmembers",
         files / "unseen.npz", "--margin", 100, "--band", 0.1, "--out", files / "report.html", "--json",
     )  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    found = json.loads(told.stdout)
+    assert code == 0, err
+    found = json.loads(out)
     for rule in ("FPR ≤ 0.01", "FDR ≤ 0.05"):
         chosen = np.array(found["decisions"][rule]["selected"])
         assert (chosen < 20).sum() >= 16
@@ -54,19 +62,19 @@ def test_members_are_selected_with_guarantees(files):
     assert "Membership from weights" in (files / "report.html").read_text()
 
 
-def test_a_leaked_record_tells_the_margin(files):
-    told = divulge(
+def test_a_leaked_record_tells_the_margin(divulge, files):
+    code, out, err = divulge(
         "weights", files / "net.safetensors", "--candidates", files / "candidates.npz", "--leaked", files / "leaked.npz"
     )
-    assert told.returncode == 0, told.stderr
-    assert "Called members" in told.stdout
+    assert code == 0, err
+    assert "Called members" in out
 
 
-def test_reconstruction(files):
-    told = divulge("reconstruct", files / "line.safetensors", "--margin", 1, "--truth", files / "truth.npz", "--out",
+def test_reconstruction(divulge, files):
+    code, out, err = divulge("reconstruct", files / "line.safetensors", "--margin", 1, "--truth", files / "truth.npz", "--out",
                    files / "line.html", "--json")  # fmt: skip
-    assert told.returncode == 0, told.stderr
-    found = json.loads(told.stdout)
+    assert code == 0, err
+    found = json.loads(out)
     assert np.abs(np.subtract.outer(found["candidates"], [-2.0, -0.5, 0.5, 2.0])).min(axis=1).max() < 1e-4
     assert "Reconstruction from weights" in (files / "line.html").read_text()
 
@@ -86,10 +94,10 @@ def test_reconstruction(files):
         (["weights", "net.safetensors", "--candidates", "leaked.npz", "--signal", "kkt"], "did you mean 'kkt-nnls'"),
     ],
 )
-def test_user_errors_exit_with_2(files, arguments, message):
-    told = divulge(*(files / word if "." in word and "-" not in word else word for word in arguments))
-    assert told.returncode == 2, told.stderr
-    assert message in told.stderr
+def test_user_errors_exit_with_2(divulge, files, arguments, message):
+    code, out, err = divulge(*(files / word if "." in word and "-" not in word else word for word in arguments))
+    assert code == 2, err
+    assert message in err
 
 
 class TestSignals:
