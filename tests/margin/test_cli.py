@@ -71,8 +71,8 @@ def test_a_leaked_record_tells_the_margin(divulge, files):
 
 
 def test_reconstruction(divulge, files):
-    code, out, err = divulge("reconstruct", files / "line.safetensors", "--margin", 1, "--truth", files / "truth.npz", "--out",
-                   files / "line.html", "--json")  # fmt: skip
+    told = ["--truth", files / "truth.npz", "--out", files / "line.html", "--json"]
+    code, out, err = divulge("reconstruct", files / "line.safetensors", "--margin", 1, *told)
     assert code == 0, err
     found = json.loads(out)
     assert np.abs(np.subtract.outer(found["candidates"], [-2.0, -0.5, 0.5, 2.0])).min(axis=1).max() < 1e-4
@@ -95,7 +95,7 @@ def test_reconstruction(divulge, files):
     ],
 )
 def test_user_errors_exit_with_2(divulge, files, arguments, message):
-    code, out, err = divulge(*(files / word if "." in word and "-" not in word else word for word in arguments))
+    code, _, err = divulge(*(files / word if "." in word and "-" not in word else word for word in arguments))
     assert code == 2, err
     assert message in err
 
