@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, identify, pool
+from divulge.cli import audit, identify, pool, weights
 
 app = typer.Typer(
     name="divulge",
@@ -37,4 +37,6 @@ app.command("gate")(audit.gate)
 app.command("list")(audit.list_all)
 app.command("identify")(identify.identify)
 app.command("score")(identify.score)
+app.command("weights")(weights.weights)
+app.command("reconstruct")(weights.reconstruct)
 app.add_typer(pool.app)

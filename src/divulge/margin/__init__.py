@@ -10,11 +10,12 @@ from divulge.margin.geometry import Orthogonality, least_margin, orthogonality
 from divulge.margin.network import ShallowReLU
 from divulge.margin.optimum import Optimum, solve
 from divulge.margin.sources import Assumption, Gaussian, Mixture, Sphere, assumption
-from divulge.margin.stationarity import Stationarity, kkt, multipliers
+from divulge.margin.stationarity import Fit, Stationarity, explain, kkt, multipliers
 from divulge.margin.training import Training, descend, train
 
 __all__ = [
     "Assumption",
+    "Fit",
     "Gaussian",
     "MarginDecision",
     "Mixture",
@@ -27,6 +28,7 @@ __all__ = [
     "assumption",
     "bounded_margin",
     "descend",
+    "explain",
     "kkt",
     "known_margin",
     "leaked_point",

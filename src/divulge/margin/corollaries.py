@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
 _KKT = "the network is at a KKT point of the margin problem (training was carried on to a large margin)"
-_NEAR = "training and fresh records are nearly orthogonal (Assumption 3.1)"
+_KIND = "chance of calling a fresh record a member"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +31,8 @@ class MarginDecision:
         low: smallest |Φ| that counts as a member.
         high: largest |Φ| that counts as a member (infinity for a one-sided rule).
         guarantee: the largest chance of calling a fresh record a member: 0 where the geometry of the training
-            set proves it; void where that proof was not supplied or says nothing.
+            set proves it, 1 (nothing is claimed) where that proof was not supplied or says nothing.
+        warnings: why nothing is claimed, if so.
     """
 
     members: Bools
@@ -40,6 +41,12 @@ class MarginDecision:
     low: float
     high: float
     guarantee: Guarantee
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def selected(self) -> Bools:
+        """The same as ``members``, under the name that every other decision uses."""
+        return self.members
 
     @property
     def count(self) -> int:
@@ -146,20 +153,17 @@ def _decide(
     outputs = net(inputs(x, "x", net.dimension))
     size = np.abs(outputs)
     members = (size >= low) & (size <= high)
-    return MarginDecision(members, outputs, margin, low, high, _claim(assumed, geometry, margin, low, high))
-
-
-def _claim(
-    assumed: tuple[str, ...], geometry: Orthogonality | None, margin: float, low: float, high: float
-) -> Guarantee:
-    kind = "chance of calling a fresh record a member"
-    if geometry is None:
-        missing = "the training set is nearly orthogonal (not shown: no geometry was given)"
-        return Guarantee(kind, 1.0, (_KKT, *assumed, missing), holds=False)
-    # An output-only rule is proven when even the largest margin leaves fresh records below the threshold.
+    # Proven only where even the largest possible margin leaves fresh records below the threshold.
     largest = high if low == margin else margin
-    reach = float(np.max(geometry.bound)) * largest
+    reach = np.inf if geometry is None else float(np.max(geometry.bound)) * largest
     if reach < low:
-        return Guarantee(kind, 0.0, (_KKT, *assumed, f"{_NEAR}: fresh |Φ| ≤ {reach / low:.3g} of the threshold"))
-    shown = f"{_NEAR}: the bound n·δ_x/(Δ - 2(n-1)δ) is {np.max(geometry.bound):.3g} ≥ 1 and says nothing"
-    return Guarantee(kind, 1.0, (_KKT, *assumed, shown), holds=False)
+        near = f"fresh records are nearly orthogonal to the training set: |Φ| ≤ {reach / low:.3g} of the threshold"
+        return MarginDecision(members, outputs, margin, low, high, Guarantee(_KIND, 0.0, (_KKT, *assumed, near)))
+    warning = (
+        "nothing is proven of fresh records without the geometry of the training set"
+        if geometry is None
+        else "nothing is proven of fresh records: the training set is not orthogonal enough for the bound "
+        f"n·δ_x/(Δ - 2(n-1)·δ), which is {np.max(geometry.bound):.3g}"
+    )
+    nothing = Guarantee(_KIND, 1.0, (_KKT, *assumed))
+    return MarginDecision(members, outputs, margin, low, high, nothing, (warning,))

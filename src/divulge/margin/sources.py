@@ -50,7 +50,7 @@ class Sphere:
         from scipy.stats import beta
 
         quantile = float(beta.isf(_per_pair(n, tau), 0.5, (self.dimension - 1) / 2)) if self.dimension > 1 else 1.0
-        return self.dimension * np.sqrt(quantile), float(self.dimension)
+        return float(self.dimension * np.sqrt(quantile)), float(self.dimension)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,7 +158,7 @@ def assumption(source: Source, n: int, tau: float = 0.05) -> Assumption:
     delta, least = source.extremes(n + 1, tau)
     # The bias appends a 1 to every record, which adds 1 to every product.
     room = (least + 1.0) - 2 * (n - 1) * (delta + 1.0)
-    bound = n * (delta + 1.0) / room if room > 0 else float("inf")
+    bound = float(n * (delta + 1.0) / room) if room > 0 else float("inf")
     return Assumption(delta, least, n * delta / least if least > 0 else float("inf"), bound, bound < 1.0, tau)
 
 

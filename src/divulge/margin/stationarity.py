@@ -119,10 +119,7 @@ def multipliers(net: ShallowReLU, pool: object, y: object = None, *, tolerance: 
     >>> multipliers(net, [[-1.0], [0.2], [1.0]], [-1, 1, 1]).round(3) + 0.0
     array([0.707, 0.   , 0.707])
     """
-    data = inputs(pool, "pool", net.dimension)
-    sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else signs(y, "y", len(data))
-    checks.number(tolerance, "tolerance", above=0.0, below=1.0)
-    return fit(net, data, sign, tolerance).multipliers
+    return explain(net, pool, y, tolerance=tolerance).multipliers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,6 +129,26 @@ class Fit:
     multipliers: Floats
     kinks: Ints
     residual: float
+
+
+def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: float = 1e-6) -> Fit:
+    """How far the records of ``pool`` rebuild the weights: `multipliers`, with the residual they leave.
+
+    A residual of 0 says that the pool holds a training set for which the network is at a KKT point.
+
+    Args:
+        net: the network.
+        pool: records ``[n, d]``.
+        y: labels -1 and +1, ``[n]``; what the network itself answers when None.
+        tolerance: what counts as a kink, as in `kkt`.
+
+    Raises:
+        divulge.InputError: as `multipliers`.
+    """
+    data = inputs(pool, "pool", net.dimension)
+    sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else signs(y, "y", len(data))
+    checks.number(tolerance, "tolerance", above=0.0, below=1.0)
+    return fit(net, data, sign, tolerance)
 
 
 def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
@@ -153,7 +170,7 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
 
     gram = _gram(net, points, sign, hidden, slope, kinks)
     moment = _moment(net, before, sign, hidden, slope, kinks)
-    solution = _bounded(gram, moment, kinks[:, 0], len(sign))
+    solution = weigh(gram, moment, kinks[:, 0])
     found = solution[: len(sign)]
     pull = found * sign
     spread = slope * pull[:, None]
@@ -185,14 +202,24 @@ def _moment(net: ShallowReLU, before: Floats, sign: Floats, hidden: Floats, slop
     return np.concatenate([records, sign[row] * net.v[neuron] * before[row, neuron]])
 
 
-def _bounded(gram: Floats, moment: Floats, owner: Ints, n: int) -> Floats:
-    """min zᵀGz - 2cᵀz over z = (λ, κ) with 0 ≤ κ_j ≤ λ_owner(j).
+def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
+    """Minimise zᵀGz - 2cᵀz over z = (λ, κ) ≥ 0 with κ_j ≤ λ_owner(j).
 
     The upper bounds become equalities with slacks, λ - κ - s = 0, held by a penalty: exact where a solution of
     zero residual exists, and elsewhere tight to the square root of its weight.
+
+    Args:
+        gram: G, positive semi-definite, ``[n + p, n + p]``.
+        moment: c, ``[n + p]``.
+        owner: for each κ the index of its λ, ``[p]``; every z is a λ when None.
+
+    >>> weigh(np.eye(2), np.array([3.0, -1.0]))
+    array([3., 0.])
     """
     from scipy.optimize import nnls
 
+    owner = np.zeros(0, dtype=np.int64) if owner is None else owner
+    n = len(moment) - len(owner)
     extra = len(owner)
     size = n + extra
     ties = np.zeros((extra, size + extra))

@@ -181,9 +181,7 @@ def _on_margin(bent: Bends, margin: float) -> Bools:
 
 def _windows(bent: Bends, flat: Bools) -> list[tuple[float, float]]:
     """Two adjacent pieces, neither constant on the margin: each pair holds a training point (Theorem 4.2)."""
-    return [
-        (float(bent.at[i]), float(bent.at[i + 2])) for i in range(len(bent.at) - 2) if not (flat[i] or flat[i + 1])
-    ]
+    return [(float(bent.at[i]), float(bent.at[i + 2])) for i in range(len(bent.at) - 2) if not (flat[i] or flat[i + 1])]
 
 
 def _inside(positions: Floats, windows: Sequence[tuple[float, float]]) -> Floats:
@@ -196,11 +194,7 @@ def _inside(positions: Floats, windows: Sequence[tuple[float, float]]) -> Floats
 
 def _alternating(bent: Bends, flat: Bools) -> Floats:
     """Inner break-points of three adjacent pieces that alternate on and off the margin (Theorem 4.3)."""
-    found = [
-        bent.at[i + 1 : i + 3]
-        for i in range(len(bent.at) - 3)
-        if flat[i] == flat[i + 2] != flat[i + 1]
-    ]
+    found = [bent.at[i + 1 : i + 3] for i in range(len(bent.at) - 3) if flat[i] == flat[i + 2] != flat[i + 1]]
     return np.unique(np.concatenate(found)) if found else np.zeros(0)
 
 

@@ -1,0 +1,230 @@
+"""`divulge weights` and `divulge reconstruct`: what the weights of a shallow ReLU network prove."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge import checks, store
+from divulge.cli import printing
+
+if TYPE_CHECKING:
+    from divulge.margin import MarginDecision, ShallowReLU
+    from divulge.reconstruction import Reconstruction
+    from divulge.types import Floats, Selection
+
+_SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
+Model = Annotated[Path, typer.Argument(help="safetensors file: one hidden ReLU layer, no output bias.")]
+
+
+def weights(
+    model: Model,
+    candidates: Annotated[Path, typer.Option(help=".npz with x [n, d], and labels y where known.")],
+    nonmembers: Annotated[Path | None, typer.Option(help=".npz like it, of records known to be unseen.")] = None,
+    margin: Annotated[float | None, typer.Option(help="Margin of the training set, if known.")] = None,
+    leaked: Annotated[Path | None, typer.Option(help=".npz of records of which one was trained on.")] = None,
+    band: Annotated[float, typer.Option(help="Half-width of the margin band (0.1 if training stopped early).")] = 0.01,
+    signal: Annotated[str, typer.Option(help=f"Score to decide on: {', '.join(_SIGNALS)}.")] = "kkt-nnls",
+    fpr: Annotated[float, typer.Option(help="Bound on the false-positive rate.")] = 0.01,
+    fdr: Annotated[float, typer.Option(help="Bound on the share of non-members among the selected.")] = 0.05,
+    out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
+    json: printing.Json = False,
+) -> None:
+    """Which candidates was this network trained on? Read it off the weights."""
+    from divulge.margin import ShallowReLU
+
+    checks.choice(signal, "--signal", _SIGNALS)
+    if margin is not None and leaked is not None:
+        raise checks.InputError("--margin and --leaked: give one of them, a leaked record tells the margin")
+    net = ShallowReLU.from_safetensors(model)
+    found = _examine(net, _Request(candidates, nonmembers, margin, leaked, band, signal, fpr, fdr))
+    if out is not None:
+        from divulge.cli import weights_page
+        from divulge.report import html
+
+        html.write(weights_page.membership(net, found, model.name), out)
+    if json:
+        printing.as_json(found.summary())
+        return
+    typer.echo(found.verdict)
+    rows = [[name, chosen.count, str(chosen.guarantee)] for name, chosen in found.decisions.items()]
+    printing.table(f"{len(found.outputs)} candidates", ["rule", "selected", "claim"], rows)
+    for name, chosen in found.decisions.items():
+        for warning in chosen.warnings:
+            typer.echo(f"{name}: {warning}")
+
+
+def reconstruct(
+    model: Model,
+    margin: Annotated[float | None, typer.Option(help="Margin of the training set.")] = None,
+    algorithm: Annotated[str, typer.Option(help="both, 1, 2 or crossings.")] = "both",
+    truth: Annotated[Path | None, typer.Option(help=".npz with the training points x, to compare.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
+    json: printing.Json = False,
+) -> None:
+    """Training points of a network of one input, read off its weights."""
+    from divulge.margin import ShallowReLU
+    from divulge.reconstruction import univariate
+
+    net = ShallowReLU.from_safetensors(model)
+    rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
+    found = univariate(net, margin=margin, algorithm=rules[checks.choice(algorithm, "--algorithm", rules)])
+    if out is not None:
+        from divulge.cli import weights_page
+        from divulge.report import html
+
+        known = None if truth is None else _records(truth)[0].ravel()
+        html.write(weights_page.reconstruction(net, found, model.name, known), out)
+    if json:
+        printing.as_json(_reconstructed(found))
+        return
+    typer.echo(told(found))
+    rows = [
+        [f"{at:.6g}", f"{label:+.0f}", ", ".join(rules), f"{weight:.4g}"]
+        for at, label, rules, weight in zip(found.candidates, found.labels, found.rules, found.multipliers, strict=True)
+    ]
+    printing.table("Candidates", ["x", "label", "rules", "multiplier"], rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    candidates: Path
+    nonmembers: Path | None
+    margin: float | None
+    leaked: Path | None
+    band: float
+    signal: str
+    fpr: float
+    fdr: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examined:
+    """What `divulge weights` found.
+
+    Args:
+        outputs: Φ of the candidates, ``[n]``.
+        scores: the signal of the candidates, ``[n]``.
+        nulls: Φ and signal of the known non-members, ``[2, z]``, or None.
+        unexplained: share of the weights that no combination of the records' gradients rebuilds.
+        margin: the margin that was used, or None.
+        decisions: rule → its decision.
+        signal: name of the signal.
+    """
+
+    outputs: Floats
+    scores: Floats
+    nulls: Floats | None
+    unexplained: float
+    margin: float | None
+    decisions: dict[str, MarginDecision | Selection]
+    signal: str
+
+    @property
+    def verdict(self) -> str:
+        """One or two sentences."""
+        said = [f"{chosen.count} of {len(self.outputs)} candidates ({name})" for name, chosen in self.decisions.items()]
+        called = f"Called members: {'; '.join(said)}. " if said else "No rule could decide: give --margin, --leaked "
+        called += "" if said else "or --nonmembers. "
+        return called + f"The records rebuild the weights up to a residual of {self.unexplained:.2g}."
+
+    def summary(self) -> dict[str, Any]:
+        """The same as plain data."""
+        return {
+            "candidates": len(self.outputs),
+            "margin": self.margin,
+            "residual": self.unexplained,
+            "signal": self.signal,
+            "scores": self.scores.tolist(),
+            "outputs": self.outputs.tolist(),
+            "verdict": self.verdict,
+            "decisions": {
+                name: {
+                    "selected": chosen.selected.nonzero()[0].tolist(),
+                    "guarantee": str(chosen.guarantee),
+                    "warnings": list(chosen.warnings),
+                }
+                for name, chosen in self.decisions.items()
+            },
+        }
+
+
+def _examine(net: ShallowReLU, asked: _Request) -> Examined:
+    import numpy as np
+
+    from divulge.decisions import fdr, fpr
+    from divulge.margin import explain, known_margin, leaked_point
+    from divulge.signals import margin as signals
+
+    x, y = _records(asked.candidates)
+    n = len(x)
+    decisions: dict[str, MarginDecision | Selection] = {}
+    margin = asked.margin
+    if asked.leaked is not None:
+        margin = leaked_point(net, _records(asked.leaked)[0], band=asked.band).margin
+    if margin is not None:
+        decisions["margin band"] = known_margin(net, x, margin, asked.band)
+    if asked.nonmembers is not None:
+        # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
+        other, other_y = _records(asked.nonmembers)
+        x = np.concatenate([x, other])
+        y = np.concatenate([y, other_y]) if y is not None and other_y is not None else None
+    sign = None if y is None else signals.signs(y, len(x))
+    best = explain(net, x, sign)
+    scores = best.multipliers if asked.signal == "kkt-nnls" else _outputs_only(net, x, y, asked.signal, margin)
+    outputs = net(x)
+    if asked.nonmembers is not None:
+        decisions[f"FPR ≤ {asked.fpr:g}"] = fpr.decide(scores[n:], scores[:n], asked.fpr)
+        decisions[f"FDR ≤ {asked.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=asked.fdr)
+    nulls = np.stack([outputs[n:], scores[n:]]) if len(x) > n else None
+    return Examined(outputs[:n], scores[:n], nulls, best.residual, margin, decisions, asked.signal)
+
+
+def _outputs_only(net: ShallowReLU, x: Floats, y: Any, signal: str, margin: float | None) -> Floats:
+    from divulge.signals import margin as signals
+
+    if signal == "margin-abs":
+        return signals.margin_abs(net, x, y)
+    if margin is None:
+        raise checks.InputError("--signal margin-band: the margin is needed, give --margin or --leaked")
+    return signals.margin_band(net, x, y, margin=margin)
+
+
+def _records(path: Path) -> tuple[Floats, Any]:
+    arrays = store.read_arrays(path)
+    if "x" not in arrays:
+        raise checks.InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
+    x = checks.nonempty(checks.array(arrays["x"], f"{path}: x"), f"{path}: x")
+    return x.reshape(len(x), -1).astype(float), arrays.get("y")
+
+
+def told(found: Reconstruction) -> str:
+    """A reconstruction in a sentence or two."""
+    text = (
+        f"{len(found.candidates)} candidates, at least {found.guaranteed} of them training points at a KKT point; "
+        f"they rebuild the weights up to a residual of {found.residual:.2g}."
+    )
+    if found.ambiguous:
+        spans = ", ".join(f"[{part.low:.4g}, {part.high:.4g}]" for part in found.ambiguous)
+        text += f" Training points lie in {spans}, but the weights do not tell where."
+    return text
+
+
+def _reconstructed(found: Reconstruction) -> dict[str, Any]:
+    return {
+        "candidates": found.candidates.tolist(),
+        "labels": found.labels.tolist(),
+        "rules": [list(rules) for rules in found.rules],
+        "multipliers": found.multipliers.tolist(),
+        "residual": found.residual,
+        "ambiguous": [
+            {"low": part.low, "high": part.high, "label": part.label, "mean": part.mean} for part in found.ambiguous
+        ],
+        "guaranteed": found.guaranteed,
+        "guarantee": str(found.guarantee),
+        "break_points": found.break_points.tolist(),
+        "margin": found.margin,
+    }

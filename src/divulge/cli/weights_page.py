@@ -1,0 +1,70 @@
+"""Reports of `divulge weights` and `divulge reconstruct`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge.cli import weights
+from divulge.report import Chart, Page, Paragraph, Section, Table, charts
+
+if TYPE_CHECKING:
+    from divulge.margin import ShallowReLU
+    from divulge.reconstruction import Reconstruction
+    from divulge.types import Floats
+
+
+def membership(net: ShallowReLU, found: weights.Examined, model: str) -> Page:
+    """Outputs against scores, with the margin, and every rule with what it claims."""
+    groups = {"candidates": (np.abs(found.outputs), found.scores)}
+    if found.nulls is not None:
+        groups["known non-members"] = (np.abs(found.nulls[0]), found.nulls[1])
+    chart = charts.scatter(
+        groups, x="|Φ(x)|", y=found.signal, vertical=None if found.margin is None else {"margin": found.margin}
+    )
+    rows = [[name, str(chosen.count), str(chosen.guarantee)] for name, chosen in found.decisions.items()]
+    leak = any(chosen.count for chosen in found.decisions.values())
+    return Page(
+        title="Membership from weights",
+        verdict=found.verdict,
+        tone="leak" if leak else "clear" if found.decisions else "plain",
+        sections=[
+            Section("Decisions", [Table(["rule", "selected", "claim"], rows)] if rows else [Paragraph("None.")]),
+            Section("Outputs and scores", [Chart(chart, note="Training points sit on the margin and carry weight.")]),
+        ],
+        facts={"model": model, "width": str(net.width), "inputs": str(net.dimension)},
+    )
+
+
+def reconstruction(net: ShallowReLU, found: Reconstruction, model: str, truth: Floats | None) -> Page:
+    """The network as a line, with what was read off it."""
+    at = [part for part in (found.break_points, found.candidates, truth) if part is not None and len(part)]
+    low, high = float(np.min(np.concatenate(at))), float(np.max(np.concatenate(at)))
+    if len(found.candidates) > 1:  # a neuron that hardly bends has its break-point far from all data
+        low, high = float(found.candidates[0]), float(found.candidates[-1])
+    reach = max(high - low, 1.0) * 0.15
+    seen = found.break_points[np.abs(found.break_points - (low + high) / 2) <= (high - low) / 2 + reach]
+    x = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 400), seen, found.candidates]))
+    chart = charts.network(
+        x,
+        net(x[:, None]),
+        break_points=seen,
+        margin=found.margin,
+        candidates=found.candidates,
+        truth=() if truth is None else truth,
+    )
+    rows = [
+        [f"{at:.6g}", f"{label:+.0f}", ", ".join(rules), f"{weight:.4g}"]
+        for at, label, rules, weight in zip(found.candidates, found.labels, found.rules, found.multipliers, strict=True)
+    ]
+    return Page(
+        title="Reconstruction from weights",
+        verdict=weights.told(found),
+        tone="leak" if len(found.candidates) else "clear",
+        sections=[
+            Section("The network", [Chart(chart)]),
+            Section("Candidates", [Table(["x", "label", "rules", "multiplier"], rows, note=str(found.guarantee))]),
+        ],
+        facts={"model": model, "width": str(net.width), "margin": f"{found.margin:g}"},
+    )

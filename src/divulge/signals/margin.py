@@ -1,0 +1,141 @@
+"""Signals of a shallow ReLU network's weights: how close to the margin, how much weight a record carries.
+
+The plain functions take a network, records and labels and give one number a record; the frozen objects are the
+same as signals of a recipe, for a target that is a `divulge.margin.ShallowReLU` or hands out its weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.margin import ShallowReLU, multipliers
+
+if TYPE_CHECKING:
+    from divulge.types import Array, Floats, Records
+
+
+def margin_abs(net: ShallowReLU, x: object, y: object = None) -> Floats:
+    """|Φ(x)|: records that were not learnt stay below the margin where records are nearly orthogonal.
+
+    With labels it is y·Φ(x), so that a record the network gets wrong counts as far from any margin.
+
+    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+    >>> margin_abs(net, [[-2.0], [1.0]]), margin_abs(net, [[-2.0], [1.0]], [1, 1])
+    (array([2., 1.]), array([-2., 1.]))
+    """
+    outputs = net(x)
+    return np.abs(outputs) if y is None else signs(y, len(outputs)) * outputs
+
+
+def margin_band(net: ShallowReLU, x: object, y: object = None, *, margin: float) -> Floats:
+    """-| |Φ(x)| - m |/m: how close to the margin, from both sides; 0 is on it.
+
+    Args:
+        net: the network.
+        x: records ``[n, d]``.
+        y: labels, or None; with labels y·Φ(x) takes the place of |Φ(x)|.
+        margin: the margin m, from a leaked record, the training loss, or published.
+
+    Raises:
+        divulge.InputError: a margin ≤ 0.
+
+    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+    >>> margin_band(net, [[-2.0], [1.0], [4.0]], margin=2.0) + 0.0
+    array([ 0. , -0.5, -1. ])
+    """
+    checks.number(margin, "margin", above=0.0, below=np.inf)
+    return -np.abs(margin_abs(net, x, y) - margin) / margin
+
+
+def kkt_nnls(net: ShallowReLU, x: object, y: object = None) -> Floats:
+    """The KKT multiplier of each record in the best explanation of the weights by all records of ``x`` together.
+
+    A multiplier depends on the whole pool. Known non-members that are to calibrate a decision must therefore
+    stand in one pool with the candidates; scored apart, the two are not exchangeable.
+
+    >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
+    >>> kkt_nnls(net, [[-1.0], [0.2], [1.0]], [0, 1, 1]).round(3) + 0.0
+    array([0.707, 0.   , 0.707])
+    """
+    data = np.asarray(x)
+    return multipliers(net, data, None if y is None else signs(y, len(data)))
+
+
+def signs(y: object, length: int) -> Floats:
+    """Labels 0/1 or -1/+1 as -1.0/+1.0, ``[n]``.
+
+    Raises:
+        divulge.InputError: other labels, a wrong length.
+
+    >>> signs([0, 1, 1], 3)
+    array([-1., 1., 1.])
+    """
+    found = checks.vector(y, "y", length=length)
+    values = set(np.unique(found))
+    if values <= {0.0, 1.0}:
+        return 2.0 * found - 1.0
+    if values <= {-1.0, 1.0}:
+        return found
+    raise checks.InputError(f"y: two classes are needed, 0 and 1 or -1 and +1, got {sorted(values)[:4]}")
+
+
+@dataclass(frozen=True, slots=True)
+class MarginAbs:
+    """The signal `margin_abs`."""
+
+    name: str = field(default="margin-abs", init=False)
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """One number a record ``[n]``, larger = more like a member."""
+        return margin_abs(network(target), _flat(records), records.y)
+
+
+@dataclass(frozen=True, slots=True)
+class MarginBand:
+    """The signal `margin_band` at a given margin.
+
+    >>> MarginBand(margin=2.0).name
+    'margin-band'
+    """
+
+    margin: float
+    name: str = field(default="margin-band", init=False)
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """One number a record ``[n]``, larger = more like a member."""
+        return margin_band(network(target), _flat(records), records.y, margin=self.margin)
+
+
+@dataclass(frozen=True, slots=True)
+class KKTMultipliers:
+    """The signal `kkt_nnls`, over all records it is given at once."""
+
+    name: str = field(default="kkt-nnls", init=False)
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """One number a record ``[n]``, larger = more like a member."""
+        return kkt_nnls(network(target), _flat(records), records.y)
+
+
+def network(target: Any) -> ShallowReLU:
+    """The shallow network behind a target: itself, a torch module, or an adapter that holds one as ``module``.
+
+    Raises:
+        divulge.InputError: a target without readable weights, or another architecture.
+    """
+    if isinstance(target, ShallowReLU):
+        return target
+    module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
+    if module is None:
+        raise checks.InputError(
+            f"target: its weights are needed (a ShallowReLU or a torch module), got {type(target).__name__}"
+        )
+    return ShallowReLU.from_torch(module)
+
+
+def _flat(records: Records) -> Array:
+    return records.x.reshape(len(records), -1)

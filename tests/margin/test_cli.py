@@ -1,0 +1,131 @@
+"""`divulge weights` and `divulge reconstruct`, as a user runs them."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+
+from divulge import cli, margin, signals
+
+
+@pytest.fixture
+def divulge(monkeypatch, capsys):
+    """Run the command line in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        told = capsys.readouterr()
+        return left.value.code or 0, told.out, told.err
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("weights"), np.random.default_rng(0)
+
+    def draw(n):
+        y = rng.integers(0, 2, n)
+        x = rng.normal(size=(n, 50))
+        x[:, 0] += 2 * y - 1
+        return x, y
+
+    x, y = draw(20)
+    net = margin.train(x, 2 * y - 1, width=200, target_margin=100.0).net
+    net.to_safetensors(folder / "net.safetensors")
+    fresh, fresh_y = draw(80)
+    np.savez(folder / "candidates.npz", x=np.vstack([x, fresh]), y=np.append(y, fresh_y))
+    unseen, unseen_y = draw(250)
+    np.savez(folder / "unseen.npz", x=unseen, y=unseen_y)
+    np.savez(folder / "leaked.npz", x=x[:1])
+    line = margin.solve([[-2.0], [-0.5], [0.5], [2.0]], [-1, 1, 1, -1]).net
+    line.to_safetensors(folder / "line.safetensors")
+    np.savez(folder / "truth.npz", x=np.array([[-2.0], [-0.5], [0.5], [2.0]]))
+    return folder
+
+
+def test_members_are_selected_with_guarantees(divulge, files):
+    code, out, err = divulge(
+        "weights", files / "net.safetensors", "--candidates", files / "candidates.npz", "--nonmembers",
+        files / "unseen.npz", "--margin", 100, "--band", 0.1, "--out", files / "report.html", "--json",
+    )  # fmt: skip
+    assert code == 0, err
+    found = json.loads(out)
+    for rule in ("FPR ≤ 0.01", "FDR ≤ 0.05"):
+        chosen = np.array(found["decisions"][rule]["selected"])
+        assert (chosen < 20).sum() >= 16
+        assert (chosen >= 20).sum() <= 4
+    assert "nothing is proven" in found["decisions"]["margin band"]["warnings"][0]
+    assert "Membership from weights" in (files / "report.html").read_text()
+
+
+def test_a_leaked_record_tells_the_margin(divulge, files):
+    code, out, err = divulge(
+        "weights", files / "net.safetensors", "--candidates", files / "candidates.npz", "--leaked", files / "leaked.npz"
+    )
+    assert code == 0, err
+    assert "Called members" in out
+
+
+def test_reconstruction(divulge, files):
+    told = ["--truth", files / "truth.npz", "--out", files / "line.html", "--json"]
+    code, out, err = divulge("reconstruct", files / "line.safetensors", "--margin", 1, *told)
+    assert code == 0, err
+    found = json.loads(out)
+    assert np.abs(np.subtract.outer(found["candidates"], [-2.0, -0.5, 0.5, 2.0])).min(axis=1).max() < 1e-4
+    assert "Reconstruction from weights" in (files / "line.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["reconstruct", "line.safetensors"], "reconstruction needs the margin"),
+        (["reconstruct", "line.safetensors", "--margin", "-1"], "margin: must lie in"),
+        (["reconstruct", "net.safetensors", "--margin", "1"], "the network takes 50"),
+        (["reconstruct", "none.safetensors", "--margin", "1"], "no such file"),
+        (["weights", "line.safetensors", "--candidates", "candidates.npz"], "records have 50 values"),
+        (
+            ["weights", "net.safetensors", "--candidates", "leaked.npz", "--signal", "margin-band"],
+            "the margin is needed",
+        ),
+        (["weights", "net.safetensors", "--candidates", "leaked.npz", "--signal", "kkt"], "did you mean 'kkt-nnls'"),
+    ],
+)
+def test_user_errors_exit_with_2(divulge, files, arguments, message):
+    code, _, err = divulge(*(files / word if "." in word and "-" not in word else word for word in arguments))
+    assert code == 2, err
+    assert message in err
+
+
+class TestSignals:
+    """The three signals, larger = more like a member."""
+
+    def test_members_score_higher(self):
+        from divulge.types import Records
+
+        rng = np.random.default_rng(1)
+        y = np.arange(120) % 2
+        x = rng.normal(size=(120, 100))
+        net = margin.train(x[:20], 2 * y[:20] - 1, width=100, target_margin=100.0)
+        records = Records(x, y)
+        for signal in (
+            signals.margin.MarginAbs(),
+            signals.margin.MarginBand(float(net.margin[-1])),
+            signals.margin.KKTMultipliers(),
+        ):
+            found = signal.measure(net.net, records)
+            assert np.median(found[:20]) > np.quantile(found[20:], 0.95), signal.name
+
+    def test_labels_may_be_signs_or_classes(self):
+        net = margin.ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+        one, other = (signals.margin.margin_abs(net, [[1.0], [2.0]], y) for y in ([0, 1], [-1, 1]))
+        np.testing.assert_array_equal(one, other)
+        with pytest.raises(ValueError, match="two classes are needed"):
+            signals.margin.signs([0, 2], 2)
+
+    def test_a_target_without_weights_is_refused(self):
+        with pytest.raises(ValueError, match="its weights are needed"):
+            signals.margin.network(object())

@@ -1,0 +1,229 @@
+"""Training points of networks of one input."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import divulge as dv
+from divulge import margin, reconstruction
+from divulge.reconstruction.lines import bends, crossings, nodes
+
+
+def data(seed, n=10, waves=2):
+    """Jittered records on [-3, 3] with labels that alternate smoothly."""
+    rng = np.random.default_rng(seed)
+    x = 3 * (-1 + 2 * (np.arange(n) + rng.uniform(0.2, 0.8, n)) / n)
+    y = np.where(np.sin(waves * np.pi * x / 3 + rng.uniform(0, 2 * np.pi)) > 0, 1.0, -1.0)
+    return x, y
+
+
+def near(a, b, tolerance):
+    """For each of ``a`` whether one of ``b`` is within ``tolerance``."""
+    return np.abs(np.subtract.outer(a, b)).min(axis=1, initial=np.inf) <= tolerance
+
+
+@pytest.fixture(scope="module")
+def exact():
+    found = []
+    for seed in range(8):
+        x, y = data(seed)
+        net = margin.solve(x[:, None], y).net
+        found.append((x, y, net, reconstruction.univariate(net, margin=1.0)))
+    return found
+
+
+def test_every_candidate_of_an_exact_point_is_a_training_point(exact):
+    for x, _, _, found in exact:
+        assert near(found.candidates, x, 1e-4).all()
+        assert found.residual < 1e-5
+
+
+def test_every_training_point_that_carries_weight_is_found(exact):
+    for x, y, net, found in exact:
+        state = margin.kkt(net, x[:, None], y, band=1e-4)
+        carried = x[state.multipliers > 1e-4 * state.multipliers.max()]
+        assert near(carried, found.candidates, 1e-4).all()
+        assert len(found.supported) <= state.on_margin.sum()
+
+
+def test_windows_hold_training_points(exact):
+    # Theorem 4.2, window by window.
+    from divulge.reconstruction.univariate import _on_margin, _windows
+
+    count = 0
+    for x, _, net, _ in exact:
+        bent = bends(net, 1e-6)
+        for low, high in _windows(bent, _on_margin(bent, 1.0)):
+            inside = x[(x >= low - 1e-6) & (x <= high + 1e-6)]
+            assert len(inside)
+            assert np.abs(np.abs(net(inside[:, None])) - 1).min() < 1e-5
+            count += 1
+    assert count >= 4
+
+
+def test_what_is_guaranteed_is_kept(exact):
+    for x, _, _, found in exact:
+        assert near(found.candidates, x, 1e-4).sum() >= found.guaranteed
+        assert found.guarantee.level == pytest.approx(1 - found.guaranteed / len(found.candidates))
+
+
+def test_the_kkt_equations_find_what_crossings_miss():
+    # Three records of one label on a stretch of the margin: no crossing is isolated there.
+    found = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x = np.sort(rng.uniform(-1, 1, 10))
+        y = np.where(np.sin(2 * np.pi * (x + rng.random())) > 0, 1.0, -1.0)
+        if seed not in (3, 14):
+            continue
+        net = margin.solve(x[:, None], y).net
+        plain = reconstruction.univariate(net, 1.0, "crossings")
+        more = reconstruction.univariate(net, 1.0)
+        assert near(more.candidates, x, 1e-3).all()
+        found += near(x, more.candidates, 1e-3).sum() - near(x, plain.candidates, 1e-3).sum()
+        assert more.ambiguous
+        for part in more.ambiguous:
+            assert ((x >= part.low - 1e-6) & (x <= part.high + 1e-6)).any()
+    assert found >= 2
+
+
+def test_trained_networks():
+    right = total = hit = points = 0
+    for seed in (2, 4):
+        x, y = data(seed)
+        run = margin.train(x[:, None], y, width=300, target_margin=100.0, seed=seed, initial_scale=0.5)
+        assert run.reached
+        found = reconstruction.univariate(run.net, run.margin[-1], "crossings").candidates
+        right, total = right + near(found, x, 0.06).sum(), total + len(found)
+        hit, points = hit + near(x, found, 0.06).sum(), points + len(x)
+    assert right / total >= 0.9
+    assert hit / points >= 0.5
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.1, 5.0))
+def test_crossings_equal_a_dense_search(seed, level):
+    rng = np.random.default_rng(seed)
+    net = margin.ShallowReLU(rng.normal(size=(5, 1)), rng.normal(size=5), rng.normal(size=5))
+    at = nodes(net)
+    assume(np.abs(np.abs(net(at[:, None])) - level).min() > 0.02 * level)
+    found = crossings(net, level, 1e-9)
+    grid = np.linspace(-50, 50, 40_001)
+    height = net(grid[:, None]) - level
+    changes = grid[:-1][np.diff(np.sign(height)) != 0]
+    np.testing.assert_allclose(found[np.abs(found) < 50], changes, atol=3e-3)
+    if len(found):
+        np.testing.assert_allclose(net(found[:, None]), level, rtol=1e-6)
+
+
+def test_collapsed_neurons_are_merged():
+    one = margin.ShallowReLU([[1.0], [-2.0]], [-1.0, -2.0], [1.0, -1.0])
+    spread = np.random.default_rng(0).normal(scale=1e-5, size=(50, 1))
+    many = margin.ShallowReLU(
+        np.vstack([1.0 + spread, -2.0 + spread]),
+        np.r_[np.full(50, -1.0), np.full(50, -2.0)],
+        np.r_[np.ones(50), -np.ones(50)],
+    )
+    np.testing.assert_allclose(bends(many, 1e-6).at, bends(one, 1e-6).at, atol=1e-4)
+    x = np.linspace(-3, 3, 20)[:, None]
+    np.testing.assert_allclose(bends(many, 1e-6).net(x), many(x), atol=1e-2)
+
+
+def test_a_group_that_straddles_the_turn_of_the_angle_stays_whole():
+    net = margin.ShallowReLU([[-1.0], [-1.0], [1.0]], [1e-5, -1e-5, 0.5], [1.0, 1.0, 1.0])
+    assert len(bends(net, 1e-3).at) == 2
+
+
+class TestErrorsOfThePaper:
+    """What the univariate section gets wrong."""
+
+    def test_windows_run_over_break_points_not_over_records(self, exact):
+        for x, _, _, found in exact:
+            assert len(found.break_points) - 2 < len(x)
+
+    def test_a_share_of_one_quarter_does_not_follow_from_overlapping_windows(self):
+        # Three pieces, two overlapping windows, six crossings: one training point in the middle meets both.
+        from divulge.reconstruction.univariate import _fewest
+
+        positions = np.array([0.2, 0.8, 1.2, 1.8, 2.2, 2.8])
+        assert _fewest(positions, [(0.0, 2.0), (1.0, 3.0)]) == 1
+        # Stepping by two leaves one window of four.
+        assert _fewest(positions[:4], [(0.0, 2.0)]) / 4 == 0.25
+
+    def test_the_fewest_are_those_of_a_brute_force_search(self):
+        from divulge.reconstruction.univariate import _fewest
+
+        rng = np.random.default_rng(0)
+        for _ in range(30):
+            positions = np.sort(rng.uniform(0, 6, 7))
+            windows = [(float(i), float(i + 2)) for i in range(5) if ((positions >= i) & (positions <= i + 2)).any()]
+            sizes = [
+                size
+                for size in range(8)
+                for chosen in itertools.combinations(positions, size)
+                if all(any(low <= c <= high for c in chosen) for low, high in windows)
+            ]
+            assert _fewest(positions, windows) == min(sizes)
+
+    def test_theorem_4_3_case_3_multiplies_by_a_product_of_either_sign(self):
+        rng = np.random.default_rng(0)
+        t0, t1, w0, w1 = rng.uniform(-2, 2, (4, 500))
+        whole = -((t0 * w0) ** 2) - (t1 * w1) ** 2 + t0 * t1 * (w0**2 + w1**2)
+        np.testing.assert_allclose((t1 - t0) * (t0 * w0**2 - t1 * w1**2), whole, atol=1e-12)
+        # Moving the origin moves no break-point against another, but turns the sign.
+        shifted = [np.sign((t1 - t0) * ((t0 + s) * w0**2 - (t1 + s) * w1**2)) for s in (-100.0, 100.0)]
+        assert (shifted[0] != shifted[1]).mean() > 0.9
+
+    def test_lemma_f2_counts_six_times_n_plus_one(self, exact):
+        # 2(n + 1) break-points between records and n on them bound 3n + 3 pieces of two crossings each.
+        for x, _, _, found in exact:
+            n = len(x)
+            assert len(found.break_points) <= 3 * n + 2
+            assert len(found.candidates) <= 6 * (n + 1)
+
+    def test_rule_2_proposes_but_proves_nothing(self, exact):
+        for _, _, net, _ in exact:
+            found = reconstruction.univariate(net, 1.0, 2)
+            assert found.guaranteed == 0
+            assert {rule for rules in found.rules for rule in rules} <= {"flat"}
+
+
+@pytest.mark.parametrize("m", [None, 0.0, -1.0, float("nan")])
+def test_margins_that_are_absent_or_impossible(m):
+    net = margin.ShallowReLU([[1.0]], [0.0], [1.0])
+    with pytest.raises(dv.InputError, match="margin"):
+        reconstruction.univariate(net, margin=m)
+
+
+@pytest.mark.parametrize(
+    ("net", "message"),
+    [
+        (margin.ShallowReLU([[1.0, 2.0]], [0.0], [1.0]), "the network takes 2"),
+        (margin.ShallowReLU([[0.0], [0.0]], [0.0, 0.0], [0.0, 0.0]), "every neuron is zero"),
+        (margin.ShallowReLU([[0.0]], [1.0], [1.0]), "no break-points"),
+    ],
+)
+def test_networks_that_tell_nothing(net, message):
+    with pytest.raises(dv.InputError, match=message):
+        reconstruction.univariate(net, margin=1.0)
+
+
+def test_an_unknown_algorithm():
+    with pytest.raises(dv.InputError, match="algorithm: 1, 2"):
+        reconstruction.univariate(margin.ShallowReLU([[1.0]], [0.0], [1.0]), 1.0, "three")
+
+
+def test_duplicated_break_points_and_zero_neurons_do_not_matter(exact):
+    x, _, net, found = exact[0]
+    doubled = margin.ShallowReLU(
+        np.vstack([net.w, net.w, [[0.0]]]) / 2**0.5,
+        np.append(np.append(net.b, net.b), 0.0) / 2**0.5,
+        np.append(np.append(net.v, net.v), 0.0) / 2**0.5,
+    )
+    np.testing.assert_allclose(doubled(x[:, None]), net(x[:, None]))
+    again = reconstruction.univariate(doubled, 1.0)
+    np.testing.assert_allclose(again.candidates, found.candidates, atol=1e-9)
+    np.testing.assert_allclose(again.break_points, found.break_points, atol=1e-9)
