@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import divulge as dv
-from divulge.references import Custom, Train, batches
+from divulge.references import Custom, Train, batches, trial
 
 SETTINGS = {
     "sgd": {},
@@ -74,16 +74,19 @@ def test_processes_equal_serial(fit, networks, kind):
     assert np.abs(found.outputs[0] - fit(replace(train, engine="serial")).outputs[0]).max() <= 1e-8
 
 
-def test_auto_says_what_it_measured(fit, networks):
-    found = fit(Train(networks.cnn, 4, 2))
-    assert "ms a step alone" in found.engine
-    assert fit(Train(networks.mlp, 4, 2)).engine.startswith("stacked (written-out backward")
-    assert "cannot be stacked" in fit(Train(networks.dropout, 4, 2)).engine
+def test_auto_says_what_it_measured(fit, networks, monkeypatch):
+    monkeypatch.setattr(trial, "BATCHES", 1)
+    assert "ms a step alone" in fit(Train(networks.cnn, 4, 6, batch_size=8)).engine
+    assert fit(Train(networks.cnn, 4, 1)).engine == "serial (too little work for a trial)"
+    assert fit(Train(networks.mlp, 4, 2)).engine == "stacked (written-out backward)"
+    assert "cannot be stacked" in fit(Train(networks.dropout, 4, 4, batch_size=8)).engine
 
 
-def test_a_run_that_goes_on_keeps_the_choice_of_the_first(fit, networks, tmp_path):
-    first = fit(Train(networks.cnn, 2, 2), pool=tmp_path).engine
-    assert fit(Train(networks.cnn, 4, 2), pool=tmp_path).engine == first
+def test_a_run_that_goes_on_keeps_the_choice_of_the_first(fit, networks, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "BATCHES", 1)
+    first = fit(Train(networks.own, 4, 6, batch_size=8), pool=tmp_path).engine
+    assert "ms a step alone" in first
+    assert fit(Train(networks.own, 5, 6, batch_size=8), pool=tmp_path).engine == first
 
 
 def test_same_seed_same_bits_and_global_generators_untouched(fit, networks):

@@ -84,7 +84,7 @@ class Stack:
         sgd = config.optimizer == "sgd"
         self._keep = config.momentum if sgd else 0.0  # what remains of the last gradient: SGD's momentum buffer
         self._decay = config.weight_decay if sgd else 0.0
-        self._update = torch.optim.SGD(self._all, lr=1.0) if sgd else loop.optimizer(config, self._all)
+        self._update = None if sgd else loop.optimizer(config, self._all)
 
     @torch.no_grad()
     def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
@@ -96,8 +96,13 @@ class Stack:
             if b is not None:
                 assert b.grad is not None
                 b.grad.mul_(self._keep).add_(slope.sum(1)).add_(b, alpha=self._decay)
-        loop.set_rate(self._update, rate)
-        self._update.step()
+        if self._update is not None:
+            loop.set_rate(self._update, rate)
+            self._update.step()
+            return z
+        for p in self._all:
+            assert p.grad is not None
+            p.add_(p.grad, alpha=-rate)
         return z
 
     def _accumulate(self, w: torch.Tensor, slope: torch.Tensor, a: torch.Tensor) -> None:

@@ -56,8 +56,7 @@ class Networks:
         data = self.data(task)
 
         def learn(job: Job, tick: Tick) -> Learned:
-            with models.one_thread():
-                return self.learned(alone.train(self.config, data, job.rows, job.seed, tick))
+            return self.learned(alone.train(self.config, data, job.rows, job.seed, tick))
 
         return learn
 
@@ -65,8 +64,7 @@ class Networks:
         """The faster arithmetic for these jobs, its seconds, and why."""
 
         def compute() -> tuple[Inner, float, str]:
-            with models.one_thread():
-                return trial.measure(self.config, self.data(task), jobs)
+            return trial.measure(self.config, self.data(task), jobs)
 
         return trial.remembered(task, self.config, compute)
 
@@ -109,7 +107,8 @@ def one(config: Train, records: Records, seed: int, classes: int, progress: Prog
             progress(share, 1, "target")
 
     try:
-        module = alone.train(config, data, rows, seeds.integer(seed, "target"), tick)
+        with models.one_thread():
+            module = alone.train(config, data, rows, seeds.integer(seed, "target"), tick)
     except loop.DivergedError:
         raise checks.InputError(
             f"lr: the loss became NaN or infinite at {config.learning_rate:g}; lower it or scale the records"

@@ -49,6 +49,8 @@ def refusal(config: Train, data: models.Data) -> str:
     """Why networks of this kind cannot be stacked; empty when they can."""
     if config.privacy is not None:
         return "DP-SGD trains one network at a time"
+    if by_hand(config):
+        return ""
     made = [models.build(config.make_model, seed) for seed in (0, 1)]
     rows = torch.arange(min(4, len(data.x)), device=data.x.device).expand(2, -1)
     try:
@@ -94,8 +96,7 @@ def train(
     while waiting:
         group = waiting.pop(0)
         try:
-            with models.one_thread():
-                found = together(config, data, group, watch)
+            found = together(config, data, group, watch)
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise

@@ -133,13 +133,17 @@ class Train:
             out: folder for memory-mapped outputs; None keeps them in memory.
             progress: told what is done.
 
+        On the CPU a process trains on one thread: networks of this size gain little from more, and where other
+        work runs beside them they lose much. Several cores are used by several processes.
+
         Raises:
             divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
         """
-        from divulge.references import networks
+        from divulge.references import models, networks
 
         work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
-        return fitting.fit(networks.Networks(self), work, self.count, seed)
+        with models.one_thread():
+            return fitting.fit(networks.Networks(self), work, self.count, seed)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None

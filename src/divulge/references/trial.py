@@ -26,28 +26,38 @@ def measure(config: Train, data: models.Data, jobs: Sequence[Job]) -> tuple[Inne
     """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
 
     An MLP is always stacked: written out by hand it wins everywhere, and the same seed then gives the same bits.
-    Other networks are stacked when the trial says so, and with two engines so close that the trial could fall
-    either way the plain loop is taken.
+    Other networks are stacked when a trial says so; with too little work for a trial, or two engines so close
+    that it could fall either way, the plain loop is taken. The seconds are 0 where nothing was measured.
     """
     steps = sum(config.epochs * batches.steps(len(job.rows), config.batch_size) for job in jobs)
-    width = stacked.width(config, len(jobs), data.x.device)
-    short = [replace(job, rows=jobs[0].rows[: BATCHES * config.batch_size]) for job in jobs[:width]]
+    few = jobs[: stacked.width(config, len(jobs), data.x.device)]
+    short = [replace(job, rows=jobs[0].rows[: BATCHES * config.batch_size]) for job in few]
     brief = replace(config, epochs=1, stop_at_accuracy=None)
+
+    def together() -> float:
+        return _seconds(lambda some: stacked.together(brief, data, some, _unwatched), short, config)
+
     if stacked.by_hand(config):
-        together = _seconds(lambda some: stacked.together(brief, data, some, _unwatched), short, config)
-        return "stacked", steps * together, f" (written-out backward, {1e3 * together:.2g} ms a step)"
+        each = together() if _affords(steps, len(short)) else 0.0
+        return "stacked", steps * each, " (written-out backward)"
+    if not _affords(steps, 1):
+        return "serial", 0.0, " (too little work for a trial)"
     single = _seconds(lambda some: alone.train(brief, data, some[0].rows, some[0].seed), short[:1], config)
-    reason = stacked.refusal(config, data)
-    if reason:
+    if stacked.refusal(config, data):
         return "serial", steps * single, " (cannot be stacked)"
+    if not _affords(steps, 1 + len(short)):
+        return "serial", steps * single, " (too little work for a trial)"
     try:
-        together = _seconds(lambda some: stacked.together(brief, data, some, _unwatched), short, config)
+        each = together()
     except torch.OutOfMemoryError:
-        together = float("inf")
-    words = f" (trial: {1e3 * single:.2g} ms a step alone, {1e3 * together:.2g} ms in a stack of {len(short)})"
-    if together < 0.95 * single:
-        return "stacked", steps * together, words
-    return "serial", steps * single, words
+        each = float("inf")
+    words = f" (trial: {1e3 * single:.2g} ms a step alone, {1e3 * each:.2g} ms in a stack of {len(short)})"
+    return ("stacked" if each < 0.95 * single else "serial"), steps * min(single, each), words
+
+
+def _affords(steps: int, models_timed: int) -> bool:
+    """True when a trial of so many models costs less than a twentieth of the work."""
+    return steps >= 20 * models_timed * (1 + 2 * BATCHES)
 
 
 def remembered(task: Task, config: Train, compute: Callable[[], tuple[Inner, float, str]]) -> tuple[Inner, float, str]:

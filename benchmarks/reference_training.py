@@ -1,0 +1,301 @@
+"""Reference training, engine by engine: time, memory and accuracy.
+
+    python benchmarks/reference_training.py [--quick] [--models 16 64] [--skip cnn processes ray dp lira]
+
+On a machine with an NVIDIA GPU the engines run there (``--device cpu`` keeps them on the CPU). Every network is
+trained on real images, the Fashion-MNIST subset that comes with the package. CPU seconds are those of one thread
+per process; ratios are taken within one run of this program, on whatever else the machine is doing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import divulge as dv
+from divulge.references import Private, Train, loop, mlp, models, private, splits
+
+torch.set_num_threads(1)
+
+
+class Plain(nn.Module):
+    """The same MLP in a class of its own, which the written-out backward does not know: the vmap path."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        """Logits."""
+        return self.inner(x)
+
+
+def mlp_net():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
+
+
+def mlp_plain():
+    return Plain(mlp_net())
+
+
+def cnn_net():
+    first = nn.Sequential(nn.Conv2d(1, 8, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2))
+    second = nn.Sequential(nn.Conv2d(8, 16, 3, bias=False), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2))
+    return nn.Sequential(first, second, nn.Flatten(), nn.Linear(400, 10))
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions and a way round them."""
+
+    def __init__(self, into, out, stride):
+        super().__init__()
+        self.one, self.norm = nn.Conv2d(into, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
+        self.two, self.norm2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
+        self.skip = nn.Conv2d(into, out, 1, stride, bias=False)
+
+    def forward(self, x):
+        """Features of the same or half the size."""
+        inner = self.norm2(self.two(torch.relu(self.norm(self.one(x)))))
+        return torch.relu(inner + self.skip(x))
+
+
+def resnet():
+    blocks = nn.Sequential(Block(3, 16, 1), Block(16, 32, 2), Block(32, 64, 2))
+    return nn.Sequential(blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 100))
+
+
+@dataclass
+class Row:
+    """One line of a table."""
+
+    name: str
+    cpu: float
+    wall: float
+    accuracy: float
+
+
+def images(records):
+    with resources.files("divulge").joinpath("data/fashion_mnist_small.npz").open("rb") as opened:
+        found = np.load(opened)
+        train = dv.Records(found["x_train"][:records, None] / np.float32(255), found["y_train"][:records].astype(int))
+        test = dv.Records(found["x_test"][:, None] / np.float32(255), found["y_test"].astype(int))
+    return train, test
+
+
+def dataloader(train, data, test, split):
+    """What peers do: a `Dataset`, a `DataLoader`, one model after the other."""
+    right = []
+    x, y = torch.from_numpy(data.x), torch.from_numpy(data.y)
+    for model in range(train.count):
+        torch.manual_seed(model)
+        rows = torch.from_numpy(split.members(model))
+        batches = DataLoader(TensorDataset(x[rows], y[rows]), batch_size=train.batch_size, shuffle=True)
+        net = train.make_model()
+        update = torch.optim.SGD(net.parameters(), lr=train.learning_rate, momentum=train.momentum)
+        for _ in range(train.epochs):
+            for xb, yb in batches:
+                update.zero_grad()
+                nn.functional.cross_entropy(net(xb), yb).backward()
+                update.step()
+        right.append((models.logits(net, test.x, torch.device("cpu")).argmax(1) == test.y).mean())
+    return float(np.mean(right))
+
+
+def engine(train, data, test, split):
+    found = train.fit(data, split, seed=0, observe=[test])
+    return float((found.outputs[0].argmax(2) == test.y).mean()), found.engine
+
+
+def timed(name, work):
+    cpu, wall = time.process_time(), time.perf_counter()
+    found = work()
+    accuracy, said = found if isinstance(found, tuple) else (found, "")
+    row = Row(name, time.process_time() - cpu, time.perf_counter() - wall, accuracy)
+    if said:
+        print(f"    {name}: {said}")
+    return row
+
+
+def table(title, rows, epochs, note=""):
+    base = rows[0]
+    print(f"\n{title}{note}")
+    print(f"{'':28}{'CPU ms/model-epoch':>20}{'x DataLoader (CPU)':>20}{'wall s':>9}{'test acc.':>11}")
+    for row in rows:
+        print(
+            f"{row.name:28}{1e3 * row.cpu / epochs:20.1f}{base.cpu / row.cpu:20.2f}{row.wall:9.2f}{row.accuracy:11.4f}"
+        )
+
+
+def in_process(title, make, other, count, data, test, epochs):
+    """Engines of one process: CPU time is theirs alone."""
+    train = Train(make, count, epochs, engine="serial", device="cpu")
+    split = splits.online(len(data), count, 0, labels=data.y)
+    for kind in ("serial", "stacked"):  # first calls pay for caches and kernels
+        engine(replace(train, engine=kind, epochs=1), data, test, split)
+    work = {
+        "DataLoader loop": lambda: dataloader(train, data, test, split),
+        "serial (tensors)": lambda: engine(train, data, test, split),
+        "stacked": lambda: engine(replace(train, engine="stacked"), data, test, split),
+        "auto": lambda: engine(replace(train, engine="auto", workers=1), data, test, split),
+    }
+    if other is not None:
+        work["vmap"] = lambda: engine(replace(train, engine="stacked", make_model=other), data, test, split)
+    rows = [timed(name, call) for name, call in work.items()]
+    table(title, rows, count * epochs)
+    best = min(row.cpu for row in rows[1:] if row.name != "auto")
+    chosen = next(row.cpu for row in rows if row.name == "auto")
+    print(f"    auto / best single engine: {chosen / best:.2f} (its trial included)")
+
+
+def fan_out(count, data, test, epochs):
+    """Two processes against one: work done per second of wall time, and CPU time the spreading costs."""
+    split = splits.online(len(data), count, 0, labels=data.y)
+    train = Train(mlp_net, count, epochs, engine="stacked", device="cpu", workers=2)
+    alone = timed("stacked, one process", lambda: engine(train, data, test, split))
+    two = replace(train, engine="processes")
+    timed("two processes, cold", lambda: engine(replace(two, epochs=1), data, test, split))
+    pids = [int(pid) for pid in Path("/proc/self/task", str(os.getpid()), "children").read_text().split()]
+    before = sum(map(cpu_of, pids))
+    warm = timed("two processes, warm", lambda: engine(two, data, test, split))
+    spent = sum(map(cpu_of, pids)) - before
+    print(f"\nFan-out, {count} MLPs, load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    print(f"    one process {alone.wall:.2f} s, two {warm.wall:.2f} s: speed-up {alone.wall / warm.wall:.2f}")
+    print(f"    cores at work in the two processes: {spent / warm.wall:.2f}")
+    print(f"    CPU seconds: one process {alone.cpu:.2f}, two {spent:.2f} (+ {warm.cpu:.2f} in the parent)")
+
+
+def cpu_of(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def on_ray(count, data, test, epochs):
+    import ray
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
+    split = splits.online(len(data), count, 0, labels=data.y)
+    train = Train(mlp_net, count, epochs, engine="ray", device="cpu")
+    timed("ray, cold", lambda: engine(replace(train, epochs=1), data, test, split))
+    row = timed("ray, warm", lambda: engine(train, data, test, split))
+    plain = timed("stacked", lambda: engine(replace(train, engine="stacked"), data, test, split))
+    print(f"\nRay, {count} MLPs on 2 slots: {row.wall:.2f} s; one process stacked: {plain.wall:.2f} s")
+    ray.shutdown()
+
+
+def private_training(steps):
+    """One private MLP 600-256-100, batches of 256, both ways."""
+    rng = np.random.default_rng(0)
+    n, batch = 256 * steps, 256
+    data = models.Data(
+        torch.from_numpy((rng.random((n, 600)) < 0.2).astype(np.float32)), torch.from_numpy(rng.integers(0, 100, n))
+    )
+
+    def net():
+        return nn.Sequential(nn.Linear(600, 256), nn.ReLU(), nn.Linear(256, 100))
+
+    config = Train(net, 2, 1, batch_size=batch, privacy=Private(1.0), device="cpu")
+    rows = np.arange(n)
+    spent = {}
+    for name in ("ghost norms", "Opacus"):
+        for warm in (True, False):
+            module = models.build(net, 0).train()
+            made = private.Ghost(config, module, mlp.layers(module), 0) if name == "ghost norms" else None
+            step = made or private.ByOpacus(config, module, n, 0)
+            started = time.process_time()
+            for at in private.poisson(rows, 0, 0, 2 if warm else steps, batch):
+                step(data.x[at], data.y[at], 0.02)
+            spent[name] = (time.process_time() - started) / (2 if warm else steps)
+    plain = Train(net, 2, 1, batch_size=batch, device="cpu")
+    started = time.process_time()
+    loop.train(plain, data, rows, 0)
+    unprivate = (time.process_time() - started) / steps
+    print("\nDP-SGD, MLP 600-256-100, 256 records a step, CPU ms a step")
+    print(f"    Opacus {1e3 * spent['Opacus']:.1f}, ghost norms {1e3 * spent['ghost norms']:.1f}: ", end="")
+    print(f"{spent['Opacus'] / spent['ghost norms']:.1f}x; the plain loop without privacy {1e3 * unprivate:.1f}")
+
+
+def every_model_the_target(n):
+    """LiRA with each of 64 models as the target once."""
+    from divulge.attacks import LiRA
+    from divulge.attacks.lira import leave_one_out
+
+    rng = np.random.default_rng(0)
+    signal, inside = rng.normal(size=(64, n)).astype(np.float32), rng.random((64, n)) < 0.5
+    started = time.process_time()
+    fast = leave_one_out(signal, inside)
+    quick = time.process_time() - started
+    started = time.process_time()
+    slow = []
+    for model in range(64):
+        others = np.arange(64) != model
+        evidence = dv.Evidence(target=signal[model], references=signal[others], trained_on=inside[others])
+        slow.append(LiRA().score(evidence))
+    naive = time.process_time() - started
+    apart = float(np.abs(fast - np.stack(slow)).max())
+    print(
+        f"\nLeave-one-out LiRA, 64 models x {n} records: naive loop {naive:.2f} s, sum subtraction {quick:.3f} s: ",
+        end="",
+    )
+    print(f"{naive / quick:.1f}x, largest difference {apart:.1e}")
+
+
+def on_gpu(counts):
+    """MLP and small ResNet, stacked against serial, on CUDA; CIFAR-100 where DIVULGE_DATA has it."""
+    found = np.load(Path(os.environ["DIVULGE_DATA"], "cifar100_small.npz"))
+    x = np.ascontiguousarray(found["x_train"].transpose(0, 3, 1, 2)) / np.float32(255)
+    data = dv.Records(x, found["y_train"].astype(int))
+    test = dv.Records(found["x_test"].transpose(0, 3, 1, 2) / np.float32(255), found["y_test"].astype(int))
+
+    def wide():
+        return nn.Sequential(nn.Flatten(), nn.Linear(3072, 512), nn.ReLU(), nn.Linear(512, 100))
+
+    for name, make in (("MLP 3072-512-100", wide), ("small ResNet", resnet)):
+        for count in counts:
+            split = splits.online(len(data), count, 0, labels=data.y)
+            for kind in ("serial", "stacked"):
+                train = Train(make, count, 5, engine=kind, device="cuda")
+                engine(replace(train, epochs=1), data, test, split)
+                row = timed(kind, lambda train=train, split=split: engine(train, data, test, split))
+                print(f"{name}, {count} models, {kind}: {count / row.wall:.2f} models/s, accuracy {row.accuracy:.3f}")
+
+
+def main():
+    parse = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parse.add_argument("--quick", action="store_true")
+    parse.add_argument("--models", type=int, nargs="+", default=[16, 64])
+    parse.add_argument("--skip", nargs="*", default=[])
+    parse.add_argument("--device", default="auto")
+    options = parse.parse_args()
+    records, epochs = (2000, 5) if options.quick else (4000, 10)
+    counts = [8] if options.quick else options.models
+    data, test = images(records)
+    for count in counts:
+        in_process(f"{count} MLPs 784-256-10", mlp_net, mlp_plain, count, data, test, epochs)
+    if "cnn" not in options.skip:
+        in_process(f"{counts[0]} CNNs", cnn_net, None, counts[0], data, test, 1)
+    if "processes" not in options.skip:
+        fan_out(max(counts), data, test, epochs)
+    if "ray" not in options.skip:
+        on_ray(max(counts), data, test, epochs)
+    if "dp" not in options.skip:
+        private_training(4 if options.quick else 20)
+    if "lira" not in options.skip:
+        every_model_the_target(5_000 if options.quick else 50_000)
+    if torch.cuda.is_available() and options.device != "cpu":
+        on_gpu(counts)
+    print(f"\npeak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()
