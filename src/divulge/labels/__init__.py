@@ -4,23 +4,36 @@ For testing endpoints you are responsible for: every attack here stands beside t
 """
 
 from divulge.labels.answers import LabelInference
-from divulge.labels.certify import Certificate
+from divulge.labels.capacity import Capacity, capacity
+from divulge.labels.certify import Certificate, certify
+from divulge.labels.defend import Defence, defend
 from divulge.labels.design import design
 from divulge.labels.inference import QuotaReachedError, infer, read
 from divulge.labels.losses import Linear, mahalanobis, norm_like
+from divulge.labels.oracles import Ladder, LocalOracle, ScikitLearn, Simulation, simulate
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import OracleSpec
 
 __all__ = [
+    "Capacity",
     "Certificate",
+    "Defence",
     "LabelInference",
+    "Ladder",
     "Linear",
+    "LocalOracle",
     "OracleSpec",
     "QueryPlan",
     "QuotaReachedError",
+    "ScikitLearn",
+    "Simulation",
+    "capacity",
+    "certify",
+    "defend",
     "design",
     "infer",
     "mahalanobis",
     "norm_like",
     "read",
+    "simulate",
 ]

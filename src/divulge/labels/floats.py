@@ -31,6 +31,25 @@ def depth(n: int, order: str) -> int:
     return 15 + 3 + 7 + max(0, math.ceil(math.log2(n / 120)))
 
 
+def depths(n: int, order: str) -> Floats:
+    """Number of additions that each of n elements passes through, in NumPy's pairwise tree or a plain loop.
+
+    >>> depths(9, "pairwise")
+    array([4., 4., 4., 4., 4., 4., 4., 4., 1.])
+    """
+    if order == "sequential" or n < 8:
+        return np.arange(n, 0, -1, dtype=float)
+    if n > 128:
+        half = n // 2 - n // 2 % 8
+        return np.concatenate([depths(half, order), depths(n - half, order)]) + 1
+    rounds = n // 8
+    # Lane sums first (the first element of a lane passes through all of its additions), then three
+    # additions to join the lanes, then the rest one by one.
+    lanes = np.repeat(np.minimum(np.arange(rounds, 0, -1), rounds - 1), 8)
+    rest = n % 8
+    return np.concatenate([lanes + 3 + rest, np.arange(rest, 0, -1)]).astype(float)
+
+
 def roundoff(dtype: str) -> float:
     """Half the machine epsilon: the relative error of one rounding."""
     return float(np.finfo(dtype).eps) / 2
