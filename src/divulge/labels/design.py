@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import codes, counts, linear, paper
+from divulge.labels import codes, counts, linear, paper, stochastic
 from divulge.labels.linear import LinearPlan, Question
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS
@@ -25,7 +25,7 @@ _GRID_ROWS = 20_000
 
 
 def design(
-    spec: OracleSpec, method: str = "auto", *, guard: bool = False, rigorous: bool = True, block: int | None = None
+    spec: OracleSpec, method: str = "auto", *, guard: bool = False, rigorous: bool = True, block: int | None = None, queries: int | None = None
 ) -> QueryPlan:
     """The plan with the fewest queries that recovers every label.
 
@@ -39,6 +39,7 @@ def design(
         rigorous: bound the oracle's float error by proof. False: by what it typically is (eight roundings of the
             total), which matters for noiseless oracles alone; the plan then has no certificate.
         block: largest number of address bits of a block (a block has ``2^block`` queries); default 11.
+        queries: for noise without a bound that is too large for integer codes: how many queries to ask.
 
     Raises:
         divulge.InputError: nothing leaks at this precision (the message names the threshold), or the method
@@ -56,7 +57,24 @@ def design(
         return counts.plan(spec)
     if spec.class_weight is not None:
         linear.check_counting(spec)
-    return linear_plan(spec, method, _Options(guard, rigorous, most))
+    options = _Options(guard, rigorous, most)
+    if spec.noise_kind == "bounded":
+        return linear_plan(spec, method, options)
+    return _against_chance(spec, method, options, queries)
+
+
+def _against_chance(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
+    """Integer codes whose half step is many standard deviations; random signs where that leaves no step."""
+    if queries is None and _one_step_fits(stochastic.bounded(spec)):
+        found = linear_plan(stochastic.bounded(spec), method, options)
+        if isinstance(found.inner, LinearPlan):
+            inner = LinearPlan(spec, found.inner.questions, found.inner.radix)
+            return QueryPlan(spec, found.method, inner, linear.certificate(spec, inner.questions))
+    return stochastic.plan(spec, queries)
+
+
+def _one_step_fits(spec: OracleSpec) -> bool:
+    return spec.loss().span > 2 * spec.rows_per_answer * spec.tolerance * (1 + 1e-6)
 
 
 @dataclass(frozen=True, slots=True)

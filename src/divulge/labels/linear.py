@@ -60,13 +60,15 @@ class Question:
         found[first : first + len(weights)] = self.alphabet.rows[self.alphabet.index(weights)]
         return found
 
-    def read(self, sums: Array, fixed: Floats, noise: float) -> Reading:
+    def read(self, sums: Array, fixed: Floats, noise: float, sigma: float = 0.0) -> Reading:
         """Digits from the oracle's sums ``[count]``.
 
         Args:
             sums: answers as sums over rows, extended precision; NaN where not yet asked.
             fixed: errors of a sum that are certain facts (rounding), per query.
             noise: declared bound on the noise of a sum.
+            sigma: standard deviation of stochastic noise of a sum; then certain means that the next labelling is
+                a million times less likely in every query together, even at twice this deviation.
         """
         missing = np.isnan(sums)
         steps = (np.where(missing, self.base, sums) - self.base) / np.longdouble(self.unit)
@@ -76,8 +78,15 @@ class Question:
         known = fixed + self.error
         # Another labelling has another integer somewhere, at least one unit away: it would need this much noise.
         needed = self.unit - distance - known
-        certain = sound & ~self.code.rows_of(missing | (needed <= 2 * noise) | (distance > known + 2 * noise))
-        proven = sound & ~self.code.rows_of(missing | (distance > known + noise) | (needed <= noise))
+        if sigma:
+            unlikely = 2 * sigma**2 * math.log(1e6 * self.count)
+            odds = np.maximum(needed, 0) ** 2 - (distance + known) ** 2
+            bad, worse = odds <= unlikely, odds <= 4 * unlikely
+        else:
+            bad = (distance > known + noise) | (needed <= noise)
+            worse = (distance > known + 2 * noise) | (needed <= 2 * noise)
+        certain = sound & ~self.code.rows_of(missing | worse)
+        proven = sound & ~self.code.rows_of(missing | bad)
         return Reading(labels, certain, proven, np.where(missing, np.nan, distance))
 
 
@@ -125,7 +134,7 @@ def largest_gap(spec: OracleSpec, loss: Loss, digits: Ints) -> float:
 
 def typical(spec: OracleSpec, found: Question) -> Floats:
     """What the float error of a sum hardly ever exceeds: eight roundings of the total (errors average out)."""
-    return 8 * floats.roundoff(spec.float_dtype) * found.code.totals(found.alphabet.weights, found.alphabet.high)
+    return 8 * floats.roundoff(spec.float_dtype) * found.code.totals(found.alphabet.weights, found.alphabet.size)
 
 
 def _noise(spec: OracleSpec, found: Question, guard: bool) -> Floats | float:
@@ -195,7 +204,7 @@ def assemble(
     code = codes.build(spec.n, base, bound, dense=dense, most=most)
     found = alphabets.make(spec, loss, code.alphabet(), unit, digits, grid)
     start = code.totals(found.weights, found.base.astype(np.longdouble))
-    high = code.totals(found.weights, found.high)
+    high = code.totals(found.weights, found.size)
     rounding = floats.answer_rounding(spec.n, high, spec.float_dtype)
     deviation = code.totals(found.weights, found.deviation)
     if not math.isfinite(loss.span) and grid:
@@ -228,7 +237,7 @@ def _summation(spec: OracleSpec, code: Code, found: Alphabet, high: Floats) -> F
         return worst
     depths = floats.depths(spec.n, spec.summation)
     steps = float(depths.max())
-    return np.concatenate([found.high[i] @ depths for i in _indices(spec, code, found)]) * (unit / (1 - steps * unit))
+    return np.concatenate([found.size[i] @ depths for i in _indices(spec, code, found)]) * (unit / (1 - steps * unit))
 
 
 def _drift(spec: OracleSpec, code: Code, found: Alphabet, grid: float) -> Floats:
@@ -275,6 +284,7 @@ class LinearPlan:
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers ``[count]``, NaN where not yet asked."""
         sums, fixed, noise = as_sums(self.spec, answers)
+        spec_sigma = self.spec.sigma * self.spec.rows_per_answer
         labels = np.zeros(self.spec.n, dtype=np.int64)
         certain = np.ones(self.spec.n, dtype=bool)
         proven = np.ones(self.spec.n, dtype=bool)
@@ -282,7 +292,7 @@ class LinearPlan:
         start = self.count - sum(q.count for q in self.questions)
         for part, worth in zip(self.questions, self.radix, strict=True):
             stop = start + part.count
-            reading = part.read(sums[start:stop], fixed[start:stop], noise)
+            reading = part.read(sums[start:stop], fixed[start:stop], noise, spec_sigma)
             labels += worth * reading.labels
             certain &= reading.certain
             proven &= reading.proven
