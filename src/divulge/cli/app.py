@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, identify, pool
+from divulge.cli import audit, identify, labels, pool
 
 app = typer.Typer(
     name="divulge",
@@ -38,3 +38,4 @@ app.command("list")(audit.list_all)
 app.command("identify")(identify.identify)
 app.command("score")(identify.score)
 app.add_typer(pool.app)
+app.add_typer(labels.app, name="labels")

@@ -8,7 +8,9 @@ from divulge.labels.capacity import Capacity, capacity
 from divulge.labels.certify import Certificate, certify
 from divulge.labels.defend import Defence, defend
 from divulge.labels.design import design
+from divulge.labels.http import HttpOracle
 from divulge.labels.inference import QuotaReachedError, infer, read
+from divulge.labels.journal import Journal, Submission, read_scores, write_submissions
 from divulge.labels.losses import Linear, mahalanobis, norm_like
 from divulge.labels.oracles import Ladder, LocalOracle, ScikitLearn, Simulation, simulate
 from divulge.labels.plans import QueryPlan
@@ -18,6 +20,8 @@ __all__ = [
     "Capacity",
     "Certificate",
     "Defence",
+    "HttpOracle",
+    "Journal",
     "LabelInference",
     "Ladder",
     "Linear",
@@ -27,6 +31,7 @@ __all__ = [
     "QuotaReachedError",
     "ScikitLearn",
     "Simulation",
+    "Submission",
     "capacity",
     "certify",
     "defend",
@@ -35,5 +40,7 @@ __all__ = [
     "mahalanobis",
     "norm_like",
     "read",
+    "read_scores",
     "simulate",
+    "write_submissions",
 ]

@@ -70,7 +70,7 @@ class CountPlan:
         """Number of queries."""
         return 1 + sum(r * (s.count - 1) for s, r in zip(self.code.shapes, self.code.repeats, strict=True))
 
-    def query(self, index: int, answers: Floats) -> Array:  # noqa: ARG002
+    def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
         found = np.zeros(self.spec.n)
         if index == 0:
@@ -147,7 +147,7 @@ class AucPlan:
         """Number of queries."""
         return len(self.starts) - 1
 
-    def query(self, index: int, answers: Floats) -> Array:  # noqa: ARG002
+    def query(self, index: int) -> Array:
         """Predicted scores of query ``index``."""
         start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n
         found = np.zeros(n)
@@ -189,7 +189,7 @@ class AucPlan:
 
     def _block(self, index: int, labels: Ints, ones: int, answer: float) -> tuple[Ints, float, float]:
         start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n
-        scores = self.query(index, np.empty(0))
+        scores = self.query(index)
         _, inverse, sizes = np.unique(scores, return_inverse=True, return_counts=True)
         ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]
         tied = ranks[-1] if stop < n else 0.0

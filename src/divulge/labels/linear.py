@@ -269,8 +269,8 @@ class LinearPlan:
         """Number of queries."""
         return sum(q.count for q in self.questions) + (self.spec.class_weight is not None)
 
-    def query(self, index: int, answers: Floats) -> Array:  # noqa: ARG002
-        """Predictions of query ``index``; the plan does not adapt to the answers."""
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``."""
         if self.spec.class_weight is not None:
             if index == 0:
                 return counting_query(self.spec)

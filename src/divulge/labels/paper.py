@@ -82,7 +82,7 @@ class PaperPlan:
         """Number of queries."""
         return self.question.count
 
-    def query(self, index: int, answers: Floats) -> Array:  # noqa: ARG002
+    def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
         return self.question.query(index)
 
@@ -132,7 +132,7 @@ class TablePlan:
             return Certificate(True, separation, needed, "all labellings of a block enumerated")
         return Certificate(False, max(separation, 0.0), needed, "enumeration", "two labellings answer too much alike")
 
-    def query(self, index: int, answers: Floats) -> Array:  # noqa: ARG002
+    def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
         found = np.repeat(self.idle, self.spec.n, axis=0)
         first = index * len(self.rows)

@@ -102,7 +102,7 @@ class SignPlan:
         found[1:] = residue[(row - 1 - np.arange(n - 1)) % q]
         return found
 
-    def query(self, index: int, answers: Floats) -> Array:  # noqa: ARG002
+    def query(self, index: int) -> Array:
         """Predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
         rows = self._rows()
         return rows[(self.signs(index) > 0).astype(int)]
