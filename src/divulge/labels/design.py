@@ -129,7 +129,7 @@ def _estimate(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool,
     total = 0.0
     worth = 1
     for radix in split:
-        gap = linear.largest_gap(spec, loss, np.arange(spec.classes) // worth % radix)
+        gap = loss.reach(np.arange(spec.classes) // worth % radix)
         bound = int(min(gap / unit, 2.0**50))
         total += codes.queries(spec.n, radix, bound, dense, most) if bound else math.inf
         worth *= radix

@@ -106,7 +106,7 @@ def question(
     With ``guard`` a unit also outweighs three times the declared noise, so that every label is certain, not
     only proven. Of all units that need equally many queries the largest is taken: the margin costs nothing.
     """
-    gap = largest_gap(spec, loss, digits) if span is None else span / int(digits.max())
+    gap = loss.reach(digits) if span is None else span / int(digits.max())
     base = int(digits.max()) + 1
     noise = spec.rows_per_answer * spec.tolerance if spec.name != "rmse" else 0.0
     least = (3 if guard else 2) * noise * (1 + 1e-9) + 4 * floats.roundoff(spec.float_dtype) * spec.n
@@ -123,13 +123,6 @@ def question(
             return found
         least = max(needed, least * (1 + 1e-6))
     return None
-
-
-def largest_gap(spec: OracleSpec, loss: Loss, digits: Ints) -> float:
-    """Largest gap of one digit step that a row can show."""
-    from divulge.labels.losses import largest_gap as of_loss
-
-    return of_loss(loss, digits, spec.epsilon, spec.classes)
 
 
 def typical(spec: OracleSpec, found: Question) -> Floats:
@@ -153,7 +146,7 @@ def gridded(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, most: in
     The grid is the spacing of floats at the largest possible sum, so that the oracle adds up without error
     and only the rounding of the mean is left. None when the rows could not sum to one well enough.
     """
-    gap = largest_gap(spec, loss, digits)
+    gap = loss.reach(digits)
     base = int(digits.max()) + 1
     grid = float(np.spacing(spec.n * math.log(spec.classes)))
     step = 2

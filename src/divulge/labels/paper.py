@@ -52,7 +52,7 @@ def _theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
         raise checks.InputError(f"method: theorem14 is stated for 2 classes, got {spec.classes}")
     digits = np.arange(2) if method == "theorem14" else 2 ** np.arange(spec.classes) - 1
     base = 2 if method == "theorem14" else 2**spec.classes
-    gap = linear.largest_gap(spec, loss, digits)
+    gap = loss.reach(digits)
     if not math.isfinite(gap):
         raise checks.InputError(f"method: {method} is for bounded losses; {spec.name} has no bound")
     found: Question | None = None
@@ -189,7 +189,7 @@ def _table_plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
 
 def _table(spec: OracleSpec, loss: Loss, method: str, m: int) -> TablePlan:
     digits = np.arange(spec.classes)
-    span = linear.largest_gap(spec, loss, digits) if math.isfinite(loss.span) else 40.0
+    span = loss.reach(digits) if math.isfinite(loss.span) else 40.0
     # Distinct products of distinct primes, or powers of K: the largest takes the whole span.
     weights = np.log(_PRIMES[:m]) if method == "primes" else float(spec.classes) ** np.arange(m)
     if method == "primes" and spec.classes > 2:
