@@ -48,7 +48,9 @@ def test_a_quota_stop_and_a_crash_lose_no_answer_and_repeat_no_query(leaderboard
     spec = labels.OracleSpec(n=198, **BOARD)
     plan = labels.design(spec)
     journal = tmp_path / "answers.jsonl"
-    first = labels.infer(labels.HttpOracle(leaderboard(y, **BOARD, quota=4)), plan, journal=labels.Journal(journal, plan))
+    first = labels.infer(
+        labels.HttpOracle(leaderboard(y, **BOARD, quota=4)), plan, journal=labels.Journal(journal, plan)
+    )
     assert first.queries == 4
     assert not first.complete
     with journal.open("a") as crashed:
@@ -85,7 +87,9 @@ def test_what_a_server_can_do_wrong(leaderboard):
             return Response(status_code=429, headers={"retry-after": "0"})
         if kind in ("500", "422"):
             return Response(status_code=int(kind), content="trouble")
-        return Response({"ok": '{"score": 0.5}', "nan": '{"score": NaN}', "none": '{"score": null}', "text": "hm"}[kind])
+        return Response(
+            {"ok": '{"score": 0.5}', "nan": '{"score": NaN}', "none": '{"score": null}', "text": "hm"}[kind]
+        )
 
     url = leaderboard.app(app)
     waits = []
@@ -93,7 +97,13 @@ def test_what_a_server_can_do_wrong(leaderboard):
     assert oracle(np.array([0.5])) == 0.5
     assert waits == [0.5, 0.0]
     short = labels.HttpOracle(url, retries=1, sleep=waits.append)
-    for message in ("failed 2 times, last: HTTP 500", "answered nan", "without a number", "without a number", "HTTP 422"):
+    for message in (
+        "failed 2 times, last: HTTP 500",
+        "answered nan",
+        "without a number",
+        "without a number",
+        "HTTP 422",
+    ):
         with pytest.raises(dv.InputError, match=message):
             short(np.array([0.5]))
 

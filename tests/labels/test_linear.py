@@ -235,7 +235,7 @@ def test_a_bad_specification_says_what_is_wrong(arguments, message):
 
 @pytest.mark.parametrize("method", ["auto", "positional", "weighing", "theorem3", "theorem14", "primes", "exhaustive"])
 def test_where_nothing_leaks_it_says_so(method):
-    with pytest.raises(dv.InputError, match="leaks no label|cannot read even one"):
+    with pytest.raises(dv.InputError, match=r"leaks no label|cannot read even one"):
         labels.design(labels.OracleSpec(n=1000, noise=0.1), method)
 
 
@@ -264,7 +264,7 @@ def test_plans_and_answers_that_do_not_fit_are_refused():
         labels.LocalOracle(spec, np.zeros(30, dtype=int))(np.full((30, 2), 0.4))
     with pytest.raises(dv.InputError, match="predictions: shape"):
         labels.LocalOracle(spec, np.zeros(30, dtype=int))(np.full((3, 2), 0.5))
-    with pytest.raises(dv.InputError, match="lie .* apart; errors reach"):
+    with pytest.raises(dv.InputError, match=r"lie .* apart; errors reach"):
         labels.design(labels.OracleSpec(n=1000, class_weight=(1.0, 2.0), decimals=2))
 
 

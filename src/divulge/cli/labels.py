@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from divulge.labels import LabelInference, OracleSpec, QueryPlan
 
-app = typer.Typer(help="Labels behind a scoring endpoint: what leaks, how fast, and what stops it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Labels behind a scoring endpoint: what leaks, how fast, and what stops it.", no_args_is_help=True
+)
 
 Rows = Annotated[int, typer.Option("--n", help="Number of scored rows.")]
 MetricName = Annotated[str, typer.Option("--metric", help="log_loss, accuracy, f1, auc, mse, rmse, mae, …")]
@@ -170,7 +172,9 @@ def attack(
         facts |= {"certain": int(found.certain.sum()), "proven": int(found.proven.sum())}
         printing.as_json(facts | {"labels": found.labels.tolist(), "plan": _about(plan)})
         return
-    typer.echo(f"{found.queries} of {plan.count} queries answered; {int(found.proven.sum())} of {n} labels proven ", nl=False)
+    typer.echo(
+        f"{found.queries} of {plan.count} queries answered; {int(found.proven.sum())} of {n} labels proven ", nl=False
+    )
     typer.echo(f"({int(found.certain.sum())} even if the noise is twice what was declared)")
     if not found.complete:
         typer.echo("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
@@ -283,15 +287,15 @@ def _ask(oracle: Any, plan: QueryPlan, journal: Any) -> LabelInference:
 
     with Progress(console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task("queries", total=plan.count)
-        return labels.infer(
-            oracle, plan, journal=journal, progress=lambda done, _: shown.update(task, completed=done)
-        )
+        return labels.infer(oracle, plan, journal=journal, progress=lambda done, _: shown.update(task, completed=done))
 
 
 def _write_labels(path: Path, found: LabelInference) -> None:
     from divulge import store
 
-    lines = [f"{i},{label},{int(sure)}" for i, (label, sure) in enumerate(zip(found.labels, found.certain, strict=True))]
+    lines = [
+        f"{i},{label},{int(sure)}" for i, (label, sure) in enumerate(zip(found.labels, found.certain, strict=True))
+    ]
     store.write_text(path, "\n".join(["row,label,certain", *lines]) + "\n")
 
 

@@ -99,7 +99,11 @@ def _one(spec: OracleSpec, predictions: Any) -> Certificate:
         return Certificate(False, 0.0, needed, "none", why)
     if proven > needed:
         return Certificate(True, proven, needed, method)
-    why = "two labellings answer alike" if proven <= 0 else f"two answers lie {proven:.3g} apart, noise bridges {needed:.3g}"
+    why = (
+        "two labellings answer alike"
+        if proven <= 0
+        else f"two answers lie {proven:.3g} apart, noise bridges {needed:.3g}"
+    )
     return Certificate(False, max(proven, 0.0), needed, method, why)
 
 
@@ -167,4 +171,3 @@ def _sums(table: Floats) -> Floats:
         differences = (row[:, None] - row[None, :])[~np.eye(len(row), dtype=bool)]
         sums = np.concatenate([sums, *(sums + d for d in differences)])
     return sums
-

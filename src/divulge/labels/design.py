@@ -25,7 +25,13 @@ _GRID_ROWS = 20_000
 
 
 def design(
-    spec: OracleSpec, method: str = "auto", *, guard: bool = False, rigorous: bool = True, block: int | None = None, queries: int | None = None
+    spec: OracleSpec,
+    method: str = "auto",
+    *,
+    guard: bool = False,
+    rigorous: bool = True,
+    block: int | None = None,
+    queries: int | None = None,
 ) -> QueryPlan:
     """The plan with the fewest queries that recovers every label.
 
@@ -151,7 +157,9 @@ def _questions(
     return found
 
 
-def _question(spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options) -> Question | None:
+def _question(
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
+) -> Question | None:
     if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
         return linear.on_logits(spec, loss, digits)
     if not math.isfinite(loss.span):
@@ -182,16 +190,26 @@ def _unbounded(
     """Predictions as large as pays: a larger span has more steps until its own float error eats them."""
     best: Question | None = None
     tried = set()
-    centre, width = 24.0, 8.0
+    centre = middle = 24.0
+    width = 8.0
     while width >= 1:
         for exponent in (centre - 2 * width, centre - width, centre, centre + width, centre + 2 * width):
             if exponent in tried:
                 continue
             tried.add(exponent)
-            found = linear.question(spec, loss, digits, dense=dense, most=most, span=2.0**exponent, guard=options.guard, rigorous=options.rigorous)
+            found = linear.question(
+                spec,
+                loss,
+                digits,
+                dense=dense,
+                most=most,
+                span=2.0**exponent,
+                guard=options.guard,
+                rigorous=options.rigorous,
+            )
             if found is not None and (best is None or found.count < best.count):
-                best, best_exponent = found, exponent
-        centre = best_exponent if best else centre
+                best, middle = found, exponent
+        centre = middle
         width /= 2
     return best
 

@@ -8,6 +8,7 @@ far each partial sum can lie from the grid; deviations smaller than half a unit 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -85,18 +86,7 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
     >>> drift(np.ones((1, 9)), np.ones((1, 9)), np.full((1, 9), 1e-17), 0.5, "pairwise", "float64")
     array([0.])
     """
-    kind = np.dtype(dtype).type
-
-    def spacing(values: Floats) -> Floats:
-        return np.spacing(values.astype(kind)).astype(np.float64)
-
-    def add(a: Node, b: Node) -> Node:
-        least, most, away = a[0] + b[0], a[1] + b[1], a[2] + b[2]
-        step = spacing(most)
-        # A quarter of the spacing is safe even just below a power of two, where the grid of floats is finer.
-        vanishes = away < spacing(least) / 4
-        on_grid = np.where(vanishes, 0.0, away + np.minimum(step / 2, away))
-        return least, most, np.where(step > grid, away + step / 2, on_grid)
+    add = functools.partial(_add, grid=grid, dtype=dtype)
 
     def part(start: int, stop: int) -> Node:
         return low[:, start:stop], high[:, start:stop], deviation[:, start:stop]
@@ -127,3 +117,13 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
 
     n = low.shape[1]
     return (loop(0, n) if order == "sequential" else pairwise(0, n))[2]
+
+
+def _add(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
+    """One addition of the oracle: what its result can be, and how far it can then lie from the grid."""
+    kind = np.dtype(dtype).type
+    least, most, away = a[0] + b[0], a[1] + b[1], a[2] + b[2]
+    step, finest = (np.spacing(value.astype(kind)).astype(np.float64) for value in (most, least))
+    # A quarter of the spacing is safe even just below a power of two, where the grid of floats is finer.
+    on_grid = np.where(away < finest / 4, 0.0, away + np.minimum(step / 2, away))
+    return least, most, np.where(step > grid, away + step / 2, on_grid)

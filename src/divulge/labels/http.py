@@ -54,6 +54,7 @@ class HttpOracle:
     def __call__(self, predictions: Array) -> float:
         """The score of one submission."""
         body = self.submission.text(predictions)
+        answer, trouble = None, "nothing was sent"
         for attempt in range(self.retries + 1):
             answer, trouble = self._post(body)
             if answer is not None and answer.status_code == 429:

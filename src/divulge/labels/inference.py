@@ -13,7 +13,7 @@ from divulge.labels.answers import LabelInference
 from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:
-    from divulge.types import Array, Floats
+    from divulge.types import Array
 
 
 class QuotaReachedError(Exception):
@@ -86,9 +86,7 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         raise checks.InputError(f"answers: query {int(np.flatnonzero(np.isinf(found))[0])} has an infinite answer")
     reading = plan.inner.read(found)
     asked = ~np.isnan(found)
-    return LabelInference(
-        reading.labels, reading.certain, reading.proven, int(asked.sum()), reading.residual, found
-    )
+    return LabelInference(reading.labels, reading.certain, reading.proven, int(asked.sum()), reading.residual, found)
 
 
 def _number(answer: Any, index: int, count: int) -> float:

@@ -187,9 +187,11 @@ def _log_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
     if submission == "positive":
         # 1 - p is rounded to the grid of the floats near 1 (1.1e-16), so very confident rows are coarse.
         return Loss(
-            span * (1 - 1e-15), positive, lambda p: np.stack([log(kind.type(1) - _as(p, kind)), log(_as(p, kind))], 1), ()
+            span * (1 - 1e-15),
+            positive,
+            lambda p: np.stack([log(kind.type(1) - _as(p, kind)), log(_as(p, kind))], 1),
+            (),
         )
-
 
     def limit(digits: Ints) -> float:
         # The loss of the last digit d is gap·d + ln Σ exp(-gap·digit); its probability must not fall below `low`.
@@ -199,9 +201,7 @@ def _log_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
             gap = (-math.log(low) - math.log(np.exp(-gap * digits).sum())) / top
         return max(gap * (1 - 1e-12), 0.0)
 
-    return Loss(
-        span * (1 - 1e-15), rows, lambda p: log(_as(p, kind)), (classes,), limit=limit if classes > 2 else None
-    )
+    return Loss(span * (1 - 1e-15), rows, lambda p: log(_as(p, kind)), (classes,), limit=limit if classes > 2 else None)
 
 
 def _as(predictions: object, kind: np.dtype[Any]) -> Array:

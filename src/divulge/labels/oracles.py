@@ -252,4 +252,3 @@ def check_plan(plan: QueryPlan, spec: OracleSpec) -> None:
     """Refuse a plan that was made for another oracle."""
     if plan.spec != spec:
         raise checks.InputError(f"plan: made for another oracle ({plan.spec}), not for {spec}")
-

@@ -79,7 +79,7 @@ class QueryPlan:
 
     @property
     def labels_per_query(self) -> float:
-        """n labels over the number of queries."""
+        """N labels over the number of queries."""
         return self.spec.n / self.count
 
     @property
