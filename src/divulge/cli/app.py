@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, identify, pool, weights
+from divulge.cli import audit, identify, labels, pool, weights
 
 app = typer.Typer(
     name="divulge",
@@ -40,3 +40,4 @@ app.command("score")(identify.score)
 app.command("weights")(weights.weights)
 app.command("reconstruct")(weights.reconstruct)
 app.add_typer(pool.app)
+app.add_typer(labels.app, name="labels")

@@ -36,6 +36,11 @@ class Alphabet:
     high: Floats
     deviation: Floats
 
+    @property
+    def size(self) -> Floats:
+        """Largest absolute loss over the classes, ``[U]``."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
     def index(self, weights: Ints) -> Ints:
         """Positions of these weights."""
         return np.searchsorted(self.weights, weights)

@@ -40,7 +40,7 @@ class LabelInference:
             certain of; ask `design` for ``guard`` to close the gap.
         queries: how many answers were used.
         residual: ``[queries]``, distance of each answer from the one the labels imply, in the oracle's unit.
-        complete: all queries of the plan were answered.
+        answers: ``[count]``, what the oracle said, NaN where it was not asked.
     """
 
     labels: Ints
@@ -48,7 +48,12 @@ class LabelInference:
     proven: Bools
     queries: int
     residual: Floats
-    complete: bool = True
+    answers: Floats
+
+    @property
+    def complete(self) -> bool:
+        """All queries of the plan were answered."""
+        return self.queries == len(self.answers)
 
     def __repr__(self) -> str:
         n = len(self.labels)

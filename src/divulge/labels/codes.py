@@ -151,7 +151,7 @@ class Shape:
         return np.concatenate(parts)[:columns]
 
     def totals(self, values: tuple[Array, ...]) -> Array:
-        """Sum over the block's rows of a function of the weight, in each query; ``values`` is shaped like ``spread``."""
+        """Sum over the block's rows of a function of the weight, in each query; ``values`` is shaped as ``spread``."""
         total = np.zeros(self.count, dtype=values[0].dtype)
         for value, cells in zip(values, self.cells, strict=True):
             total += value.sum(axis=1)[cells].sum(axis=0)

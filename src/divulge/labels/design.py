@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks
-from divulge.labels import codes, linear
-from divulge.labels.certify import Certificate
+from divulge.labels import codes, counts, linear, paper, stochastic
 from divulge.labels.linear import LinearPlan, Question
 from divulge.labels.plans import QueryPlan
+from divulge.labels.spec import COUNTS
 
 if TYPE_CHECKING:
     from divulge.labels.losses import Loss
@@ -22,7 +24,15 @@ METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "
 _GRID_ROWS = 20_000
 
 
-def design(spec: OracleSpec, method: str = "auto", *, guard: bool = False, block: int | None = None) -> QueryPlan:
+def design(
+    spec: OracleSpec,
+    method: str = "auto",
+    *,
+    guard: bool = False,
+    rigorous: bool = True,
+    block: int | None = None,
+    queries: int | None = None,
+) -> QueryPlan:
     """The plan with the fewest queries that recovers every label.
 
     Args:
@@ -32,7 +42,10 @@ def design(spec: OracleSpec, method: str = "auto", *, guard: bool = False, block
             factors where that is shorter. "auto": the shortest of these. "theorem3", "theorem14", "primes" and
             "exhaustive" are the codes of the paper, as baselines.
         guard: pay for a margin that makes every label certain, not only proven, under the declared noise.
+        rigorous: bound the oracle's float error by proof. False: by what it typically is (eight roundings of the
+            total), which matters for noiseless oracles alone; the plan then has no certificate.
         block: largest number of address bits of a block (a block has ``2^block`` queries); default 11.
+        queries: for noise without a bound that is too large for integer codes: how many queries to ask.
 
     Raises:
         divulge.InputError: nothing leaks at this precision (the message names the threshold), or the method
@@ -44,25 +57,57 @@ def design(spec: OracleSpec, method: str = "auto", *, guard: bool = False, block
     """
     checks.choice(method, "method", METHODS)
     most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
-    return _linear_plan(spec, method, guard, most)
+    if method in paper.METHODS:
+        return paper.plan(spec, method)
+    if spec.name in COUNTS:
+        return counts.plan(spec)
+    if spec.class_weight is not None:
+        linear.check_counting(spec)
+    options = _Options(guard, rigorous, most)
+    if spec.noise_kind == "bounded":
+        return linear_plan(spec, method, options)
+    return _against_chance(spec, method, options, queries)
 
 
-def _linear_plan(spec: OracleSpec, method: str, guard: bool, most: int) -> QueryPlan:
+def _against_chance(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
+    """Integer codes whose half step is many standard deviations; random signs where that leaves no step."""
+    if queries is None and _one_step_fits(stochastic.bounded(spec)):
+        found = linear_plan(stochastic.bounded(spec), method, options)
+        if isinstance(found.inner, LinearPlan):
+            inner = LinearPlan(spec, found.inner.questions, found.inner.radix)
+            return QueryPlan(spec, found.method, inner, linear.certificate(spec, inner.questions))
+    return stochastic.plan(spec, queries)
+
+
+def _one_step_fits(spec: OracleSpec) -> bool:
+    return spec.loss().span > 2 * spec.rows_per_answer * spec.tolerance * (1 + 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    guard: bool
+    rigorous: bool
+    most: int
+
+
+def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
+    """The shortest integer code for a loss that is a sum over rows."""
     loss = spec.loss()
-    dense = method in ("auto", "dense")
+    most = options.most
+    dense = method in ("auto", "dense") and loss.rests
     most = 0 if method == "positional" else most
     splits = sorted(_splits(spec.classes, dense), key=lambda split: _estimate(spec, loss, split, dense, most))
-    candidates = [found for split in splits[:2] if (found := _questions(spec, loss, split, dense, most, guard))]
+    candidates = [found for split in splits[:2] if (found := _questions(spec, loss, split, dense, most, options))]
     if not candidates and not dense:
         binary = (2,) * math.ceil(math.log2(spec.classes))
-        candidates = [found for found in [_questions(spec, loss, binary, dense, most, guard)] if found]
+        candidates = [found for found in [_questions(spec, loss, binary, dense, most, options)] if found]
     if not candidates:
         raise _nothing_leaks(spec, loss)
     questions = min(candidates, key=lambda found: sum(q.count for q in found))
     radix = tuple(int(np.flatnonzero(q.digits)[0]) for q in questions)
     inner = LinearPlan(spec, tuple(questions), radix)
     name = ("dense" if dense else "weighing") if inner.count and most else "positional"
-    return QueryPlan(spec, name if method == "auto" else method, inner, certificate(inner))
+    return QueryPlan(spec, name if method == "auto" else method, inner, linear.certificate(spec, inner.questions))
 
 
 def _splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
@@ -77,7 +122,8 @@ def _splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
     for length in range(2, math.ceil(math.log2(classes)) + 1):
         for radices in itertools.product((2, 3, 5), repeat=length):
             product = math.prod(radices)
-            tight = all(product // radix < classes for radix in radices)
+            smaller = {2: 1, 3: 2, 5: 3}
+            tight = all(product // radix * smaller[radix] < classes for radix in radices)
             if product >= classes and tight:
                 found.append(radices)
     return sorted(set(found), key=lambda split: (len(split) > 1, split)) if len(found) < 40 else found[:1]
@@ -89,7 +135,7 @@ def _estimate(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool,
     total = 0.0
     worth = 1
     for radix in split:
-        gap = linear.largest_gap(spec, loss, np.arange(spec.classes) // worth % radix)
+        gap = loss.reach(np.arange(spec.classes) // worth % radix)
         bound = int(min(gap / unit, 2.0**50))
         total += codes.queries(spec.n, radix, bound, dense, most) if bound else math.inf
         worth *= radix
@@ -97,30 +143,39 @@ def _estimate(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool,
 
 
 def _questions(
-    spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, most: int, guard: bool
+    spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, most: int, options: _Options
 ) -> list[Question] | None:
     found = []
     worth = 1
     for radix in split:
         digits = np.arange(spec.classes) // worth % radix
         worth *= radix
-        one = _question(spec, loss, digits, dense, most, guard)
+        one = _question(spec, loss, digits, dense, most, options)
         if one is None:
             return None
         found.append(one)
     return found
 
 
-def _question(spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, guard: bool) -> Question | None:
+def _question(
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
+) -> Question | None:
     if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
         return linear.on_logits(spec, loss, digits)
     if not math.isfinite(loss.span):
-        return _unbounded(spec, loss, digits, dense, most, guard)
+        return _unbounded(spec, loss, digits, dense, most, options)
     if _noiseless(spec):
         # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
         found = [linear.gridded(spec, loss, digits, dense=False, most=k) for k in sorted({0, min(2, most), most})]
         return min((one for one in found if one), key=lambda one: one.count, default=None)
-    return linear.question(spec, loss, digits, dense=dense, most=most, guard=guard)
+    make = functools.partial(
+        linear.question, spec, loss, digits, dense=dense, most=most, guard=options.guard, rigorous=options.rigorous
+    )
+    if spec.submission == "rows" or spec.name != "log_loss":
+        return make()
+    # Near 1 the grid of 1 - p is coarse: less confident predictions may carry more.
+    found = [one for part in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5) if (one := make(span=part * loss.span))]
+    return min(found, key=lambda one: one.count, default=None)
 
 
 def _noiseless(spec: OracleSpec) -> bool:
@@ -130,21 +185,31 @@ def _noiseless(spec: OracleSpec) -> bool:
 
 
 def _unbounded(
-    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, guard: bool
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
 ) -> Question | None:
     """Predictions as large as pays: a larger span has more steps until its own float error eats them."""
     best: Question | None = None
     tried = set()
-    centre, width = 24.0, 8.0
+    centre = middle = 24.0
+    width = 8.0
     while width >= 1:
         for exponent in (centre - 2 * width, centre - width, centre, centre + width, centre + 2 * width):
             if exponent in tried:
                 continue
             tried.add(exponent)
-            found = linear.question(spec, loss, digits, dense=dense, most=most, span=2.0**exponent, guard=guard)
+            found = linear.question(
+                spec,
+                loss,
+                digits,
+                dense=dense,
+                most=most,
+                span=2.0**exponent,
+                guard=options.guard,
+                rigorous=options.rigorous,
+            )
             if found is not None and (best is None or found.count < best.count):
-                best, best_exponent = found, exponent
-        centre = best_exponent if best else centre
+                best, middle = found, exponent
+        centre = middle
         width /= 2
     return best
 
@@ -156,23 +221,3 @@ def _nothing_leaks(spec: OracleSpec, loss: Loss) -> checks.InputError:
         f"{2 * threshold:.3g}, and an error of ±{spec.tolerance:.3g} hides it; it leaks once the error is below "
         f"{threshold:.3g}"
     )
-
-
-def certificate(plan: LinearPlan) -> Certificate:
-    """The certificate of a plan made of integer codes.
-
-    The integer sums of any two labellings differ by at least 1 in some query of every question, by construction
-    of the code; so the answers differ by at least one unit, less what the oracle's floats may add.
-    """
-    spec = plan.spec
-    scale = spec.rows_per_answer
-    tolerance = spec.tolerance if spec.name != "rmse" else 0.0
-    error = max(float(q.error.max()) for q in plan.questions) / scale
-    unit = min(q.unit for q in plan.questions) / scale
-    needed = 2 * (error + tolerance)
-    method = "integer code, float error bounded along the oracle's sum"
-    if spec.noise_kind != "bounded":
-        return Certificate(False, unit - 2 * error, needed, method, f"{spec.noise_kind} noise has no bound")
-    if unit <= needed:
-        return Certificate(False, 0.0, needed, method, f"one step is {unit:.3g}, errors may reach ±{needed / 2:.3g}")
-    return Certificate(True, unit - 2 * error, 2 * tolerance, method)

@@ -8,6 +8,7 @@ far each partial sum can lie from the grid; deviations smaller than half a unit 
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,6 +30,25 @@ def depth(n: int, order: str) -> int:
     if order == "sequential" or n < 8:
         return n
     return 15 + 3 + 7 + max(0, math.ceil(math.log2(n / 120)))
+
+
+def depths(n: int, order: str) -> Floats:
+    """Number of additions that each of n elements passes through, in NumPy's pairwise tree or a plain loop.
+
+    >>> depths(9, "pairwise")
+    array([4., 4., 4., 4., 4., 4., 4., 4., 1.])
+    """
+    if order == "sequential" or n < 8:
+        return np.arange(n, 0, -1, dtype=float)
+    if n > 128:
+        half = n // 2 - n // 2 % 8
+        return np.concatenate([depths(half, order), depths(n - half, order)]) + 1
+    rounds = n // 8
+    # Lane sums first (the first element of a lane passes through all of its additions), then three
+    # additions to join the lanes, then the rest one by one.
+    lanes = np.repeat(np.minimum(np.arange(rounds, 0, -1), rounds - 1), 8)
+    rest = n % 8
+    return np.concatenate([lanes + 3 + rest, np.arange(rest, 0, -1)]).astype(float)
 
 
 def roundoff(dtype: str) -> float:
@@ -66,18 +86,7 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
     >>> drift(np.ones((1, 9)), np.ones((1, 9)), np.full((1, 9), 1e-17), 0.5, "pairwise", "float64")
     array([0.])
     """
-    kind = np.dtype(dtype).type
-
-    def spacing(values: Floats) -> Floats:
-        return np.spacing(values.astype(kind)).astype(np.float64)
-
-    def add(a: Node, b: Node) -> Node:
-        least, most, away = a[0] + b[0], a[1] + b[1], a[2] + b[2]
-        step = spacing(most)
-        # A quarter of the spacing is safe even just below a power of two, where the grid of floats is finer.
-        vanishes = away < spacing(least) / 4
-        on_grid = np.where(vanishes, 0.0, away + np.minimum(step / 2, away))
-        return least, most, np.where(step > grid, away + step / 2, on_grid)
+    add = functools.partial(_add, grid=grid, dtype=dtype)
 
     def part(start: int, stop: int) -> Node:
         return low[:, start:stop], high[:, start:stop], deviation[:, start:stop]
@@ -108,3 +117,13 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
 
     n = low.shape[1]
     return (loop(0, n) if order == "sequential" else pairwise(0, n))[2]
+
+
+def _add(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
+    """One addition of the oracle: what its result can be, and how far it can then lie from the grid."""
+    kind = np.dtype(dtype).type
+    least, most, away = a[0] + b[0], a[1] + b[1], a[2] + b[2]
+    step, finest = (np.spacing(value.astype(kind)).astype(np.float64) for value in (most, least))
+    # A quarter of the spacing is safe even just below a power of two, where the grid of floats is finer.
+    on_grid = np.where(away < finest / 4, 0.0, away + np.minimum(step / 2, away))
+    return least, most, np.where(step > grid, away + step / 2, on_grid)

@@ -13,7 +13,7 @@ from divulge.labels.answers import LabelInference
 from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:
-    from divulge.types import Array, Floats
+    from divulge.types import Array
 
 
 class QuotaReachedError(Exception):
@@ -57,11 +57,8 @@ def infer(
     for index in range(plan.count):
         if not math.isnan(answers[index]):
             continue
-        prediction = plan.inner.query(index, answers)
-        if prediction is None:
-            break
         try:
-            answer = oracle(prediction)
+            answer = oracle(plan.queries[index])
         except QuotaReachedError:
             break
         answers[index] = _number(answer, index, plan.count)
@@ -89,10 +86,7 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         raise checks.InputError(f"answers: query {int(np.flatnonzero(np.isinf(found))[0])} has an infinite answer")
     reading = plan.inner.read(found)
     asked = ~np.isnan(found)
-    complete = bool(asked.all()) or (plan.adaptive and plan.inner.query(int(asked.sum()), found) is None)
-    return LabelInference(
-        reading.labels, reading.certain, reading.proven, int(asked.sum()), reading.residual, complete
-    )
+    return LabelInference(reading.labels, reading.certain, reading.proven, int(asked.sum()), reading.residual, found)
 
 
 def _number(answer: Any, index: int, count: int) -> float:

@@ -12,8 +12,11 @@ from divulge import checks
 from divulge.labels import alphabet as alphabets
 from divulge.labels import codes, floats
 from divulge.labels.answers import Reading
+from divulge.labels.certify import Certificate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from divulge.labels.alphabet import Alphabet
     from divulge.labels.codes import Code
     from divulge.labels.losses import Loss
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints
 
 _CHUNK = 2_000_000
+_TREE_ROWS = 20_000  # above this many rows the float error is bounded by the greatest depth alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,13 +60,15 @@ class Question:
         found[first : first + len(weights)] = self.alphabet.rows[self.alphabet.index(weights)]
         return found
 
-    def read(self, sums: Array, fixed: Floats, noise: float) -> Reading:
+    def read(self, sums: Array, fixed: Floats, noise: float, sigma: float = 0.0) -> Reading:
         """Digits from the oracle's sums ``[count]``.
 
         Args:
             sums: answers as sums over rows, extended precision; NaN where not yet asked.
             fixed: errors of a sum that are certain facts (rounding), per query.
             noise: declared bound on the noise of a sum.
+            sigma: standard deviation of stochastic noise of a sum; then certain means that the next labelling is
+                a million times less likely in every query together, even at twice this deviation.
         """
         missing = np.isnan(sums)
         steps = (np.where(missing, self.base, sums) - self.base) / np.longdouble(self.unit)
@@ -72,20 +78,35 @@ class Question:
         known = fixed + self.error
         # Another labelling has another integer somewhere, at least one unit away: it would need this much noise.
         needed = self.unit - distance - known
-        certain = sound & ~self.code.rows_of(missing | (needed <= 2 * noise))
-        proven = sound & ~self.code.rows_of(missing | (distance > known + noise) | (needed <= noise))
+        if sigma:
+            unlikely = 2 * sigma**2 * math.log(1e6 * self.count)
+            odds = np.maximum(needed, 0) ** 2 - (distance + known) ** 2
+            bad, worse = odds <= unlikely, odds <= 4 * unlikely
+        else:
+            bad = (distance > known + noise) | (needed <= noise)
+            worse = (distance > known + 2 * noise) | (needed <= 2 * noise)
+        certain = sound & ~self.code.rows_of(missing | worse)
+        proven = sound & ~self.code.rows_of(missing | bad)
         return Reading(labels, certain, proven, np.where(missing, np.nan, distance))
 
 
 def question(
-    spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, most: int, span: float | None = None, guard: bool = False
+    spec: OracleSpec,
+    loss: Loss,
+    digits: Ints,
+    *,
+    dense: bool,
+    most: int,
+    span: float | None = None,
+    guard: bool = False,
+    rigorous: bool = True,
 ) -> Question | None:
     """The question with the fewest queries whose unit outweighs all noise; None when not one step fits.
 
     With ``guard`` a unit also outweighs three times the declared noise, so that every label is certain, not
     only proven. Of all units that need equally many queries the largest is taken: the margin costs nothing.
     """
-    gap = largest_gap(spec, loss, digits) if span is None else span / int(digits.max())
+    gap = loss.reach(digits) if span is None else span / int(digits.max())
     base = int(digits.max()) + 1
     noise = spec.rows_per_answer * spec.tolerance if spec.name != "rmse" else 0.0
     least = (3 if guard else 2) * noise * (1 + 1e-9) + 4 * floats.roundoff(spec.float_dtype) * spec.n
@@ -95,19 +116,18 @@ def question(
             return None
         bound = codes.relaxed(spec.n, base, bound, dense=dense, most=most)
         unit = gap / bound * (1 - 1e-12)
-        found = _assemble(spec, loss, digits, bound, unit, 0.0, dense, most)
-        needed = 2 * float((found.error + _noise(spec, found, guard)).max()) * (1 + 1e-9)
+        found = assemble(spec, loss, digits, base, bound, unit, dense=dense, most=most)
+        error = found.error if rigorous else typical(spec, found)
+        needed = 2 * float((error + _noise(spec, found, guard)).max()) * (1 + 1e-9)
         if unit >= needed:
             return found
         least = max(needed, least * (1 + 1e-6))
     return None
 
 
-def largest_gap(spec: OracleSpec, loss: Loss, digits: Ints) -> float:
-    """Largest gap of one digit step that a row can show."""
-    from divulge.labels.losses import largest_gap as of_loss
-
-    return of_loss(loss, digits, spec.epsilon, spec.classes)
+def typical(spec: OracleSpec, found: Question) -> Floats:
+    """What the float error of a sum hardly ever exceeds: eight roundings of the total (errors average out)."""
+    return 8 * floats.roundoff(spec.float_dtype) * found.code.totals(found.alphabet.weights, found.alphabet.size)
 
 
 def _noise(spec: OracleSpec, found: Question, guard: bool) -> Floats | float:
@@ -126,14 +146,14 @@ def gridded(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, most: in
     The grid is the spacing of floats at the largest possible sum, so that the oracle adds up without error
     and only the rounding of the mean is left. None when the rows could not sum to one well enough.
     """
-    gap = largest_gap(spec, loss, digits)
+    gap = loss.reach(digits)
     base = int(digits.max()) + 1
     grid = float(np.spacing(spec.n * math.log(spec.classes)))
     step = 2
     while grid < 1e-10 and step <= 64:
         bound = codes.relaxed(spec.n, base, int(gap / (step * grid)), dense=dense, most=most)
         unit = grid * math.floor(gap / bound / grid)
-        found = _assemble(spec, loss, digits, bound, unit, grid, dense, most)
+        found = assemble(spec, loss, digits, base, bound, unit, grid=grid, dense=dense, most=most)
         largest = float(found.code.totals(found.alphabet.weights, found.alphabet.high).max())
         needed = 2 * float(found.error.max()) * (1 + 1e-9)
         if float(np.spacing(largest)) > grid:
@@ -158,16 +178,26 @@ def on_logits(spec: OracleSpec, loss: Loss, digits: Ints) -> Question | None:
     largest = unit * 2.0**mantissa
     if size < 1 or largest > float(np.finfo(spec.float_dtype).max) / 4:
         return None
-    return _assemble(spec, loss, digits, base ** (size - 1), unit, unit, False, 0)
+    return assemble(spec, loss, digits, base, base ** (size - 1), unit, grid=unit)
 
 
-def _assemble(
-    spec: OracleSpec, loss: Loss, digits: Ints, bound: int, unit: float, grid: float, dense: bool, most: int
+def assemble(
+    spec: OracleSpec,
+    loss: Loss,
+    digits: Ints,
+    base: int,
+    bound: int,
+    unit: float,
+    *,
+    grid: float = 0.0,
+    dense: bool = False,
+    most: int = 0,
 ) -> Question:
-    code = codes.build(spec.n, int(digits.max()) + 1, bound, dense=dense, most=most)
+    """The question for weights up to ``bound`` and this unit, with the error its sums can have."""
+    code = codes.build(spec.n, base, bound, dense=dense, most=most)
     found = alphabets.make(spec, loss, code.alphabet(), unit, digits, grid)
-    base = code.totals(found.weights, found.base.astype(np.longdouble))
-    high = code.totals(found.weights, found.high)
+    start = code.totals(found.weights, found.base.astype(np.longdouble))
+    high = code.totals(found.weights, found.size)
     rounding = floats.answer_rounding(spec.n, high, spec.float_dtype)
     deviation = code.totals(found.weights, found.deviation)
     if not math.isfinite(loss.span) and grid:
@@ -175,14 +205,14 @@ def _assemble(
     elif grid:
         error = rounding + _drift(spec, code, found, grid)
     else:
-        error = rounding + deviation + floats.summation(spec.n, high, spec.summation, spec.float_dtype)
+        error = rounding + deviation + _summation(spec, code, found, high)
     # What this machine itself adds when it subtracts the base from the answer.
     own = 8 * float(np.finfo(np.longdouble).eps) * high
-    return Question(digits, code, found, unit, base, (error + own) * (1 + 1e-12))
+    return Question(digits, code, found, unit, start, (error + own) * (1 + 1e-12))
 
 
-def _drift(spec: OracleSpec, code: Code, found: Alphabet, grid: float) -> Floats:
-    parts = []
+def _indices(spec: OracleSpec, code: Code, found: Alphabet) -> Iterator[Ints]:
+    """Position in the alphabet of every row's weight, ``[q, n]``, some queries at a time."""
     idle = int(found.index(np.zeros(1, dtype=np.int64))[0])
     chunk = max(1, _CHUNK // spec.n)
     for start in range(0, code.count, chunk):
@@ -190,12 +220,26 @@ def _drift(spec: OracleSpec, code: Code, found: Alphabet, grid: float) -> Floats
         for offset in range(len(index)):
             first, weights = code.weights(start + offset)
             index[offset, first : first + len(weights)] = found.index(weights)
-        parts.append(
-            floats.drift(
-                found.low[index], found.high[index], found.deviation[index], grid, spec.summation, spec.float_dtype
-            )
-        )
-    return np.concatenate(parts)
+        yield index
+
+
+def _summation(spec: OracleSpec, code: Code, found: Alphabet, high: Floats) -> Floats:
+    unit = floats.roundoff(spec.float_dtype)
+    worst = floats.summation(spec.n, high, spec.summation, spec.float_dtype)
+    if spec.n > _TREE_ROWS or float(worst.max()) < 1e-3 * spec.rows_per_answer * spec.tolerance:
+        return worst
+    depths = floats.depths(spec.n, spec.summation)
+    steps = float(depths.max())
+    return np.concatenate([found.size[i] @ depths for i in _indices(spec, code, found)]) * (unit / (1 - steps * unit))
+
+
+def _drift(spec: OracleSpec, code: Code, found: Alphabet, grid: float) -> Floats:
+    return np.concatenate(
+        [
+            floats.drift(found.low[i], found.high[i], found.deviation[i], grid, spec.summation, spec.float_dtype)
+            for i in _indices(spec, code, found)
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,8 +262,8 @@ class LinearPlan:
         """Number of queries."""
         return sum(q.count for q in self.questions) + (self.spec.class_weight is not None)
 
-    def query(self, index: int, answers: Floats) -> Array:  # noqa: ARG002
-        """Predictions of query ``index``; the plan does not adapt to the answers."""
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``."""
         if self.spec.class_weight is not None:
             if index == 0:
                 return counting_query(self.spec)
@@ -233,6 +277,7 @@ class LinearPlan:
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers ``[count]``, NaN where not yet asked."""
         sums, fixed, noise = as_sums(self.spec, answers)
+        spec_sigma = self.spec.sigma * self.spec.rows_per_answer
         labels = np.zeros(self.spec.n, dtype=np.int64)
         certain = np.ones(self.spec.n, dtype=bool)
         proven = np.ones(self.spec.n, dtype=bool)
@@ -240,7 +285,7 @@ class LinearPlan:
         start = self.count - sum(q.count for q in self.questions)
         for part, worth in zip(self.questions, self.radix, strict=True):
             stop = start + part.count
-            reading = part.read(sums[start:stop], fixed[start:stop], noise)
+            reading = part.read(sums[start:stop], fixed[start:stop], noise, spec_sigma)
             labels += worth * reading.labels
             certain &= reading.certain
             proven &= reading.proven
@@ -265,7 +310,9 @@ def as_sums(spec: OracleSpec, answers: Floats) -> tuple[Array, Floats, float]:
         return sums, rounding + spec.n * 4 * np.spacing(answers**2), spec.n * (2 * slope * noise + 2 * noise**2)
     scale = spec.rows_per_answer if spec.class_weight is None else weight_total(spec, float(answers[0]))
     noise = spec.noise if spec.noise_kind == "bounded" else 0.0
-    fixed = scale * (spec.rounding + np.spacing(np.abs(answers)) * (spec.decimals is not None))
+    # A rounded answer is the float nearest to a decimal; large answers have no decimals to lose.
+    place = np.spacing(np.abs(answers))
+    fixed = scale * np.where(place < spec.rounding, spec.rounding + place, 0.0)
     return wide * np.longdouble(scale), np.where(np.isnan(fixed), 0.0, fixed), scale * noise
 
 
@@ -290,3 +337,45 @@ def counting_answers(spec: OracleSpec) -> tuple[Floats, Floats]:
     ones = np.arange(spec.n + 1)
     totals = low * (spec.n - ones) + high * ones
     return totals, ((spec.n - ones) * row[0] + ones * row[1]) / totals
+
+
+def check_counting(spec: OracleSpec) -> None:
+    """Refuse class weights whose counting query cannot tell the class counts apart at this precision."""
+    _, answers = counting_answers(spec)
+    closest = float(np.abs(np.diff(answers)).min())
+    if closest <= 2 * spec.tolerance + 1e-12:
+        raise checks.InputError(
+            f"class_weight: the class counts must be read first, and their answers lie {closest:.3g} apart; "
+            f"errors reach ±{spec.tolerance:.3g}"
+        )
+
+
+def plain_error(spec: OracleSpec, total: float) -> float:
+    """Bound on the float error of a sum of losses of at most ``total``, whatever they are."""
+    summed = float(floats.summation(spec.n, total, spec.summation, spec.float_dtype))
+    return summed + 4 * total * floats.roundoff(spec.float_dtype)
+
+
+def certificate(spec: OracleSpec, questions: tuple[Question, ...]) -> Certificate:
+    """The certificate of a plan made of integer codes.
+
+    The integer sums of any two labellings differ by at least 1 in some query of some question, by construction
+    of the code; so the answers differ by at least one unit, less what the oracle's floats may add.
+    """
+    scale = spec.rows_per_answer
+    method = "integer code, float error bounded along the oracle's sum"
+    worst: Certificate | None = None
+    for part in questions:
+        error = float((part.error + _noise(spec, part, guard=False)).max()) / scale
+        float_error = float(part.error.max()) / scale
+        unit = part.unit / scale
+        if spec.noise_kind != "bounded":
+            return Certificate(False, unit - 2 * float_error, 0.0, method, f"{spec.noise_kind} noise has no bound")
+        if unit <= 2 * error:
+            why = f"one step is {unit:.3g}, errors may reach ±{error:.3g}"
+            return Certificate(False, max(0.0, unit - 2 * float_error), 2 * (error - float_error), method, why)
+        found = Certificate(True, unit - 2 * float_error, 2 * (error - float_error), method)
+        if worst is None or found.separation - found.needed < worst.separation - worst.needed:
+            worst = found
+    assert worst is not None, "a plan has at least one question"
+    return worst

@@ -42,6 +42,7 @@ class Loss:
         table: predictions → losses ``[n, K]``, as the oracle's floats have them.
         shape: shape of one row of the predictions: ``(K,)`` or ``()``.
         rests: the base loss of a row does not grow with its gap (False: it grows like the gap's square).
+        limit: largest gap for given digits ``[K]``, where that is not simply the span over the largest digit.
     """
 
     span: float
@@ -49,6 +50,11 @@ class Loss:
     table: Table
     shape: tuple[int, ...]
     rests: bool = True
+    limit: Callable[[Ints], float] | None = None
+
+    def reach(self, digits: Ints) -> float:
+        """Largest gap of one digit step a row can show when its classes carry ``digits`` (some may share one)."""
+        return self.span / int(digits.max()) if self.limit is None else self.limit(digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,22 +164,6 @@ def _two(name: str, classes: int) -> None:
         raise checks.InputError(f"classes: {name} is defined for 2 classes here, got {classes}")
 
 
-def largest_gap(loss: Loss, digits: Ints, clip: float, classes: int) -> float:
-    """Largest gap a row can show when its classes carry ``digits`` (several classes may share one).
-
-    For a probability row the loss of the last digit d is ``gap·d + ln Σ exp(-gap·digit)``, and it must
-    stay below ``-ln clip``.
-    """
-    top = int(digits.max())
-    if loss.shape != (classes,) or not math.isfinite(loss.span) or classes == 2:
-        return loss.span / top
-    low = max(clip, _TINY)
-    gap = -math.log(low) / top
-    for _ in range(60):
-        gap = (-math.log(low) - math.log(np.exp(-gap * digits).sum())) / top
-    return max(gap * (1 - 1e-12), 0.0)
-
-
 # --- losses on probabilities
 
 
@@ -197,9 +187,21 @@ def _log_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
     if submission == "positive":
         # 1 - p is rounded to the grid of the floats near 1 (1.1e-16), so very confident rows are coarse.
         return Loss(
-            span * (1 - 1e-15), positive, lambda p: np.stack([log(kind.type(1) - _as(p, kind)), log(_as(p, kind))], 1), ()
+            span * (1 - 1e-15),
+            positive,
+            lambda p: np.stack([log(kind.type(1) - _as(p, kind)), log(_as(p, kind))], 1),
+            (),
         )
-    return Loss(span * (1 - 1e-15), rows, lambda p: log(_as(p, kind)), (classes,))
+
+    def limit(digits: Ints) -> float:
+        # The loss of the last digit d is gap·d + ln Σ exp(-gap·digit); its probability must not fall below `low`.
+        top = int(digits.max())
+        gap = -math.log(low) / top
+        for _ in range(60):
+            gap = (-math.log(low) - math.log(np.exp(-gap * digits).sum())) / top
+        return max(gap * (1 - 1e-12), 0.0)
+
+    return Loss(span * (1 - 1e-15), rows, lambda p: log(_as(p, kind)), (classes,), limit=limit if classes > 2 else None)
 
 
 def _as(predictions: object, kind: np.dtype[Any]) -> Array:
@@ -232,7 +234,12 @@ def _brier(classes: int, submission: str) -> Loss:
         p = np.asarray(predictions, dtype=float)
         return half * ((p**2).sum(axis=1, keepdims=True) - 2 * p + 1)
 
-    return Loss(half * 4 / classes, rows, table, (classes,))
+    def limit(digits: Ints) -> float:
+        # No probability may fall below 0, for gaps of either sign.
+        away = max(digits.max() - digits.mean(), digits.mean() - digits.min())
+        return float(2 * half / (classes * away))
+
+    return Loss(half * 4 / classes, rows, table, (classes,), limit=limit)
 
 
 def _norm_like(alpha: float) -> Loss:

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, overload
 
-import numpy as np
-
-from divulge import checks, store
+from divulge import store
 
 if TYPE_CHECKING:
     from divulge.labels.answers import Reading
@@ -18,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class Plan(Protocol):
-    """What `design` makes: queries, possibly adapted to earlier answers, and the way back to labels."""
+    """What `design` makes: queries, and the way back to labels."""
 
     @property
     def count(self) -> int:
-        """Number of queries (for a plan that adapts: at most)."""
+        """Number of queries."""
         ...
 
-    def query(self, index: int, answers: Floats) -> Array:
-        """Predictions of query ``index``, given the answers so far (NaN where not asked)."""
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``."""
         ...
 
     def read(self, answers: Floats) -> Reading:
@@ -36,7 +34,7 @@ class Plan(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Queries(Sequence["Array"]):
-    """The queries of a plan that does not adapt, each made when it is asked for."""
+    """The queries of a plan, each made when it is asked for."""
 
     inner: Plan
 
@@ -52,7 +50,7 @@ class Queries(Sequence["Array"]):
             return [self[i] for i in range(*index.indices(len(self)))]
         if not -len(self) <= index < len(self):
             raise IndexError(f"the plan has {len(self)} queries, there is no number {index}")
-        return self.inner.query(index % len(self), np.full(len(self), np.nan))
+        return self.inner.query(index % len(self))
 
     def __iter__(self) -> Iterator[Array]:
         return (self[i] for i in range(len(self)))
@@ -67,34 +65,26 @@ class QueryPlan:
         method: "positional", "weighing", "dense", "theorem3", …
         inner: makes queries and reads answers.
         certificate: what is proven of the plan before the first answer.
-        adaptive: later queries depend on earlier answers.
     """
 
     spec: OracleSpec
     method: str
     inner: Plan
     certificate: Certificate
-    adaptive: bool = False
 
     @property
     def count(self) -> int:
-        """Number of queries (at most, for a plan that adapts)."""
+        """Number of queries."""
         return self.inner.count
 
     @property
     def labels_per_query(self) -> float:
-        """n labels over the number of queries."""
+        """N labels over the number of queries."""
         return self.spec.n / self.count
 
     @property
     def queries(self) -> Queries:
-        """The predictions, one query after the other, made lazily.
-
-        Raises:
-            divulge.InputError: for a plan that adapts to the answers.
-        """
-        if self.adaptive:
-            raise checks.InputError(f"plan: {self.method} adapts its queries to the answers; ask it through infer")
+        """The predictions, one query after the other, made lazily."""
         return Queries(self.inner)
 
     @property

@@ -1,0 +1,327 @@
+"""`divulge labels`: what a scoring endpoint gives away, and what stops it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge.cli import printing
+from divulge.cli.printing import Json
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from divulge.labels import LabelInference, OracleSpec, QueryPlan
+
+app = typer.Typer(
+    help="Labels behind a scoring endpoint: what leaks, how fast, and what stops it.", no_args_is_help=True
+)
+
+Rows = Annotated[int, typer.Option("--n", help="Number of scored rows.")]
+MetricName = Annotated[str, typer.Option("--metric", help="log_loss, accuracy, f1, auc, mse, rmse, mae, …")]
+Classes = Annotated[int, typer.Option("--classes", help="Number of classes.")]
+Clip = Annotated[str, typer.Option("--clip", help="A number, float64/float32/float16 (its epsilon), or 'none'.")]
+Decimals = Annotated[int | None, typer.Option("--decimals", help="Decimals of a score; not rounded when absent.")]
+Noise = Annotated[float, typer.Option("--noise", help="Bound, or standard deviation, of a score's noise.")]
+Kind = Annotated[str, typer.Option("--noise-kind", help="bounded, gaussian or laplace.")]
+Form = Annotated[str, typer.Option("--submission", help="rows (one column a class) or positive (one column).")]
+Method = Annotated[str, typer.Option("--method", help="auto, dense, weighing, positional, theorem3, …")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of a local oracle's noise.")]
+Url = Annotated[str | None, typer.Option("--url", help="Score through this endpoint instead of a local oracle.")]
+Header = Annotated[list[str] | None, typer.Option("--header", help="'Name: value', sent along; may be repeated.")]
+Template = Annotated[Path | None, typer.Option("--template", help="An example submission: its header and identifiers.")]
+Key = Annotated[str, typer.Option("--key", help="Where the score stands in a JSON answer.")]
+JournalFile = Annotated[Path | None, typer.Option("--journal", help="Keeps every answer; the same command goes on.")]
+Report = Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")]
+
+
+@app.command("capacity")
+def show_capacity(
+    n: Rows,
+    metric: MetricName = "log_loss",
+    classes: Classes = 2,
+    clip: Clip = "float64",
+    decimals: Decimals = None,
+    noise: Noise = 0.0,
+    noise_kind: Kind = "bounded",
+    submission: Form = "rows",
+    json: Json = False,
+) -> None:
+    """How many labels one score can give away at most."""
+    from divulge import labels
+
+    found = labels.capacity(_spec(metric, n, classes, clip, decimals, noise, noise_kind, submission))
+    if json:
+        printing.as_json(_plain(found))
+    else:
+        typer.echo(str(found))
+
+
+@app.command("design")
+def show_design(
+    n: Rows,
+    metric: MetricName = "log_loss",
+    classes: Classes = 2,
+    clip: Clip = "float64",
+    decimals: Decimals = None,
+    noise: Noise = 0.0,
+    noise_kind: Kind = "bounded",
+    submission: Form = "rows",
+    method: Method = "auto",
+    write: Annotated[Path | None, typer.Option("--write", help="Write one submission CSV a query here.")] = None,
+    template: Template = None,
+    json: Json = False,
+) -> None:
+    """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
+    from divulge import labels
+
+    spec = _spec(metric, n, classes, clip, decimals, noise, noise_kind, submission)
+    plan = labels.design(spec, method)
+    if write is not None:
+        labels.write_submissions(plan, write, _submission(template))
+    if json:
+        printing.as_json(_about(plan))
+        return
+    typer.echo(f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels a query, {plan.method})")
+    typer.echo(str(plan.certificate))
+    if write is not None:
+        typer.echo(f"submissions written to {write}; read the scores with: divulge labels attack --scores FILE …")
+
+
+@app.command("simulate")
+def show_simulation(
+    labels_file: Annotated[Path, typer.Argument(metavar="LABELS", help="True labels: a number a line, .npy, or .npz.")],
+    metric: MetricName = "log_loss",
+    classes: Classes = 2,
+    clip: Clip = "float64",
+    decimals: Decimals = None,
+    noise: Noise = 0.0,
+    noise_kind: Kind = "bounded",
+    submission: Form = "rows",
+    method: Method = "auto",
+    seed: Seed = 0,
+    url: Url = None,
+    header: Header = None,
+    template: Template = None,
+    key: Key = "score",
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """Recover labels we know, from a local oracle or from a real endpoint, and count what is right."""
+    from divulge import labels
+
+    y = _labels(labels_file)
+    spec = _spec(metric, len(y), classes, clip, decimals, noise, noise_kind, submission)
+    plan = labels.design(spec, method)
+    oracle = None if url is None else _endpoint(url, header, template, key)
+    found = labels.simulate(spec, y, plan, oracle=oracle, seed=seed)
+    right = round(found.accuracy * spec.n)
+    if report is not None:
+        _report(report, plan, found.inference, y)
+    if json:
+        facts = {"labels": spec.n, "right": right, "accuracy": found.accuracy, "queries": found.queries}
+        facts |= {"certain": int(found.inference.certain.sum()), "certain_and_wrong": found.certain_and_wrong}
+        printing.as_json(facts | {"plan": _about(plan)})
+        return
+    typer.echo(f"{right}/{spec.n} labels recovered in {found.queries} queries ({plan.method}); ", nl=False)
+    typer.echo(f"{int(found.inference.certain.sum())} certain, {found.certain_and_wrong} of them wrong")
+
+
+@app.command("attack")
+def attack(
+    n: Rows,
+    url: Annotated[str | None, typer.Argument(help="Where submissions are posted.")] = None,
+    metric: MetricName = "log_loss",
+    classes: Classes = 2,
+    clip: Clip = "float64",
+    decimals: Decimals = None,
+    noise: Noise = 0.0,
+    noise_kind: Kind = "bounded",
+    submission: Form = "rows",
+    method: Method = "auto",
+    header: Header = None,
+    template: Template = None,
+    key: Key = "score",
+    journal: JournalFile = None,
+    scores: Annotated[Path | None, typer.Option("--scores", help="Scores typed in by hand, one a line.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain as CSV.")] = None,
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query."""
+    from divulge import labels
+    from divulge.checks import InputError
+
+    spec = _spec(metric, n, classes, clip, decimals, noise, noise_kind, submission)
+    plan = labels.design(spec, method)
+    if scores is not None:
+        found = labels.read(plan, labels.read_scores(scores, plan))
+    elif url is not None:
+        kept = None if journal is None else labels.Journal(journal, plan)
+        found = _ask(_endpoint(url, header, template, key), plan, kept)
+    else:
+        raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
+    if out is not None:
+        _write_labels(out, found)
+    if report is not None:
+        _report(report, plan, found, None)
+    if json:
+        facts: dict[str, Any] = {"queries": found.queries, "complete": found.complete}
+        facts |= {"certain": int(found.certain.sum()), "proven": int(found.proven.sum())}
+        printing.as_json(facts | {"labels": found.labels.tolist(), "plan": _about(plan)})
+        return
+    typer.echo(
+        f"{found.queries} of {plan.count} queries answered; {int(found.proven.sum())} of {n} labels proven ", nl=False
+    )
+    typer.echo(f"({int(found.certain.sum())} even if the noise is twice what was declared)")
+    if not found.complete:
+        typer.echo("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
+
+
+@app.command("defend")
+def show_defence(
+    n: Rows,
+    metric: MetricName = "log_loss",
+    classes: Classes = 2,
+    clip: Clip = "float64",
+    decimals: Decimals = None,
+    noise: Noise = 0.0,
+    noise_kind: Kind = "bounded",
+    submission: Form = "rows",
+    queries: Annotated[int, typer.Option("--queries", help="What an attacker may ask.")] = 100,
+    accuracy: Annotated[float, typer.Option("--accuracy", help="What an attacker may reach, above 0.5.")] = 0.55,
+    json: Json = False,
+) -> None:
+    """Which noise, rounding, clip or cap holds an attacker to an accuracy."""
+    from divulge import labels
+
+    spec = _spec(metric, n, classes, clip, decimals, noise, noise_kind, submission)
+    found = labels.defend(spec, queries, accuracy)
+    if json:
+        printing.as_json(_plain(found))
+        return
+    settings = ("noise", "decimals", "clip", "query_cap", "epsilon")
+    rows = [(name, _shown(getattr(found, name)), found.formulas[name]) for name in settings]
+    printing.table(
+        f"each alone holds {queries} queries to {accuracy:.0%} accuracy", ("setting", "value", "formula"), rows
+    )
+    for number, line in enumerate(found.advice, start=1):
+        typer.echo(f"{number}. {line}")
+
+
+def _spec(
+    metric: str,
+    n: int,
+    classes: int,
+    clip: str,
+    decimals: int | None,
+    noise: float,
+    noise_kind: str,
+    submission: str,
+) -> OracleSpec:
+    from divulge.checks import InputError
+    from divulge.labels import OracleSpec
+
+    bound: float | str | None = None if clip == "none" else clip
+    if bound is not None and not clip.startswith("float"):
+        try:
+            bound = float(clip)
+        except ValueError:
+            raise InputError(f"clip: a number, float64, float32, float16 or none is needed, got {clip!r}") from None
+    return OracleSpec(
+        metric=metric,
+        n=n,
+        classes=classes,
+        clip=bound,
+        decimals=decimals,
+        noise=noise,
+        noise_kind=noise_kind,  # ty: ignore[invalid-argument-type] (checked by OracleSpec)
+        submission=submission,
+    )
+
+
+def _labels(path: Path) -> np.ndarray:
+    import numpy as np
+
+    from divulge.checks import InputError
+
+    try:
+        if path.suffix in (".npy", ".npz"):
+            found = np.load(path, allow_pickle=False)
+            found = found if path.suffix == ".npy" else found["y"]
+        else:
+            found = np.loadtxt(path, dtype=np.int64, ndmin=1)
+    except FileNotFoundError:
+        raise InputError(f"labels: {path}: no such file") from None
+    except (ValueError, KeyError) as error:
+        raise InputError(f"labels: {path}: one whole number a line is needed ({error})") from None
+    return found.astype(np.int64) if found.dtype.kind in "iu" else found
+
+
+def _submission(template: Path | None) -> Any:
+    from divulge.labels import Submission
+
+    return Submission() if template is None else Submission.like(template)
+
+
+def _endpoint(url: str, header: list[str] | None, template: Path | None, key: str) -> Any:
+    from divulge.checks import InputError
+    from divulge.labels import HttpOracle
+
+    headers = {}
+    for line in header or []:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise InputError(f"header: 'Name: value' is needed, got {line!r}")
+        headers[name.strip()] = value.strip()
+    return HttpOracle(url, _submission(template), headers, key)
+
+
+def _ask(oracle: Any, plan: QueryPlan, journal: Any) -> LabelInference:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from divulge import labels
+
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("queries", total=plan.count)
+        return labels.infer(oracle, plan, journal=journal, progress=lambda done, _: shown.update(task, completed=done))
+
+
+def _write_labels(path: Path, found: LabelInference) -> None:
+    from divulge import store
+
+    lines = [
+        f"{i},{label},{int(sure)}" for i, (label, sure) in enumerate(zip(found.labels, found.certain, strict=True))
+    ]
+    store.write_text(path, "\n".join(["row,label,certain", *lines]) + "\n")
+
+
+def _report(path: Path, plan: QueryPlan, found: LabelInference, truth: np.ndarray | None) -> None:
+    from divulge.cli import labels_page
+    from divulge.report import html
+
+    html.write(labels_page.page(plan, found, truth), path)
+
+
+def _about(plan: QueryPlan) -> dict[str, Any]:
+    facts = {"method": plan.method, "queries": plan.count, "labels_per_query": plan.labels_per_query}
+    return facts | {"certified": plan.certificate.certified, "certificate": str(plan.certificate)}
+
+
+def _plain(found: Any) -> dict[str, Any]:
+    import dataclasses
+    import math
+
+    def value(x: Any) -> Any:
+        if isinstance(x, float) and not math.isfinite(x):
+            return None
+        return dict(x) if isinstance(x, dict) else x
+
+    return {f.name: value(getattr(found, f.name)) for f in dataclasses.fields(found)}
+
+
+def _shown(value: float | None) -> str:
+    return "nothing suffices" if value is None else f"{value:.4g}"

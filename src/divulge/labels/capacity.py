@@ -1,0 +1,108 @@
+"""How much one answer can give away at most."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge.labels import floats
+
+if TYPE_CHECKING:
+    from divulge.labels.spec import OracleSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What one query can leak.
+
+    Args:
+        labels_per_query: upper bound, whatever the query.
+        bits_per_query: the same in bits.
+        threshold: a single label can be read for certain as long as an answer's error stays below this.
+        queries: at least this many queries are needed for all n labels.
+        binds: what limits: "noise", "rounding", "float arithmetic" or "number of labels".
+        span: loss difference R that one label can make; infinity for losses on logits.
+    """
+
+    labels_per_query: float
+    bits_per_query: float
+    threshold: float
+    queries: int
+    binds: str
+    span: float
+
+    def __str__(self) -> str:
+        return (
+            f"at most {self.labels_per_query:.4g} labels a query ({self.binds} limits), "
+            f"so at least {self.queries} queries; one label is readable while errors stay below {self.threshold:.3g}"
+        )
+
+
+def capacity(spec: OracleSpec) -> Capacity:
+    """Upper bound on what one answer of this oracle says about the labels.
+
+    Bounded noise: two answers tell labellings apart only when they lie further apart than twice the error τe,
+    and the mean loss of any prediction varies by at most R: ``log2(1 + R/(2 τe))`` bits. Gaussian noise: the
+    capacity of the channel, ``½ log2(1 + n (R/2)²/(n σ)²)`` with every label swinging the sum by ±R/2.
+    Laplace noise: the same with its standard deviation, plus the 0.11 bit by which its entropy stays below that
+    of a Gaussian. Counting metrics: the logarithm of the number of different answers.
+
+    >>> from divulge.labels import OracleSpec
+    >>> capacity(OracleSpec(n=198, clip=1e-15, decimals=5)).queries
+    10
+    """
+    span, units = _range(spec)
+    counting = spec.name in ("accuracy", "f1", "auc")
+    floor = 0.0 if counting else _float_floor(spec, span)
+    fixed = spec.tolerance + floor
+    per_label = span / units
+    if spec.noise_kind != "bounded":
+        signal = spec.n * (per_label / 2) ** 2
+        bits = 0.5 * math.log2(1 + signal / spec.sigma**2) + (0.11 if spec.noise_kind == "laplace" else 0.0)
+        binds = "noise"
+        if fixed and (rounded := math.log2(1 + span * spec.n / units / (2 * fixed))) < bits:
+            bits, binds = rounded, "rounding" if spec.rounding > floor else "float arithmetic"
+    else:
+        bits = _levels(spec, span, units, fixed)
+        parts = {"noise": spec.noise, "rounding": spec.rounding, "float arithmetic": floor}
+        binds = max(parts, key=lambda name: parts[name]) if fixed else "number of labels"
+    bits = min(bits, spec.n * math.log2(spec.classes))
+    threshold = per_label / 2
+    labels = bits / math.log2(spec.classes)
+    queries = math.ceil(spec.n / labels - 1e-9) if labels > 0 else 0
+    return Capacity(labels, bits, threshold, queries, binds, span)
+
+
+def _range(spec: OracleSpec) -> tuple[float, float]:
+    """R, and what a sum over rows is divided by to become an answer."""
+    if spec.name in ("accuracy", "f1"):
+        return 1.0, float(spec.n)
+    if spec.name == "auc":
+        return 1.0, float(spec.n)
+    units = float(spec.n) if spec.reduction == "mean" else 1.0
+    return spec.loss().span, units
+
+
+def _levels(spec: OracleSpec, span: float, units: float, fixed: float) -> float:
+    if spec.name in ("accuracy", "f1"):
+        return math.log2(min(spec.n + 1, 1 + 1 / (2 * fixed)) if fixed else spec.n + 1)
+    if spec.name == "auc":
+        most = spec.n**2 / 2 + 1
+        return math.log2(min(most, 1 + 1 / (2 * fixed)) if fixed else most)
+    if not math.isfinite(span):
+        # Only the mantissa of the answer is left.
+        return float(np.finfo(spec.float_dtype).nmant + 1)
+    return math.log2(1 + span * spec.n / units / (2 * fixed)) if fixed else math.inf
+
+
+def _float_floor(spec: OracleSpec, span: float) -> float:
+    """Smallest error the oracle's own floats add: half a unit in the last place of an answer of n idle rows."""
+    if not math.isfinite(span):
+        return 0.0
+    idle = float(spec.loss().table(spec.loss().predict(np.zeros(1), np.arange(spec.classes)))[0, 0])
+    total = spec.n * max(idle, 1e-12)
+    rounding = float(floats.answer_rounding(spec.n, total, spec.float_dtype))
+    return rounding / (spec.n if spec.reduction == "mean" else 1.0)

@@ -1,0 +1,236 @@
+"""Metrics that count: accuracy and F1 leak numbers of ones, AUC leaks sums of ranks.
+
+Accuracy and F1: one query counts the ones; from then on every query tells how many ones a chosen set holds, and
+Lindström's detecting matrix (weights 0 and 1) needs the fewest sets. AUC (Whitehill, "Climbing the Kaggle
+leaderboard by exploiting the log-loss oracle", 2018, shows the oracle's power): the sum of the ranks of the ones
+is linear in the labels, with ranks the attacker chooses; labels already read serve as spacers between new rows.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.labels import codes
+from divulge.labels.answers import Reading
+from divulge.labels.certify import Certificate
+from divulge.labels.plans import QueryPlan
+
+if TYPE_CHECKING:
+    from divulge.labels.codes import Code
+    from divulge.labels.spec import OracleSpec
+    from divulge.types import Array, Floats, Ints
+
+_MOST_QUERIES = 2048
+_MOST_ROWS = 11
+
+
+def plan(spec: OracleSpec) -> QueryPlan:
+    """The plan for accuracy, F1 or AUC.
+
+    Raises:
+        divulge.InputError: noise or rounding hides single counts, or the noise is stochastic.
+    """
+    if spec.noise_kind != "bounded":
+        raise checks.InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+    threshold = {"accuracy": 1 / spec.n, "f1": 1 / (4 * spec.n), "auc": 1 / spec.n**2}[spec.name]
+    if spec.tolerance >= threshold:
+        raise checks.InputError(
+            f"metric: {spec.name} leaks no label for certain at this precision: an error of ±{spec.tolerance:.3g} "
+            f"hides single labels; it leaks once the error is below {threshold:.3g}"
+        )
+    inner: AucPlan | CountPlan = _auc(spec) if spec.name == "auc" else CountPlan(spec, _code(spec.n))
+    certificate = Certificate(True, 2 * threshold, 2 * spec.tolerance, "counts are integers")
+    return QueryPlan(spec, "ranks" if spec.name == "auc" else "detecting matrix", inner, certificate)
+
+
+def _code(n: int) -> Code:
+    # A block of queries 0..Q-1 (number 0 is never asked) reads as many rows as its numbers have bits set.
+    reads = np.cumsum(np.bitwise_count(np.arange(_MOST_QUERIES)))
+    whole, rest = divmod(n, int(reads[-1]))
+    last = int(np.searchsorted(reads, rest)) + 1 if rest else 0
+    used = [(count, repeats) for count, repeats in ((_MOST_QUERIES, whole), (last, 1)) if repeats and count > 1]
+    shapes = tuple(codes.counting_shape(count) for count, _ in used)
+    return codes.Code(n, 2, 1, shapes, tuple(repeats for _, repeats in used))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CountPlan:
+    """Accuracy and F1: query 0 predicts all ones; the others predict ones on the sets of a detecting matrix."""
+
+    spec: OracleSpec
+    code: Code
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return 1 + sum(r * (s.count - 1) for s, r in zip(self.code.shapes, self.code.repeats, strict=True))
+
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``."""
+        found = np.zeros(self.spec.n)
+        if index == 0:
+            return found + 1
+        first, weights = self.code.weights(int(self._slots()[index - 1]))
+        found[first : first + len(weights)] = -weights
+        return found
+
+    def _slots(self) -> Ints:
+        """Numbers, within the code, of the queries that are asked: all but the empty one of each block."""
+        parts = []
+        start = 0
+        for found, repeats in zip(self.code.shapes, self.code.repeats, strict=True):
+            numbers = start + np.arange(repeats * found.count)
+            parts.append(numbers[(numbers - start) % found.count != 0])
+            start += repeats * found.count
+        return np.concatenate(parts)
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers so far."""
+        n = self.spec.n
+        slots = self._slots()
+        sizes = np.array([-self.code.weights(int(slot))[1].sum() for slot in slots], dtype=float)
+        known = np.where(np.isnan(answers), 0.0, answers)
+        if self.spec.name == "accuracy":
+            ones = np.rint(n * known[0])
+            counted = (n * known[1:] - n + sizes + ones) / 2
+            slope = np.full(len(slots), n / 2)
+        else:
+            ones = np.rint(n * known[0] / (2 - known[0]))
+            counted = known[1:] * (sizes + ones) / 2
+            slope = (sizes + ones) / 2
+        whole = np.rint(counted)
+        distance = np.abs(counted - whole)
+        sums = np.zeros(self.code.count, dtype=np.int64)
+        sums[slots] = -whole.astype(np.int64)
+        labels, sound = self.code.decode(sums)
+        fixed = slope * self.spec.rounding + 1e-9
+        noise = slope * self.spec.noise
+        missing = np.isnan(answers[1:])
+        flags = np.zeros((2, self.code.count), dtype=bool)
+        flags[0, slots] = missing | (1 - distance <= fixed + 2 * noise)
+        flags[1, slots] = missing | (distance > fixed + noise) | (1 - distance <= fixed + noise)
+        counted_ones = not math.isnan(answers[0]) and self._ones_certain(float(answers[0]))
+        certain = sound & ~self.code.rows_of(flags[0]) & counted_ones
+        proven = sound & ~self.code.rows_of(flags[1]) & (not math.isnan(answers[0]))
+        residual = np.concatenate([[0.0], np.where(missing, np.nan, distance / np.maximum(slope, 0.5))])
+        return Reading(labels, certain, proven, residual)
+
+    def _ones_certain(self, answer: float) -> bool:
+        # A count that is one off would need more than twice the declared noise.
+        n = self.spec.n
+        ones = np.arange(n + 1)
+        possible = ones / n if self.spec.name == "accuracy" else 2 * ones / (n + ones)
+        near = np.abs(possible - answer) <= self.spec.rounding + 2 * self.spec.noise + 1e-12
+        return int(near.sum()) == 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AucPlan:
+    """AUC: each query ranks a few new rows on top, spaced by rows asked before; all rows not asked yet are tied below.
+
+    The first query holds one row and, beside its label, tells how many ones there are.
+
+    Args:
+        starts: first row of each query, and n at the end.
+    """
+
+    spec: OracleSpec
+    starts: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return len(self.starts) - 1
+
+    def query(self, index: int) -> Array:
+        """Predicted scores of query ``index``."""
+        start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n
+        found = np.zeros(n)
+        offsets = _offsets(stop - start)
+        gaps = np.diff(offsets) - 1
+        spare = start - int(gaps.sum())
+        # Ranks from below: rows not asked yet (tied), spare known rows, then new rows with known rows between.
+        found[:spare] = 1.0
+        level = 2.0
+        used = spare
+        for place in range(stop - start):
+            found[start + place] = level
+            if place < len(gaps):
+                found[used : used + gaps[place]] = level + 1
+                used += int(gaps[place])
+            level += 2
+        return found / level
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers so far, in order: each query's reading rests on those before it."""
+        n = self.spec.n
+        labels = np.zeros(n, dtype=np.int64)
+        good = np.zeros(n, dtype=bool)
+        residual = np.full(self.count, np.nan)
+        if math.isnan(answers[0]):
+            return Reading(labels, good, good.copy(), residual)
+        labels[0] = int(answers[0] > 0.5)
+        other = int(np.rint(0.5 / abs(answers[0] - 0.5))) if answers[0] != 0.5 else 1
+        ones = min(max(other if labels[0] else n - other, 1), n - 1)
+        good[0] = True
+        residual[0] = 0.0
+        for index in range(1, self.count):
+            if math.isnan(answers[index]):
+                break
+            start, stop = self.starts[index], self.starts[index + 1]
+            labels[start:stop], residual[index], second = self._block(index, labels, ones, float(answers[index]))
+            good[start:stop] = good[start - 1] and second > 2 * self.spec.noise + self.spec.rounding + 1e-13
+        return Reading(labels, good, good.copy(), residual)
+
+    def _block(self, index: int, labels: Ints, ones: int, answer: float) -> tuple[Ints, float, float]:
+        start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n
+        scores = self.query(index)
+        _, inverse, sizes = np.unique(scores, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]
+        tied = ranks[-1] if stop < n else 0.0
+        pairs = ones * (n - ones)
+        known = ranks[:start] @ labels[:start] + (ones - labels[:start].sum()) * tied
+        subsets = (np.arange(2 ** (stop - start))[:, None] >> np.arange(stop - start)) & 1
+        sums = subsets @ (ranks[start:stop] - tied)
+        possible = (known + sums - ones * (ones + 1) / 2) / pairs
+        distance = np.abs(possible - answer)
+        if stop == n:
+            distance = np.where(subsets.sum(axis=1) == ones - labels[:start].sum(), distance, np.inf)
+        best = int(distance.argmin())
+        return subsets[best], float(distance[best]), float(np.delete(distance, best).min(initial=math.inf))
+
+
+def _offsets(size: int) -> Ints:
+    """Rank offsets 0, 1, 2, 4, 8, …: sums of equally many of them all differ."""
+    return np.array([0, *(2**j for j in range(size - 1))], dtype=np.int64)
+
+
+def _auc(spec: OracleSpec) -> AucPlan:
+    if spec.n < 2:
+        raise checks.InputError(f"n: AUC needs at least 2 rows, got {spec.n}")
+    starts = [0, 1]
+    while starts[-1] < spec.n:
+        known = starts[-1]
+        size = 1
+        while size < _MOST_ROWS and known + size < spec.n and _separable(spec.n, known, size + 1):
+            size += 1
+        starts.append(known + size)
+    return AucPlan(spec, tuple(starts))
+
+
+def _separable(n: int, known: int, size: int) -> bool:
+    offsets = _offsets(size)
+    spacers = int(np.diff(offsets).sum()) - (size - 1)
+    spare = known - spacers
+    waiting = n - known - size
+    if spare < 0:
+        return False
+    # A row above the tied block is worth this many ranks more than a row in it; then the number of ones
+    # among the new rows shows before the offsets do. When nothing waits, that number is known anyway.
+    lead = (waiting + 1) / 2 + spare
+    return waiting == 0 or lead > int(offsets.sum())

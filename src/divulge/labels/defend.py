@@ -1,0 +1,134 @@
+"""What would stop the attack: the other half of the tool."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from divulge import checks
+from divulge.labels.capacity import capacity
+
+if TYPE_CHECKING:
+    from divulge.labels.spec import OracleSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Defence:
+    """Settings each of which, alone, holds an attacker with this many queries to this accuracy.
+
+    Args:
+        queries: what the attacker may ask.
+        accuracy: mean accuracy over balanced labels that must not be exceeded.
+        noise: standard deviation of Gaussian noise on every answer; None when no noise helps.
+        decimals: most decimals an answer may show; None when no rounding is coarse enough.
+        clip: smallest clip that suffices beside the noise the oracle already has; None when none does.
+        query_cap: most queries an oracle may answer with the noise and rounding it has now (0: not even one).
+        epsilon: largest budget of label differential privacy for all answers together.
+        formulas: the formula behind each number.
+        advice: in which order to act.
+    """
+
+    queries: int
+    accuracy: float
+    noise: float | None
+    decimals: int | None
+    clip: float | None
+    query_cap: int
+    epsilon: float
+    formulas: Mapping[str, str] = field(default_factory=dict)
+    advice: tuple[str, ...] = ()
+
+
+_FORMULAS = {
+    "noise": "sigma >= sqrt(Q) R / (2 n quantile(x)), quantile of the standard normal",
+    "decimals": "10^-d >= sqrt(12) sigma and 10^-d > R/n (rounding error taken as uniform noise)",
+    "clip": "R(clip) = ln((1-clip)/clip) <= 2 n sigma quantile(x) / sqrt(Q), sigma of the oracle as it is",
+    "query_cap": "Gaussian: Q <= (2 n sigma quantile(x) / R)^2; bounded: Q * bits <= n (1 - h(x)), h binary entropy",
+    "epsilon": "epsilon <= ln(x / (1 - x))",
+}
+
+
+def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defence:
+    """What holds an attacker with ``queries`` queries to ``accuracy``.
+
+    With Gaussian noise σ every label swings an answer by at most R/n; told all other labels, an attacker has Q
+    samples ``N(±R/(2n), σ²)`` and is right with probability ``Φ(√Q·R/(2nσ))`` at most. The same bound holds
+    for adaptive queries. Rounding is deterministic and gives no such proof: an attacker who can place an answer
+    on a rounding edge reads labels through it, so it stands behind clipping, a cap and noise.
+
+    Args:
+        spec: the oracle as it is now.
+        queries: how many queries an attacker may ask.
+        accuracy: what balanced binary labels may be guessed with, between ½ and 1.
+
+    Raises:
+        divulge.InputError: accuracy outside (½, 1), or fewer than one query.
+
+    >>> from divulge.labels import OracleSpec
+    >>> round(defend(OracleSpec(n=2201), queries=100, accuracy=0.55).noise, 3)
+    0.652
+    """
+    checks.integer(queries, "queries", least=1)
+    checks.number(accuracy, "accuracy", above=0.5, below=1.0)
+    quantile = NormalDist().inv_cdf(accuracy)
+    per_label, units = _per_label(spec)
+    noise = math.sqrt(queries) * per_label / (2 * quantile) if math.isfinite(per_label) else None
+    decimals = None
+    if noise is not None:
+        step = max(math.sqrt(12) * noise, per_label)
+        decimals = math.floor(-math.log10(step))
+        decimals = decimals if decimals >= 0 else None
+    return Defence(
+        queries,
+        accuracy,
+        noise,
+        decimals,
+        _clip(spec, queries, quantile, units),
+        _cap(spec, accuracy, quantile, per_label),
+        math.log(accuracy / (1 - accuracy)),
+        _FORMULAS,
+        _advice(spec, per_label),
+    )
+
+
+def _per_label(spec: OracleSpec) -> tuple[float, float]:
+    """How far one label moves an answer at most, and what sums are divided by."""
+    if spec.name == "accuracy":
+        return 1 / spec.n, float(spec.n)
+    if spec.name == "f1":
+        return 2 / spec.n, float(spec.n)
+    if spec.name == "auc":
+        return 1.0, float(spec.n)  # with a single one among the labels, its rank is the whole answer
+    return spec.loss().span / spec.n * (spec.n / _units(spec)), _units(spec)
+
+
+def _units(spec: OracleSpec) -> float:
+    return float(spec.n) if spec.reduction == "mean" else 1.0
+
+
+def _clip(spec: OracleSpec, queries: int, quantile: float, units: float) -> float | None:
+    if spec.name != "log_loss" or spec.sigma == 0:
+        return None
+    allowed = 2 * units * spec.sigma * quantile / math.sqrt(queries)
+    clip = 1 / (1 + math.exp(allowed))
+    return clip if clip < 0.5 else None
+
+
+def _cap(spec: OracleSpec, accuracy: float, quantile: float, per_label: float) -> int:
+    if spec.sigma > 0 and math.isfinite(per_label):
+        return math.floor((2 * spec.sigma * quantile / per_label) ** 2)
+    entropy = -accuracy * math.log2(accuracy) - (1 - accuracy) * math.log2(1 - accuracy)
+    bits = capacity(spec).bits_per_query
+    return math.floor(spec.n * (1 - entropy) / bits) if bits > 0 else 0
+
+
+def _advice(spec: OracleSpec, per_label: float) -> tuple[str, ...]:
+    if not math.isfinite(per_label):
+        return (
+            f"{spec.name} has no bound: no noise protects it; score clipped probabilities instead",
+            "then cap the number of queries",
+        )
+    return ("clip predictions", "cap the number of queries", "add noise; do not rely on rounding alone")

@@ -1,0 +1,254 @@
+"""Oracles that answer on this machine: for simulation, for tests, and for trying a defence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.labels.answers import LabelInference
+from divulge.labels.inference import infer
+
+if TYPE_CHECKING:
+    from divulge.labels.plans import QueryPlan
+    from divulge.labels.spec import OracleSpec
+    from divulge.types import Array, Bools, Ints
+
+_PATTERNS = ("edge", "uniform", "plus", "minus")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalOracle:
+    """Answers as an endpoint of this specification with these labels would.
+
+    Args:
+        spec: metric, clipping, noise, rounding.
+        y: the hidden labels, ``[n]``.
+        seed: of the noise.
+        pattern: bounded noise: "edge" always ±τ (the worst case), "uniform" within ±τ, "plus", "minus".
+        scored: bool ``[n]``; the oracle scores only these rows (a hidden public split). All when None.
+        arithmetic: "numpy" (as scikit-learn adds up) or "exact" (sums without rounding).
+
+    Raises:
+        divulge.InputError: labels that do not fit; predictions of another shape, or rows that do not sum to one.
+    """
+
+    spec: OracleSpec
+    y: Ints
+    seed: int = 0
+    pattern: str = "edge"
+    scored: Bools | None = None
+    arithmetic: str = "numpy"
+    _draws: np.random.Generator = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        checks.choice(self.pattern, "pattern", _PATTERNS)
+        checks.choice(self.arithmetic, "arithmetic", ("numpy", "exact"))
+        y = checks.labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
+        object.__setattr__(self, "y", y)
+        if self.scored is not None:
+            object.__setattr__(self, "scored", checks.mask(self.scored, "scored", (self.spec.n,)))
+        object.__setattr__(self, "_draws", seeds.generator(self.seed, "labels", "oracle"))
+
+    def __call__(self, predictions: object) -> float:
+        """The score of ``predictions``, with noise and rounding."""
+        answer = self.exact(predictions) + self._noise()
+        return answer if self.spec.decimals is None else round(answer, self.spec.decimals)
+
+    def exact(self, predictions: object) -> float:
+        """The score without noise and rounding."""
+        found = check_predictions(self.spec, predictions)
+        y = self.y
+        if self.scored is not None:
+            found, y = found[self.scored], y[self.scored]
+        return score(self.spec, y, found, self.arithmetic)
+
+    def _noise(self) -> float:
+        spec = self.spec
+        if spec.noise == 0:
+            return 0.0
+        if spec.noise_kind == "gaussian":
+            return float(self._draws.normal(0, spec.noise))
+        if spec.noise_kind == "laplace":
+            return float(self._draws.laplace(0, spec.noise))
+        if self.pattern == "uniform":
+            return float(self._draws.uniform(-spec.noise, spec.noise))
+        sign = {"edge": int(self._draws.choice([-1, 1])), "plus": 1, "minus": -1}[self.pattern]
+        return sign * spec.noise
+
+
+def check_predictions(spec: OracleSpec, predictions: object) -> Array:
+    """Predictions as an oracle of this specification accepts them.
+
+    Raises:
+        divulge.InputError: another shape, NaN, probabilities outside [0, 1] or rows that do not sum to one.
+    """
+    found = checks.array(predictions, "predictions")
+    probabilities = spec.name in ("log_loss", "squared_euclidean", "norm_like", "itakura_saito")
+    matrix = spec.name == "softmax_cross_entropy" or (
+        probabilities and not (spec.submission == "positive" and spec.name in ("log_loss", "squared_euclidean"))
+    )
+    shape = (spec.n, spec.classes) if matrix else (spec.n,)
+    if found.shape != shape:
+        raise checks.InputError(f"predictions: shape {shape} is needed, got {found.shape}")
+    if not probabilities:
+        return found
+    if found.min() < 0 or found.max() > 1:
+        raise checks.InputError(f"predictions: must lie in [0, 1], got {found.min():g} to {found.max():g}")
+    if matrix:
+        allowed = math.sqrt(float(np.finfo(found.dtype if found.dtype.kind == "f" else np.float64).eps))
+        off = np.abs(found.sum(axis=1) - 1)
+        if off.max() > allowed:
+            row = int(off.argmax())
+            raise checks.InputError(f"predictions: row {row} sums to {found[row].sum():.9g}, not to 1")
+    return found
+
+
+def score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "numpy") -> float:
+    """The metric's value for labels ``y``, in the oracle's own floats or, when "exact", summed without rounding."""
+    if spec.name in _COUNTS:
+        return _COUNTS[spec.name](y, predictions)
+    rows = np.arange(len(y))
+    losses = spec.loss().table(predictions)[rows, y]
+    if arithmetic == "exact":
+        total: float = math.fsum(losses)
+    else:
+        total = float(losses.astype(spec.float_dtype).sum())
+    if spec.reduction == "sum":
+        return total
+    if spec.class_weight is not None:
+        return total / float(np.asarray(spec.class_weight)[y].sum())
+    mean = total / len(y) if arithmetic == "exact" else float(losses.astype(spec.float_dtype).mean())
+    return math.sqrt(mean) if spec.name == "rmse" else mean
+
+
+def _accuracy(y: Ints, predictions: Array) -> float:
+    return float(np.mean((predictions >= 0.5) == y))
+
+
+def _f1(y: Ints, predictions: Array) -> float:
+    positive = predictions >= 0.5
+    both = 2 * int((positive & (y == 1)).sum())
+    return both / (int(positive.sum()) + int(y.sum())) if both else 0.0
+
+
+def _auc(y: Ints, predictions: Array) -> float:
+    _, inverse, counts = np.unique(predictions, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    ones = int(y.sum())
+    if ones in (0, len(y)):
+        raise checks.InputError("y: AUC is not defined when only one class occurs")
+    return float((ranks[y == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(y) - ones)))
+
+
+_COUNTS: dict[str, Callable[[Any, Any], float]] = {"accuracy": _accuracy, "f1": _f1, "auc": _auc}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScikitLearn:
+    """The answers of scikit-learn's own metric function: log_loss, squared_euclidean, mse, mae, accuracy, f1, auc."""
+
+    spec: OracleSpec
+    y: Ints
+
+    def __call__(self, predictions: Array) -> float:
+        """The score of ``predictions``."""
+        from sklearn import metrics
+
+        spec = self.spec
+        if spec.name == "log_loss":
+            return float(metrics.log_loss(self.y, predictions, labels=list(range(spec.classes))))
+        if spec.name == "squared_euclidean":
+            positive = predictions if predictions.ndim == 1 else predictions[:, 1]
+            return float(metrics.brier_score_loss(self.y, positive))
+        functions = {
+            "mse": metrics.mean_squared_error,
+            "rmse": metrics.root_mean_squared_error,
+            "mae": metrics.mean_absolute_error,
+            "accuracy": metrics.accuracy_score,
+            "f1": metrics.f1_score,
+            "auc": metrics.roc_auc_score,
+        }
+        return float(functions[checks.choice(spec.name, "metric", functions)](self.y, predictions))
+
+
+@dataclass(slots=True, eq=False)
+class Ladder:
+    """Blum and Hardt's Ladder (2015): a new answer only when it beats the best by more than ``step``.
+
+    Args:
+        oracle: what it stands in front of; smaller scores are better.
+        step: the improvement η that counts, and the grid of the answers.
+    """
+
+    oracle: Callable[[Any], float]
+    step: float
+    best: float = math.inf
+
+    def __call__(self, predictions: object) -> float:
+        """The best rounded score so far."""
+        found = self.oracle(predictions)
+        if found < self.best - self.step:
+            self.best = round(found / self.step) * self.step
+        return self.best
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Simulation:
+    """What an attack reads off an oracle whose labels we know.
+
+    Args:
+        inference: what was recovered.
+        accuracy: share of labels that are right.
+        certain_and_wrong: labels called certain that are wrong (0, or there is a bug).
+    """
+
+    inference: LabelInference
+    accuracy: float
+    certain_and_wrong: int
+
+    @property
+    def queries(self) -> int:
+        """How many answers were used."""
+        return self.inference.queries
+
+
+def simulate(
+    spec: OracleSpec,
+    y: object,
+    plan: QueryPlan | None = None,
+    *,
+    oracle: Callable[[Array], float] | None = None,
+    seed: int = 0,
+) -> Simulation:
+    """Accuracy and queries of a plan against a local oracle with the labels ``y``.
+
+    Args:
+        spec: the oracle.
+        y: labels ``[n]``.
+        plan: by default the best one that `design` finds.
+        oracle: instead of a `LocalOracle`.
+        seed: of the oracle's noise.
+
+    >>> from divulge.labels import OracleSpec
+    >>> simulate(OracleSpec(n=6, noise=1e-3), [0, 1, 1, 0, 0, 1]).accuracy
+    1.0
+    """
+    from divulge.labels.design import design
+
+    truth = checks.labels(y, "y", length=spec.n, classes=spec.classes)
+    made = design(spec) if plan is None else plan
+    check_plan(made, spec)
+    found = infer(oracle or LocalOracle(spec, truth, seed), made)
+    right = found.labels == truth
+    return Simulation(found, float(right.mean()), int((found.certain & ~right).sum()))
+
+
+def check_plan(plan: QueryPlan, spec: OracleSpec) -> None:
+    """Refuse a plan that was made for another oracle."""
+    if plan.spec != spec:
+        raise checks.InputError(f"plan: made for another oracle ({plan.spec}), not for {spec}")

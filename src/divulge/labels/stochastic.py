@@ -1,0 +1,176 @@
+"""Noise without a bound: integer codes while their steps outweigh it, signs of a Hadamard matrix beyond.
+
+Beyond the reach of integer codes every query sets every row to full confidence in one label or the other, with
+the signs of some rows of a Paley Hadamard matrix: the most energy a label can have in an answer. The labels come
+back by orthogonal approximate message passing (the rows are orthogonal, so its linear step is a transpose),
+and a last polish flips single labels while the fit improves. No decoder can do better per label than one who
+is told all others, which is right with probability ``Φ(√Q·R/(2nσ))``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.labels.answers import Reading
+from divulge.labels.certify import Certificate
+from divulge.labels.plans import QueryPlan
+
+if TYPE_CHECKING:
+    from divulge.labels.spec import OracleSpec
+    from divulge.types import Array, Floats, Ints
+
+_STEP = 9.0  # one integer step in standard deviations: seven of them failed once in three runs
+_STEPS = 300
+_LEAST_RATIO = 0.5  # message passing needs about half as many queries as binary labels
+
+
+def bounded(spec: OracleSpec) -> OracleSpec:
+    """The oracle with bounded noise whose plans serve this one: half a step is its bound.
+
+    >>> from divulge.labels import OracleSpec
+    >>> bounded(OracleSpec(n=10, noise=0.1, noise_kind="gaussian")).noise
+    0.45
+    """
+    scale = _STEP / 2 if spec.noise_kind == "gaussian" else 13.0
+    return replace(spec, noise=scale * spec.noise, noise_kind="bounded")
+
+
+def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
+    """The sign design for noise too large for integer codes.
+
+    Args:
+        spec: the oracle; two classes.
+        queries: how many to ask; by default enough that not one label in a hundred runs should be wrong.
+
+    Raises:
+        divulge.InputError: more than two classes, or an unbounded loss (which never needs this).
+    """
+    if spec.classes != 2 or spec.class_weight is not None:
+        raise checks.InputError("noise: this much stochastic noise is handled for 2 unweighted classes only")
+    span = spec.loss().span
+    step = span / spec.rows_per_answer / (2 * spec.sigma)
+    if queries is None:
+        quantile = NormalDist().inv_cdf(1 - min(0.01 / spec.n, 0.25))
+        queries = max(math.ceil((quantile / step) ** 2), math.ceil(_LEAST_RATIO * spec.n), 1)
+    inner = SignPlan(spec, checks.integer(queries, "queries", least=1), _order(max(spec.n, 4)))
+    right = NormalDist().cdf(step * math.sqrt(queries))
+    why = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {right:.6f} a label"
+    return QueryPlan(spec, "signs", inner, Certificate(False, 0.0, 0.0, "limit of a decoder told the rest", why))
+
+
+def _order(least: int) -> int:
+    """Smallest prime q = 3 mod 4 with q + 1 ≥ least."""
+    q = least - 1
+    while q % 4 != 3 or any(q % d == 0 for d in range(3, math.isqrt(q) + 1, 2)):
+        q += 1
+    return q
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SignPlan:
+    """Every query: signs of one row of Paley's Hadamard matrix of order ``prime + 1``."""
+
+    spec: OracleSpec
+    count: int
+    prime: int
+
+    def signs(self, index: int) -> Floats:
+        """Signs ``[n]`` of one query; rows come in a fixed random order and start over when all are used."""
+        order = seeds.generator(0, "labels", "paley").permutation(self.prime + 1)
+        return self._row(int(order[index % len(order)]))
+
+    def matrix(self, indices: Ints) -> Floats:
+        """Signs of several queries, ``[q, n]``."""
+        order = seeds.generator(0, "labels", "paley").permutation(self.prime + 1)
+        return np.stack([self._row(int(order[i % len(order)])) for i in indices])
+
+    def _row(self, row: int) -> Floats:
+        q, n = self.prime, self.spec.n
+        if row == 0:
+            return np.ones(n)
+        residue = np.full(q, -1.0)
+        residue[(np.arange(1, q, dtype=np.int64) ** 2) % q] = 1.0
+        residue[0] = 1.0  # the identity on the diagonal of Paley's matrix
+        found = np.empty(n)
+        found[0] = -1.0
+        found[1:] = residue[(row - 1 - np.arange(n - 1)) % q]
+        return found
+
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
+        rows = self._rows()
+        return rows[(self.signs(index) > 0).astype(int)]
+
+    def _rows(self) -> Array:
+        loss = self.spec.loss()
+        return loss.predict(np.array([-loss.span, loss.span]), np.arange(2))
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers so far."""
+        spec = self.spec
+        table = spec.loss().table(self._rows())
+        middle, half = float(table[1].mean()), float(table[1, 1] - table[1, 0]) / 2
+        asked = np.flatnonzero(~np.isnan(answers))
+        if not asked.size:
+            nothing = np.zeros(spec.n, dtype=bool)
+            return Reading(np.zeros(spec.n, dtype=np.int64), nothing, nothing.copy(), np.full(self.count, np.nan))
+        signs = self.matrix(asked)
+        sums = (answers[asked] * spec.rows_per_answer - spec.n * middle) / half
+        sigma = spec.sigma * spec.rows_per_answer / half
+        guess = polish(signs, sums, message_passing(signs, sums, sigma, self.prime + 1))
+        miss = sums - signs @ guess
+        residual = np.full(self.count, np.nan)
+        residual[asked] = np.abs(miss) * half / spec.rows_per_answer
+        # Told all others, this is the log-odds of each label; estimated noise counts when it is larger.
+        spread = max(sigma, math.sqrt(float(miss @ miss) / len(asked)))
+        odds = 2 * guess * (signs.T @ miss + len(asked) * guess) / spread**2
+        fits = float(miss @ miss) <= sigma**2 * (len(asked) + 6 * math.sqrt(2 * len(asked)))
+        proven = (odds > math.log(1e6)) & fits & (len(asked) > spec.n * _LEAST_RATIO * 0.9)
+        certain = (odds > 4 * math.log(1e6)) & proven
+        return Reading((guess > 0).astype(np.int64), certain, proven, residual)
+
+
+def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Floats:
+    """Signs ±1 of the labels from ``sums = signs @ labels + noise`` (orthogonal approximate message passing).
+
+    Ma and Ping, "Orthogonal AMP" (2017); the prior share of ones is estimated on the way.
+    """
+    queries, n = signs.shape
+    mean, variance, prior = np.zeros(n), 1.0, 0.0
+    for _ in range(_STEPS):
+        pseudo = mean + signs.T @ (sums - signs @ mean) / queries
+        noise = max(variance * max(order / queries - 1, 1e-3) + sigma**2 / queries, 1e-9)
+        soft = np.tanh(np.clip(pseudo / noise + prior, -30, 30))
+        error = max(float(np.mean(1 - soft**2)), 1e-12)
+        prior = math.atanh(float(np.clip(soft.mean(), -0.99, 0.99)))
+        if error < 1e-9:
+            break
+        # Extrinsic part: what the labels' being ±1 adds to the pseudo-observation.
+        weight = 1 / max(1 / error - 1 / noise, 1e-9)
+        fresh = weight * (soft / error - pseudo / noise)
+        change = float(np.abs(fresh - mean).max())
+        mean, variance = 0.3 * mean + 0.7 * fresh, 0.3 * variance + 0.7 * min(weight, 1.0)
+        if change < 1e-6:
+            break
+    return np.where(soft >= 0, 1.0, -1.0)
+
+
+def polish(signs: Floats, sums: Floats, guess: Floats) -> Floats:
+    """Flip one label after the other while that brings the sums closer."""
+    found = guess.copy()
+    queries, n = signs.shape
+    miss = sums - signs @ found
+    for _ in range(2 * n):
+        gain = found * (signs.T @ miss)
+        worst = int(gain.argmin())
+        if gain[worst] >= -queries:
+            break
+        miss = miss + 2 * found[worst] * signs[:, worst]
+        found[worst] = -found[worst]
+    return found

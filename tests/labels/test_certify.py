@@ -1,0 +1,158 @@
+"""Certificates against enumeration, and defences measured against our own attacks."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import divulge as dv
+from divulge import labels
+
+
+def enumerated(table):
+    n, classes = table.shape
+    sums = sorted(math.fsum(table[i, c] for i, c in enumerate(y)) for y in itertools.product(range(classes), repeat=n))
+    return min(b - a for a, b in itertools.pairwise(sums)) / n
+
+
+@given(n=st.integers(1, 6), classes=st.integers(2, 3), seed=st.integers(0, 999))
+@settings(max_examples=60, deadline=None)
+def test_the_certified_separation_is_a_tight_lower_bound(n, classes, seed):
+    rows = np.random.default_rng(seed).dirichlet(np.ones(classes), n)
+    spec = labels.OracleSpec(n=n, classes=classes)
+    proven = labels.certify(spec, rows).separation
+    exact = enumerated(spec.loss().table(rows))
+    assert proven <= exact
+    assert proven >= exact - 1e-11 * n - 1e-12
+
+
+def test_superincreasing_codes_are_certified_at_any_size():
+    n = 45
+    gaps = 36 * 2.0 ** -np.arange(n)
+    rows = np.stack([1 / (1 + np.exp(-gaps)), 1 / (1 + np.exp(gaps))], axis=1)
+    found = labels.certify(labels.OracleSpec(n=n), rows[:30].repeat(1, axis=0)) if n == 30 else None
+    assert found is None
+    assert labels.certify(labels.OracleSpec(n=20), rows[:20]).method == "superincreasing losses"
+
+
+def test_thirty_rows_meet_in_the_middle_and_more_are_refused():
+    rng = np.random.default_rng(0)
+    theta = rng.uniform(0.1, 0.9, 26)
+    found = labels.certify(labels.OracleSpec(n=26), np.stack([1 - theta, theta], axis=1))
+    assert found.method == "meet in the middle"
+    theta = rng.uniform(0.1, 0.9, 40)
+    found = labels.certify(labels.OracleSpec(n=40), np.stack([1 - theta, theta], axis=1))
+    assert not found.certified
+    assert "too many" in str(found)
+
+
+def test_of_several_queries_the_best_one_counts():
+    spec = labels.OracleSpec(n=2, noise=0.01)
+    bad, good = np.full((2, 2), 0.5), np.array([[0.9, 0.1], [0.6, 0.4]])
+    assert labels.certify(spec, np.stack([bad, good])).certified
+    assert not labels.certify(spec, bad).certified
+    assert labels.certify(spec, labels.design(spec)).certified
+
+
+def test_the_whole_titanic_plan_is_certified(titanic):
+    spec = labels.OracleSpec(n=len(titanic))
+    for method in ("positional", "weighing"):
+        plan = labels.design(spec, method)
+        assert plan.certificate.certified
+        assert plan.count <= 48
+        found = labels.infer(labels.ScikitLearn(spec, titanic), plan)
+        assert (found.labels == titanic).all()
+        assert found.certain.all()
+
+
+def accuracy(spec, plan, runs=12):
+    rights = []
+    for seed in range(runs):
+        y = np.random.default_rng(seed).integers(0, 2, spec.n)
+        rights.append(labels.simulate(spec, y, plan, seed=seed).accuracy)
+    return float(np.mean(rights)), 3 * math.sqrt(0.25 / (spec.n * runs))
+
+
+def test_the_recommended_noise_stops_our_attack_and_a_third_of_it_does_not():
+    # Chance that sampling error alone fails this test: three standard errors either way, about 0.3 %.
+    start = labels.OracleSpec(n=300)
+    defence = labels.defend(start, queries=100, accuracy=0.6)
+    for factor, holds in ((1.0, True), (1 / 3, False)):
+        spec = labels.OracleSpec(n=300, noise=defence.noise * factor, noise_kind="gaussian")
+        reached, slack = accuracy(spec, labels.design(spec, queries=100))
+        assert (reached <= 0.6 + slack) == holds
+
+
+def test_the_recommended_clip_stops_our_attack_and_a_weaker_one_does_not():
+    noisy = labels.OracleSpec(n=300, noise=0.05, noise_kind="gaussian")
+    defence = labels.defend(noisy, queries=100, accuracy=0.6)
+    for clip, holds in ((defence.clip, True), (defence.clip / 20, False)):
+        spec = labels.OracleSpec(n=300, noise=0.05, noise_kind="gaussian", clip=clip)
+        reached, slack = accuracy(spec, labels.design(spec, queries=100))
+        assert (reached <= 0.6 + slack) == holds
+
+
+def test_the_recommended_cap_stops_our_attack_and_ten_times_it_does_not():
+    spec = labels.OracleSpec(n=300, noise=0.3, noise_kind="gaussian")
+    cap = labels.defend(spec, accuracy=0.6).query_cap
+    assert cap >= 1
+    for queries, holds in ((cap, True), (10 * cap, False)):
+        reached, slack = accuracy(spec, labels.design(spec, queries=queries))
+        assert (reached <= 0.6 + slack) == holds
+
+
+def test_the_cap_under_rounding_stops_our_attack_and_the_whole_plan_does_not():
+    spec = labels.OracleSpec(n=300, decimals=2, clip=1e-3)
+    cap = labels.defend(spec, accuracy=0.7).query_cap
+    plan = labels.design(spec)
+    reached = []
+    for seed in range(12):
+        y = np.random.default_rng(seed).integers(0, 2, 300)
+        answers = np.array([labels.LocalOracle(spec, y)(q) for q in plan.queries])
+        assert (labels.read(plan, answers).labels == y).all()
+        answers[cap:] = np.nan
+        reached.append((labels.read(plan, answers).labels == y).mean())
+    assert np.mean(reached) <= 0.7 + 3 * math.sqrt(0.25 / 3600)
+
+
+def test_rounding_that_would_have_to_be_coarser_than_a_unit_is_not_recommended():
+    assert labels.defend(labels.OracleSpec(n=100)).decimals is None
+    found = labels.defend(labels.OracleSpec(n=100_000), queries=1, accuracy=0.9)
+    assert found.decimals is not None
+    assert 10.0**-found.decimals >= math.sqrt(12) * found.noise
+
+
+def test_an_oracle_on_logits_cannot_be_defended_by_noise():
+    found = labels.defend(labels.OracleSpec(metric="softmax_cross_entropy", n=100))
+    assert found.noise is None
+    assert "no bound" in found.advice[0]
+
+
+def test_the_ladder_is_no_better_than_rounding():
+    spec = labels.OracleSpec(n=40, clip=1e-15)
+    y = np.random.default_rng(0).integers(0, 2, 40)
+    ladder = labels.Ladder(labels.LocalOracle(spec, y), step=1e-3)
+    worst = np.where(y[:, None] == np.arange(2), 1e-15, 1.0)
+    first = ladder(worst)
+    for _ in range(3):
+        # One row put right at a time lowers the score by R/n, far more than the step: each is seen.
+        row = int(np.flatnonzero(worst[np.arange(40), y] < 0.5)[0])
+        worst[row] = worst[row, ::-1]
+        second = ladder(worst)
+        assert second < first
+        first = second
+
+
+@pytest.mark.parametrize(("arguments", "message"), [({"queries": 0}, "queries"), ({"accuracy": 0.5}, "accuracy")])
+def test_bad_demands_on_a_defence(arguments, message):
+    with pytest.raises(dv.InputError, match=message):
+        labels.defend(labels.OracleSpec(n=5), **arguments)
+
+
+def test_capacity_bounds_every_plan():
+    for options in ({"noise": 1e-4}, {"decimals": 5}, {"classes": 3, "noise": 1e-3}, {"metric": "accuracy"}, {}):
+        spec = labels.OracleSpec(n=300, **options)
+        assert labels.design(spec).count >= labels.capacity(spec).queries

@@ -1,0 +1,87 @@
+"""Integer codes: every labelling is read back, exactly, and no weight exceeds its bound."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from divulge.labels import codes
+
+
+@given(
+    n=st.integers(1, 300),
+    base=st.integers(2, 6),
+    bound=st.integers(1, 2**40),
+    dense=st.booleans(),
+    most=st.integers(0, 5),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=80, deadline=None)
+def test_every_labelling_is_read_back(n, base, bound, dense, most, seed):
+    code = codes.build(n, base, bound, dense=dense, most=most)
+    labels = np.random.default_rng(seed).integers(0, base, n)
+    sums = []
+    for query in range(code.count):
+        first, weights = code.weights(query)
+        assert np.abs(weights).max() <= bound
+        sums.append(int(weights @ labels[first : first + len(weights)]))
+    found, sound = code.decode(np.array(sums))
+    assert (found == labels).all()
+    assert sound.all()
+
+
+@pytest.mark.parametrize("size", range(1, 15))
+def test_conway_guy_sets_are_sum_distinct(size):
+    members = codes.conway_guy(size)
+    sums = {sum(c) for r in range(size + 1) for c in itertools.combinations(members, r)}
+    assert len(sums) == 2**size
+
+
+@pytest.mark.parametrize(("n", "bound"), [(1, 1), (50, 3), (198, 17444), (2201, 81), (2201, 1)])
+def test_the_count_is_the_smallest_that_reads_all_rows(n, bound):
+    # Naive: add up, number by number, what each subset reads.
+    total = count = 0
+    while total < n:
+        total += codes.most_digits(2, bound << count.bit_count(), dense=True)
+        count += 1
+    assert codes.queries(n, 2, bound, True, 11) == count
+
+
+def test_relaxing_the_bound_keeps_the_number_of_queries():
+    for bound in (5, 81, 1569, 8188):
+        small = codes.relaxed(2201, 2, bound, dense=True, most=11)
+        assert small <= bound
+        assert codes.queries(2201, 2, small, True, 11) == codes.queries(2201, 2, bound, True, 11)
+
+
+def test_totals_are_the_sums_over_all_rows():
+    code = codes.build(40, 3, 7, dense=False, most=2)
+    alphabet = code.alphabet()
+    values = np.random.default_rng(0).normal(size=len(alphabet))
+    naive = []
+    for query in range(code.count):
+        weights = np.zeros(40, dtype=np.int64)
+        first, some = code.weights(query)
+        weights[first : first + len(some)] = some
+        naive.append(values[np.searchsorted(alphabet, weights)].sum())
+    assert np.allclose(code.totals(alphabet, values), naive)
+
+
+def test_impossible_sums_are_not_sound():
+    code = codes.build(30, 2, 5, dense=False, most=3)
+    sums = np.zeros(code.count, dtype=np.int64)
+    sums[1] = 10_000
+    assert not code.decode(sums)[1].all()
+
+
+def test_a_million_labels_never_need_a_dense_matrix():
+    code = codes.build(1_000_000, 2, 81, dense=False, most=8)
+    largest = max(array.nbytes for shape in code.shapes for array in (*shape.spread, *shape.cells))
+    assert largest < 200e6
+    rng = np.random.default_rng(0)
+    block = code.shapes[0]
+    labels = rng.integers(0, 2, (3, block.capacity))
+    sums = np.stack([labels @ block.weights(q, block.capacity) for q in range(block.count)], axis=1)
+    assert (block.decode(sums)[0] == labels).all()

@@ -1,0 +1,172 @@
+"""Accuracy, F1, AUC; stochastic noise; models that carry a query."""
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import labels
+from divulge.labels import stochastic
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "auc"])
+@pytest.mark.parametrize("n", [2, 3, 7, 60, 203])
+def test_counts_give_the_labels_away(metric, n):
+    spec = labels.OracleSpec(metric=metric, n=n)
+    plan = labels.design(spec)
+    for seed in range(3):
+        y = np.random.default_rng(seed).integers(0, 2, n)
+        y[:2] = 0, 1
+        found = labels.simulate(spec, y, plan)
+        assert found.accuracy == 1.0
+        assert found.inference.certain.all()
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "auc"])
+def test_scikit_learn_counts_the_same(metric):
+    spec = labels.OracleSpec(metric=metric, n=30)
+    y = np.random.default_rng(0).integers(0, 2, 30)
+    assert (labels.infer(labels.ScikitLearn(spec, y), labels.design(spec)).labels == y).all()
+
+
+@pytest.mark.parametrize("y", [np.zeros(20, dtype=int), np.ones(20, dtype=int)])
+@pytest.mark.parametrize("metric", ["accuracy", "f1"])
+def test_a_single_class_is_counted_too(metric, y):
+    spec = labels.OracleSpec(metric=metric, n=20)
+    assert labels.simulate(spec, y).accuracy == 1.0
+
+
+@pytest.mark.parametrize(("metric", "most"), [("accuracy", 512), ("f1", 512), ("auc", 324)])
+def test_titanic_by_counts(metric, most, titanic):
+    spec = labels.OracleSpec(metric=metric, n=2201)
+    plan = labels.design(spec)
+    assert plan.count <= most
+    assert labels.simulate(spec, titanic, plan).accuracy == 1.0
+
+
+def test_accuracy_with_noise_at_twice_the_bound_is_never_certain_and_wrong():
+    spec = labels.OracleSpec(metric="accuracy", n=60, noise=0.012)
+    plan = labels.design(spec)
+    for seed in range(20):
+        y = np.random.default_rng(seed).integers(0, 2, 60)
+        loud = labels.OracleSpec(metric="accuracy", n=60, noise=0.024)
+        found = labels.infer(labels.LocalOracle(loud, y, seed), plan)
+        assert not (found.certain & (found.labels != y)).any()
+        assert labels.simulate(spec, y, plan, seed=seed).accuracy == 1.0
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "auc"])
+def test_rounding_that_hides_a_count_is_said(metric):
+    with pytest.raises(dv.InputError, match="it leaks once the error is below"):
+        labels.design(labels.OracleSpec(metric=metric, n=1000, decimals=1))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+def test_small_stochastic_noise_is_read_with_integer_codes(kind):
+    spec = labels.OracleSpec(n=200, noise=1e-4, noise_kind=kind)
+    plan = labels.design(spec)
+    assert plan.method == "dense"
+    assert not plan.certificate.certified
+    for seed in range(5):
+        y = np.random.default_rng(seed).integers(0, 2, 200)
+        assert labels.simulate(spec, y, plan, seed=seed).accuracy == 1.0
+
+
+def test_large_gaussian_noise_is_read_by_message_passing():
+    spec = labels.OracleSpec(n=300, noise=0.1, noise_kind="gaussian")
+    plan = labels.design(spec)
+    assert plan.method == "signs"
+    for seed in range(3):
+        y = np.random.default_rng(seed).integers(0, 2, 300)
+        found = labels.simulate(spec, y, plan, seed=seed)
+        assert found.accuracy == 1.0
+        assert found.certain_and_wrong == 0
+
+
+def test_twice_the_declared_deviation_makes_no_wrong_label_certain():
+    spec = labels.OracleSpec(n=300, noise=0.1, noise_kind="gaussian")
+    loud = labels.OracleSpec(n=300, noise=0.2, noise_kind="gaussian")
+    for plan in (labels.design(spec), labels.design(spec, queries=120)):
+        for seed in range(4):
+            y = np.random.default_rng(seed).integers(0, 2, 300)
+            found = labels.infer(labels.LocalOracle(loud, y, seed), plan)
+            assert not (found.certain & (found.labels != y)).any()
+
+
+def test_paley_rows_are_orthogonal():
+    prime = stochastic._order(40)
+    plan = stochastic.SignPlan(labels.OracleSpec(n=prime + 1), prime + 1, prime)
+    matrix = plan.matrix(np.arange(prime + 1))
+    assert (matrix @ matrix.T == (prime + 1) * np.eye(prime + 1)).all()
+
+
+def test_stochastic_noise_of_many_classes_beyond_integer_codes_is_refused():
+    with pytest.raises(dv.InputError, match="2 unweighted classes only"):
+        labels.design(labels.OracleSpec(n=300, classes=3, noise=1.0, noise_kind="gaussian"))
+
+
+@pytest.mark.parametrize("model", ["tree", "nearest", "relu"])
+def test_a_natural_model_carries_the_plan(model):
+    from divulge.targets.mutator import carrier
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 4)), rng.integers(0, 2, 40)
+    spec = labels.OracleSpec(n=40)
+    plan = labels.design(spec)
+    assert plan.count == 1
+    order = rng.permutation(40)
+    made = carrier(x, plan.queries[0], model=model)
+    rows = made.predict_proba(x[order])[np.argsort(order)]
+    assert (labels.read(plan, [labels.ScikitLearn(spec, y)(rows)]).labels == y).all()
+
+
+def test_rows_that_do_not_differ_cannot_be_told_apart():
+    from divulge.targets.mutator import carrier
+
+    with pytest.raises(dv.InputError, match="row 1 equals row 0"):
+        carrier(np.zeros((2, 3)), np.array([[0.1, 0.9], [0.2, 0.8]]))
+
+
+def test_the_mutator_and_its_limits():
+    torch = pytest.importorskip("torch")
+    from divulge.targets.mutator import mutator
+
+    wanted = np.array([1e-30, 0.25, 0.999])
+    module = mutator(wanted)
+    x = torch.rand(3, 5)
+    assert np.allclose(module(x).detach().numpy(), wanted, rtol=1e-5)
+    # Negative inputs are not erased; a row alone always gets the first prediction.
+    assert not np.allclose(module(x - 2).detach().numpy(), wanted, rtol=1e-3)
+    assert np.allclose([float(module(row[None])[0]) for row in x], wanted[0])
+    with pytest.raises(dv.InputError, match="float32 expresses log-odds from -88 to 14"):
+        mutator([1 - 1e-7])
+    with pytest.raises(dv.InputError, match="must lie in"):
+        mutator([0.0])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_torch_losses(dtype):
+    pytest.importorskip("torch")
+    from divulge.targets.loss_oracles import TorchLossOracle
+
+    rng = np.random.default_rng(0)
+    for classes in (2, 3):
+        y = rng.integers(0, classes, 70)
+        spec = labels.OracleSpec(metric="softmax_cross_entropy", n=70, classes=classes, float_dtype=dtype)
+        found = labels.infer(TorchLossOracle(y, "cross_entropy", dtype), labels.design(spec))
+        assert (found.labels == y).all()
+        assert found.certain.all()
+    y = rng.integers(0, 2, 70)
+    spec = labels.OracleSpec(metric="sigmoid_cross_entropy", n=70, float_dtype=dtype)
+    oracle = TorchLossOracle(y, "binary_cross_entropy_with_logits", dtype)
+    assert (labels.infer(oracle, labels.design(spec)).labels == y).all()
+
+
+def test_torch_clamps_logarithms_at_minus_100():
+    pytest.importorskip("torch")
+    from divulge.targets.loss_oracles import TorchLossOracle
+
+    y = np.random.default_rng(0).integers(0, 2, 70)
+    oracle = TorchLossOracle(y, "binary_cross_entropy")
+    spec = labels.OracleSpec(n=70, submission="positive", clip=1e-30, noise=1e-4)
+    assert (labels.infer(oracle, labels.design(spec)).labels == y).all()
+    assert oracle(np.where(y == 1, 0.0, 1.0)) == pytest.approx(100.0)

@@ -1,0 +1,183 @@
+"""The real leaderboard on loopback: attack, crash, quota, errors, submissions by hand, and the command line."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import labels
+
+pytest.importorskip("httpx")
+BOARD = {"clip": 1e-15, "decimals": 5}
+
+
+def run(*arguments, check=True):
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = "from divulge.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "labels", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=check,
+        env=paths,
+    )
+
+
+@pytest.fixture
+def y():
+    return np.random.default_rng(3).integers(0, 2, 198)
+
+
+def test_titanic_through_the_real_leaderboard(leaderboard, titanic, tmp_path):
+    url = leaderboard(titanic, **BOARD, quota=156)
+    np.savetxt(tmp_path / "y.csv", titanic, fmt="%d")
+    options = ("--clip", "1e-15", "--decimals", "5", "--url", url, "--json", "--report", tmp_path / "r.html")
+    found = json.loads(run("simulate", tmp_path / "y.csv", *options).stdout)
+    assert found["right"] == 2201
+    assert found["queries"] <= 156
+    assert found["certain"] == 2201
+    assert "2201 of 2201 labels" in (tmp_path / "r.html").read_text()
+
+
+def test_a_quota_stop_and_a_crash_lose_no_answer_and_repeat_no_query(leaderboard, y, tmp_path):
+    spec = labels.OracleSpec(n=198, **BOARD)
+    plan = labels.design(spec)
+    journal = tmp_path / "answers.jsonl"
+    first = labels.infer(
+        labels.HttpOracle(leaderboard(y, **BOARD, quota=4)), plan, journal=labels.Journal(journal, plan)
+    )
+    assert first.queries == 4
+    assert not first.complete
+    with journal.open("a") as crashed:
+        crashed.write('{"query": 4, "sco')
+    board = leaderboard(y, **BOARD, quota=plan.count - 4)
+    found = labels.infer(labels.HttpOracle(board), plan, journal=labels.Journal(journal, plan))
+    assert found.complete
+    assert (found.labels == y).all()
+    assert len(journal.read_text().splitlines()) == plan.count + 1
+
+
+def test_a_journal_of_another_plan_is_refused(tmp_path):
+    plan = labels.design(labels.OracleSpec(n=198, **BOARD))
+    other = labels.design(labels.OracleSpec(n=198, clip=1e-15, decimals=4))
+    labels.Journal(tmp_path / "j", plan).keep(0, 0.5)
+    assert labels.Journal(tmp_path / "j", plan).answers() == {0: 0.5}
+    with pytest.raises(dv.InputError, match="holds answers to another plan"):
+        labels.Journal(tmp_path / "j", other)
+    (tmp_path / "k").write_text("no journal\n")
+    with pytest.raises(dv.InputError, match="not a journal"):
+        labels.Journal(tmp_path / "k", plan)
+
+
+def test_what_a_server_can_do_wrong(leaderboard):
+    from fastapi import FastAPI, Response
+
+    app = FastAPI()
+    behaviours = iter(["500", "busy", "ok", "500", "500", "nan", "none", "text", "422"])
+
+    @app.post("/submit")
+    def submit():
+        kind = next(behaviours)
+        if kind == "busy":
+            return Response(status_code=429, headers={"retry-after": "0"})
+        if kind in ("500", "422"):
+            return Response(status_code=int(kind), content="trouble")
+        return Response(
+            {"ok": '{"score": 0.5}', "nan": '{"score": NaN}', "none": '{"score": null}', "text": "hm"}[kind]
+        )
+
+    url = leaderboard.app(app)
+    waits = []
+    oracle = labels.HttpOracle(url, retries=2, sleep=waits.append)
+    assert oracle(np.array([0.5])) == 0.5
+    assert waits == [0.5, 0.0]
+    short = labels.HttpOracle(url, retries=1, sleep=waits.append)
+    for message in (
+        "failed 2 times, last: HTTP 500",
+        "answered nan",
+        "without a number",
+        "without a number",
+        "HTTP 422",
+    ):
+        with pytest.raises(dv.InputError, match=message):
+            short(np.array([0.5]))
+
+
+def test_no_server_at_all():
+    oracle = labels.HttpOracle("http://127.0.0.1:9/submit", retries=1, sleep=lambda _: None)
+    with pytest.raises(dv.InputError, match="failed 2 times, last: ConnectError"):
+        oracle(np.array([0.5]))
+
+
+def test_the_board_keeps_its_quota_and_its_scores(leaderboard, y, tmp_path):
+    url = leaderboard(y, **BOARD, quota=1)
+    oracle = labels.HttpOracle(url, headers={"x-team": "a"})
+    rows = np.full((198, 2), 0.5)
+    assert oracle(rows) == round(np.log(2), 5)
+    with pytest.raises(labels.QuotaReachedError):
+        oracle(rows)
+    with sqlite3.connect(tmp_path / "board0.sqlite") as opened:
+        assert opened.execute("SELECT team, score FROM submissions").fetchall() == [("a", 0.69315)]
+    with pytest.raises(dv.InputError, match="HTTP 422"):
+        labels.HttpOracle(url)(np.full((198, 2), 0.4))
+
+
+def test_scores_carried_by_hand(y, tmp_path):
+    common = ("--n", "198", "--clip", "1e-15", "--decimals", "5")
+    template = tmp_path / "sample.csv"
+    template.write_text("Id,no,yes\n" + "".join(f"r{i},0.5,0.5\n" for i in range(198)))
+    run("design", *common, "--write", tmp_path / "subs", "--template", template)
+    scores = []
+    for path in sorted((tmp_path / "subs").iterdir()):
+        head, *lines = path.read_text().splitlines()
+        assert head == "Id,no,yes"
+        rows = np.array([line.split(",")[1:] for line in lines], dtype=float)
+        scores.append(round(-np.log(np.clip(rows, 1e-15, 1 - 1e-15)[np.arange(198), y]).mean(), 5))
+    typed = tmp_path / "scores.txt"
+    typed.write_text("\n".join(map(str, scores)))
+    run("attack", *common, "--scores", typed, "--out", tmp_path / "found.csv")
+    found = np.loadtxt(tmp_path / "found.csv", delimiter=",", skiprows=1, dtype=int)
+    assert (found[:, 1] == y).all()
+    assert found[:, 2].all()
+    typed.write_text("\n".join(map(str, scores[:-1])))
+    failed = run("attack", *common, "--scores", typed, check=False)
+    assert failed.returncode == 2
+    assert f"scores: {len(scores)} are needed" in failed.stderr
+    typed.write_text("0.5\nhello\n")
+    assert "line 2" in run("attack", *common, "--scores", typed, check=False).stderr
+
+
+def test_the_attack_command_goes_on_after_a_quota_stop(leaderboard, y, tmp_path):
+    common = ("--n", 198, "--clip", "1e-15", "--decimals", 5, "--journal", tmp_path / "j", "--json")
+    first = json.loads(run("attack", leaderboard(y, **BOARD, quota=5), *common).stdout)
+    assert first["queries"] == 5
+    assert not first["complete"]
+    second = json.loads(run("attack", leaderboard(y, **BOARD), *common, "--report", tmp_path / "r.html").stdout)
+    assert second["labels"] == y.tolist()
+    assert (tmp_path / "r.html").stat().st_size > 1000
+
+
+def test_the_small_commands():
+    assert json.loads(run("capacity", "--n", 198, "--clip", "1e-15", "--decimals", 5, "--json").stdout)["queries"] == 10
+    assert "at most" in run("capacity", "--n", 198).stdout
+    assert json.loads(run("defend", "--n", 198, "--json").stdout)["noise"] > 0
+    assert "clip predictions" in run("defend", "--n", 198).stdout
+    assert "queries for 198 labels" in run("design", "--n", 198).stdout
+    bad = run("capacity", "--n", 198, "--clip", "often", check=False)
+    assert bad.returncode == 2
+    assert "clip: a number" in bad.stderr
+
+
+def test_templates_that_do_not_fit(tmp_path):
+    with pytest.raises(dv.InputError, match="2 identifiers for 3 rows"):
+        labels.Submission(ids=("a", "b")).text(np.zeros(3))
+    with pytest.raises(dv.InputError, match="2 columns, but"):
+        labels.Submission(columns=("id", "p")).text(np.zeros((3, 2)))
+    (tmp_path / "t.csv").write_text("id\n")
+    with pytest.raises(dv.InputError, match="a header and at least one row"):
+        labels.Submission.like(tmp_path / "t.csv")
