@@ -63,7 +63,9 @@ def test_counts_stream_and_merge_exactly(tmp_path_factory, candidates, calibrati
     for piece in pieces[1:]:
         merged = merged.merge(piece)
     assert merged.total == whole.total == len(candidates)
-    assert merged.above.tolist() == whole.above.tolist() == [sum(t > s for t in candidates) for s in sorted(calibration)]
+    assert (
+        merged.above.tolist() == whole.above.tolist() == [sum(t > s for t in candidates) for s in sorted(calibration)]
+    )
     assert merged.tied.tolist() == whole.tied.tolist() == [sum(t == s for t in candidates) for s in sorted(calibration)]
 
 
@@ -221,10 +223,12 @@ def test_bad_input_says_what_would_do(arguments, message):
         fdr.select(*arguments, fdr=0.05)
 
 
-@pytest.mark.parametrize("options", [{"fdr": 0.0}, {"fdr": 1.0}, {"fdr": 0.1, "method": "by"}, {"fdr": 0.1, "lam": 1.0}])
+@pytest.mark.parametrize(
+    "options", [{"fdr": 0.0}, {"fdr": 1.0}, {"fdr": 0.1, "method": "by"}, {"fdr": 0.1, "lam": 1.0}]
+)
 def test_levels_and_methods_are_checked(options):
     with pytest.raises(checks.InputError):
-        fdr.select([1.0, 2.0], np.arange(99), **options)
+        fdr.select([1.0, 2.0], np.arange(99), **{"fdr": 0.1, **options})
 
 
 def test_an_empty_selection_says_what_it_would_take():

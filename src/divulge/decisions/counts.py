@@ -72,9 +72,7 @@ class Counts:
         """
         if not np.array_equal(self.calibration, other.calibration):
             raise checks.InputError("counts: they can only be merged when made against the same calibration scores")
-        return Counts(
-            self.calibration, self.above + other.above, self.tied + other.tied, self.total + other.total
-        )
+        return Counts(self.calibration, self.above + other.above, self.tied + other.tied, self.total + other.total)
 
     @property
     def reached(self) -> Ints:

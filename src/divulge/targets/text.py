@@ -53,11 +53,13 @@ class Window:
 
     Args:
         document: which.
+        start: place of its first token in the document.
         tokens: its token ids.
         skip: how many of its predictions were already made by the window before.
     """
 
     document: int
+    start: int
     tokens: tuple[int, ...]
     skip: int
 
@@ -73,7 +75,7 @@ def windows(document: int, tokens: Sequence[int], length: int, stride: int) -> l
     found, scored = [], 1  # the first token is predicted by nothing
     for start in range(0, max(len(tokens) - 1, 0), stride):
         piece = tuple(tokens[start : start + length])
-        found.append(Window(document, piece, scored - start - 1))
+        found.append(Window(document, start, piece, scored - start - 1))
         scored = start + len(piece)
         if scored >= len(tokens):
             break
@@ -186,14 +188,14 @@ class CausalLM:
             raise checks.InputError("texts: a sequence of strings is needed")
         encoded = [self._encode(text) for text in texts]
         cut = [window for i, ids in enumerate(encoded) for window in windows(i, ids, *self._step())]
-        pieces: list[list[np.ndarray]] = [[] for _ in texts]
-        # A document's windows are run in any order and put together in theirs.
-        place = {id(window): None for window in cut}
+        # Windows are run in the order of their length and put together in that of their documents.
+        values: dict[tuple[int, int], np.ndarray] = {}
         for batch in batches(cut, self.budget):
-            for window, values in zip(batch, self._run(batch), strict=True):
-                place[id(window)] = values
+            for window, found in zip(batch, self._run(batch), strict=True):
+                values[window.document, window.start] = found
+        pieces: list[list[np.ndarray]] = [[] for _ in texts]
         for window in cut:
-            pieces[window.document].append(place[id(window)])
+            pieces[window.document].append(values[window.document, window.start])
         return TokenStatistics.of(texts, [_joined(found) for found in pieces])
 
     def _step(self) -> tuple[int, int]:
@@ -221,9 +223,7 @@ class CausalLM:
         found = self._reduce(ids, real, where, ids[:, 1:][where])
         return np.split(found.cpu().numpy(), np.cumsum(scored.sum(1).numpy())[:-1], axis=1)
 
-    def _reduce(
-        self, ids: torch.Tensor, real: torch.Tensor, where: torch.Tensor, target: torch.Tensor
-    ) -> torch.Tensor:
+    def _reduce(self, ids: torch.Tensor, real: torch.Tensor, where: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         if not self._split:
             logits = self.model(input_ids=ids, attention_mask=real, use_cache=False).logits[:, :-1][where]
             return torch.cat([reduce(*block) for block in _blocks(logits, target, logits.shape[-1])], dim=1)
