@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from divulge import checks
 from divulge.decisions import fdr
-from divulge.decisions.counts import Counts, ranks
+from divulge.decisions.counts import Counts, p_values, ranks
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)
 
@@ -80,11 +80,13 @@ def test_ranks_survive_any_float(candidates, calibration):
     calibration = np.sort([*calibration, *candidates[::2]])
     want = [int((calibration >= t).sum()) for t in candidates]
     assert ranks(np.array(candidates), calibration).tolist() == want
+    p = [(1 + rank) / (1 + len(calibration)) for rank in want]
+    assert p_values(np.array(candidates), calibration).tolist() == p
 
 
 def test_ranks_of_more_than_one_chunk():
     rng = np.random.default_rng(0)
-    candidates, calibration = rng.normal(size=600_000), np.sort(rng.normal(size=1000))
+    candidates, calibration = rng.normal(size=1_200_000), np.sort(rng.normal(size=1000))
     want = 1000 - np.searchsorted(calibration, candidates, side="left")
     assert np.array_equal(ranks(candidates, calibration), want)
 

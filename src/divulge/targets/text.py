@@ -143,7 +143,7 @@ class CausalLM:
         if self.bos == "add" and self.tokenizer.bos_token_id is None:
             raise checks.InputError("bos: the tokenizer has no BOS token to add")
         self.model.eval()
-        object.__setattr__(self, "_split", _splits(self.model))
+        object.__setattr__(self, "_split", splits(self.model))
 
     @classmethod
     def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> CausalLM:
@@ -226,14 +226,14 @@ class CausalLM:
     def _reduce(self, ids: torch.Tensor, real: torch.Tensor, where: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         if not self._split:
             logits = self.model(input_ids=ids, attention_mask=real, use_cache=False).logits[:, :-1][where]
-            return torch.cat([reduce(*block) for block in _blocks(logits, target, logits.shape[-1])], dim=1)
+            return torch.cat([reduce(*block) for block in blocks(logits, target, logits.shape[-1])], dim=1)
         hidden = self.model.base_model(input_ids=ids, attention_mask=real, use_cache=False).last_hidden_state
         head = self.model.get_output_embeddings()
-        blocks = _blocks(hidden[:, :-1][where], target, head.weight.shape[0])
-        return torch.cat([reduce(_finished(self.model, head(part)), own) for part, own in blocks], dim=1)
+        parts = blocks(hidden[:, :-1][where], target, head.weight.shape[0])
+        return torch.cat([reduce(finished(self.model, head(part)), own) for part, own in parts], dim=1)
 
 
-def _blocks(rows: torch.Tensor, target: torch.Tensor, vocabulary: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def blocks(rows: torch.Tensor, target: torch.Tensor, vocabulary: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     size = max(_LOGITS // vocabulary, 1)
     return zip(rows.split(size), target.to(rows.device).split(size), strict=True)
 
@@ -252,8 +252,8 @@ def _context(model: Any) -> int:
 
 
 @torch.inference_mode()
-def _splits(model: Any) -> bool:
-    """Whether the logits are the output layer on the last hidden state, up to what `_finished` knows."""
+def splits(model: Any) -> bool:
+    """Whether the logits are the output layer on the last hidden state, up to what `finished` knows."""
     head = model.get_output_embeddings()
     base = getattr(model, "base_model", model)
     if head is None or base is model:
@@ -261,11 +261,11 @@ def _splits(model: Any) -> bool:
     ids = torch.arange(2, 6, device=model.device)[None] % head.weight.shape[0]
     hidden = base(input_ids=ids, use_cache=False).last_hidden_state
     logits = model(input_ids=ids, use_cache=False).logits
-    own = _finished(model, head(hidden))
+    own = finished(model, head(hidden))
     return own.shape == logits.shape and bool(torch.allclose(own, logits, rtol=1e-3, atol=1e-3))
 
 
-def _finished(model: Any, logits: torch.Tensor) -> torch.Tensor:
+def finished(model: Any, logits: torch.Tensor) -> torch.Tensor:
     """What some families do to the logits after the output layer: scale (Cohere, Granite) or cap (Gemma)."""
     logits = logits * (getattr(model.config, "logit_scale", None) or 1.0)
     logits = logits / (getattr(model.config, "logits_scaling", None) or 1.0)
