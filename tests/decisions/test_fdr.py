@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from divulge import checks
 from divulge.decisions import fdr
-from divulge.decisions.counts import Counts, ranks
+from divulge.decisions.counts import Counts, p_values, ranks
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)
 
@@ -63,7 +63,9 @@ def test_counts_stream_and_merge_exactly(tmp_path_factory, candidates, calibrati
     for piece in pieces[1:]:
         merged = merged.merge(piece)
     assert merged.total == whole.total == len(candidates)
-    assert merged.above.tolist() == whole.above.tolist() == [sum(t > s for t in candidates) for s in sorted(calibration)]
+    assert (
+        merged.above.tolist() == whole.above.tolist() == [sum(t > s for t in candidates) for s in sorted(calibration)]
+    )
     assert merged.tied.tolist() == whole.tied.tolist() == [sum(t == s for t in candidates) for s in sorted(calibration)]
 
 
@@ -78,11 +80,13 @@ def test_ranks_survive_any_float(candidates, calibration):
     calibration = np.sort([*calibration, *candidates[::2]])
     want = [int((calibration >= t).sum()) for t in candidates]
     assert ranks(np.array(candidates), calibration).tolist() == want
+    p = [(1 + rank) / (1 + len(calibration)) for rank in want]
+    assert p_values(np.array(candidates), calibration).tolist() == p
 
 
 def test_ranks_of_more_than_one_chunk():
     rng = np.random.default_rng(0)
-    candidates, calibration = rng.normal(size=600_000), np.sort(rng.normal(size=1000))
+    candidates, calibration = rng.normal(size=1_200_000), np.sort(rng.normal(size=1000))
     want = 1000 - np.searchsorted(calibration, candidates, side="left")
     assert np.array_equal(ranks(candidates, calibration), want)
 
@@ -221,10 +225,12 @@ def test_bad_input_says_what_would_do(arguments, message):
         fdr.select(*arguments, fdr=0.05)
 
 
-@pytest.mark.parametrize("options", [{"fdr": 0.0}, {"fdr": 1.0}, {"fdr": 0.1, "method": "by"}, {"fdr": 0.1, "lam": 1.0}])
+@pytest.mark.parametrize(
+    "options", [{"fdr": 0.0}, {"fdr": 1.0}, {"fdr": 0.1, "method": "by"}, {"fdr": 0.1, "lam": 1.0}]
+)
 def test_levels_and_methods_are_checked(options):
     with pytest.raises(checks.InputError):
-        fdr.select([1.0, 2.0], np.arange(99), **options)
+        fdr.select([1.0, 2.0], np.arange(99), **{"fdr": 0.1, **options})
 
 
 def test_an_empty_selection_says_what_it_would_take():

@@ -102,9 +102,7 @@ def test_knockoffs_are_void_unless_shown_to_be_symmetric():
     paraphrases, unseen = candidates - rng.normal(1, 1, 200), calibration - rng.normal(1, 1, 200)
     found = dv.identify(candidates, calibration, method="knockoff", knockoffs=paraphrases)
     assert not found.guarantee.holds
-    found = dv.identify(
-        candidates, calibration, method="knockoff", knockoffs=paraphrases, calibration_knockoffs=unseen
-    )
+    found = dv.identify(candidates, calibration, method="knockoff", knockoffs=paraphrases, calibration_knockoffs=unseen)
     assert found.warnings[0].startswith("the guarantee is void: symmetry FAILED")
     even = dv.identify(
         candidates,

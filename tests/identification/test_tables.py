@@ -10,7 +10,8 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge.identification import redecide, sources, tables as runs
+from divulge.identification import redecide, sources
+from divulge.identification import tables as runs
 from divulge.identification.sources import Columns, Score
 
 ONE = (Score("loss", -1),)
@@ -186,10 +187,7 @@ def test_command_line(tables, tmp_path):
 
 
 def test_core_command_needs_no_torch(tables, tmp_path):
-    code = (
-        "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"
-        "from divulge.cli import main; main()"
-    )
+    code = "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\nfrom divulge.cli import main; main()"
     arguments = [tables / "candidates.parquet", "--calibration", tables / "calibration.jsonl", "--score", "loss:low"]
     done = subprocess.run(
         [sys.executable, "-c", code, "identify", *map(str, arguments), "--out", str(tmp_path / "o")],

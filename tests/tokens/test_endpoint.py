@@ -188,7 +188,12 @@ def test_a_cut_at_document_500_of_1000_loses_nothing_and_scores_nothing_twice(mo
 
 @pytest.mark.parametrize(
     ("headers", "seconds"),
-    [({"retry-after": "2"}, 2.0), ({"x-ratelimit-reset-requests": "1.5s"}, 1.5), ({}, None), ({"retry-after": "?"}, None)],
+    [
+        ({"retry-after": "2"}, 2.0),
+        ({"x-ratelimit-reset-requests": "1.5s"}, 1.5),
+        ({}, None),
+        ({"retry-after": "?"}, None),
+    ],
 )
 def test_waits_are_those_the_server_names(headers, seconds):
     assert _wait(httpx.Headers(headers)) == seconds

@@ -83,19 +83,6 @@ def _bar(title: str) -> Generator[Callable[[int, int], None]]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def decide(run: Path, *, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
-    """Decide a finished identification again; `divulge decide` comes here for one.
-
-    Raises:
-        divulge.InputError: a bound on the false positive rate, or see `divulge.identification.redecide`.
-    """
-    from divulge.identification import redecide
-
-    if fpr is not None:
-        raise checks.InputError("--fpr: an identification bounds false discoveries; give --fdr")
-    _show(redecide(run, fdr=fdr, method=method), run, json)
-
-
 def score(
     texts: Annotated[Paths, typer.Argument(help="Documents: CSV, JSON lines or Parquet, or folders.")],
     model: Annotated[str, typer.Option(help="hf:NAME[@REVISION], a folder, or a name with --endpoint.")],
@@ -121,9 +108,15 @@ def score(
     """Token statistics and membership signals of documents under a language model; resumes where it stopped."""
     from divulge.identification import scoring
 
-    local = dict(
-        dtype=dtype, device=device, bos=bos, length=length, stride=stride, truncation=truncation, budget=budget
-    )
+    local = {
+        "dtype": dtype,
+        "device": device,
+        "bos": bos,
+        "length": length,
+        "stride": stride,
+        "truncation": truncation,
+        "budget": budget,
+    }
     other = scoring.load(reference, None, **local) if reference else None
     options = scoring.Options(text, id, lowercase, other, shard)
     checks.choice(engine, "--engine", ("local", "ray"))
@@ -159,6 +152,16 @@ def _scored(
     return tuple(found)
 
 
+def _demo(out: Path | None, fdr: float, method: str, seed: int, json: bool) -> None:
+    from divulge.identification import demo
+
+    if out is None:
+        raise checks.InputError("--out: a folder for the results is needed")
+    with _bar("training a small language model") as progress:
+        summary = demo.run(out, fdr=fdr, method=method, seed=seed, progress=progress)
+    _show(summary, out, json)
+
+
 def _show(summary: dict[str, Any], folder: Path, json: bool) -> None:
     from divulge.identification.page import facts
 
@@ -169,3 +172,4 @@ def _show(summary: dict[str, Any], folder: Path, json: bool) -> None:
         typer.echo(f"warning: {warning}")
     printing.table(summary["claim"], ["", ""], facts(summary))
     typer.echo(f"Selection: {folder / 'selection.parquet'}")
+    typer.echo(f"Report: {folder / 'report.html'}")

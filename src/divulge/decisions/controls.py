@@ -145,9 +145,7 @@ def _two_samples(name: str, first: object, second: object, level: float, what: s
     return Control(name, p, level, f"{what} against calibration: AUC {area} (1/2 expected)", area)
 
 
-def blind_text(
-    cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0
-) -> Control:
+def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0) -> Control:
     """Whether the texts alone, without any model, tell candidates from calibration.
 
     A logistic regression on words, pairs of words, length, digits and years learns on one half and is

@@ -16,12 +16,14 @@ import numpy as np
 from divulge import checks, store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from divulge.types import Floats, Ints
 
-# Rows sorted at a time: small enough for the second-level cache, and its index fits the bits given up below.
-_CHUNK = 1 << 18
+# Candidates ordered at a time (the index must fit the bits given up below), and looked up at a time.
+_CHUNK = 1 << 20
+_BLOCK = 1 << 11
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,9 +74,7 @@ class Counts:
         """
         if not np.array_equal(self.calibration, other.calibration):
             raise checks.InputError("counts: they can only be merged when made against the same calibration scores")
-        return Counts(
-            self.calibration, self.above + other.above, self.tied + other.tied, self.total + other.total
-        )
+        return Counts(self.calibration, self.above + other.above, self.tied + other.tied, self.total + other.total)
 
     @property
     def reached(self) -> Ints:
@@ -118,20 +118,46 @@ def _above(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
 def ranks(candidates: Floats, calibration: Floats) -> Ints:
     """Number of calibration scores at or above each candidate, ``[m]``; ``calibration`` is ascending.
 
-    Looking up keys in ascending order is several times faster than in random order, and almost
-    ascending is enough. So each chunk is ordered by its leading bits with the position in the
-    trailing ones, one plain integer sort, and the look-up itself stays exact.
-
     >>> ranks(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
     array([2, 0, 1])
     """
     found = np.empty(len(candidates), np.int64)
+    for start, order, below in _looked_up(candidates, calibration):
+        found[start : start + len(order)][order] = len(calibration) - below
+    return found
+
+
+def p_values(candidates: Floats, calibration: Floats) -> Floats:
+    """Conformal p-values ``(1 + #{S ≥ T}) / (n + 1)``, ``[m]``; ``calibration`` is ascending.
+
+    >>> p_values(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
+    array([0.75, 0.25, 0.5 ])
+    """
+    found, most = np.empty(len(candidates)), len(calibration) + 1.0
+    for start, order, below in _looked_up(candidates, calibration):
+        found[start : start + len(order)][order] = (most - below) / most
+    return found
+
+
+def _looked_up(candidates: Floats, calibration: Floats) -> Iterator[tuple[int, Ints, Ints]]:
+    """By chunk: its start, an order of its candidates, and how many calibration scores lie below each, in that order.
+
+    Looking up keys in ascending order is several times faster than in random order, and almost
+    ascending is enough: each chunk is ordered by its leading bits with the position in the trailing
+    ones, one plain integer sort. Within a block of such keys few calibration scores need searching.
+    """
     for start in range(0, len(candidates), _CHUNK):
         chunk = candidates[start : start + _CHUNK]
         order = _nearly_ascending(chunk)
-        found[start : start + _CHUNK][order] = np.searchsorted(calibration, chunk[order], side="left")
-    np.subtract(len(calibration), found, out=found)
-    return found
+        keys = chunk[order]
+        cuts = np.arange(0, len(keys), _BLOCK)
+        first = np.searchsorted(calibration, np.minimum.reduceat(keys, cuts), side="left")
+        last = np.searchsorted(calibration, np.maximum.reduceat(keys, cuts), side="left")
+        below = np.empty(len(keys), np.int64)
+        for cut, low, high in zip(cuts.tolist(), first.tolist(), last.tolist(), strict=True):
+            part = slice(cut, cut + _BLOCK)
+            np.add(np.searchsorted(calibration[low:high], keys[part], side="left"), low, out=below[part])
+        yield start, order, below
 
 
 def _nearly_ascending(chunk: Floats) -> Ints:

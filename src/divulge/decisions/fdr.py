@@ -28,7 +28,7 @@ from divulge.decisions.counts import Counts
 from divulge.types import Guarantee, Selection
 
 if TYPE_CHECKING:
-    from divulge.types import Floats, Ints
+    from divulge.types import Floats
 
 METHODS = ("bh", "ptdi", "storey")
 EXCHANGEABLE = "candidates that are non-members are exchangeable with the calibration records"
@@ -184,12 +184,12 @@ def select(
     >>> select(np.append(members, unseen), rng.normal(size=400), fdr=0.1, method="bh")
     Selection(55 of 100 selected; FDR ≤ 0.1, assuming candidates that are non-members are exchangeable ...)
     """
-    rank, scores, counts = _ranked(candidates, calibration)
+    scores, counts = _counted(candidates, calibration)
     rule = decide(counts, fdr=fdr, method=method, eta=eta, lam=lam)
-    selected = rank <= rule.rank
+    selected = scores > rule.cut
     return Selection(
         selected=selected,
-        p_values=(rank + 1.0) / (len(counts.calibration) + 1),
+        p_values=counting.p_values(scores, counts.calibration),
         threshold=float(scores[selected].min()) if selected.any() else np.inf,
         usage=usage.share(counts),
         guarantee=Guarantee("FDR", fdr, (EXCHANGEABLE,)),
@@ -203,30 +203,21 @@ def unselected(candidates: object, calibration: object, *, fdr: float) -> Select
     Raises:
         divulge.InputError: NaN or infinity, empty or constant scores.
     """
-    rank, scores, counts = _ranked(candidates, calibration)
-    p_values = (rank + 1.0) / (len(counts.calibration) + 1)
-    claim = Guarantee("FDR", fdr, (EXCHANGEABLE,))
-    return Selection(np.zeros(len(scores), bool), p_values, np.inf, usage.share(counts), claim)
+    scores, counts = _counted(candidates, calibration)
+    return Selection(
+        selected=np.zeros(len(scores), bool),
+        p_values=counting.p_values(scores, counts.calibration),
+        threshold=np.inf,
+        usage=usage.share(counts),
+        guarantee=Guarantee("FDR", fdr, (EXCHANGEABLE,)),
+    )
 
 
-def _ranked(candidates: object, calibration: object) -> tuple[Ints, Floats, Counts]:
+def _counted(candidates: object, calibration: object) -> tuple[Floats, Counts]:
     scores = checks.vector(candidates, "candidates")
-    reference = np.sort(checks.vector(calibration, "calibration"))
-    refuse_constant(scores, reference)
-    rank = counting.ranks(scores, reference)
-    return rank, scores, _from_ranks(rank, scores, reference)
-
-
-def _from_ranks(rank: Ints, scores: Floats, reference: Floats) -> Counts:
-    n = len(reference)
-    reached = np.cumsum(np.bincount(rank, minlength=n + 1))
-    # The first calibration score at or above a candidate; one above them all is compared with the last and differs.
-    first = n - rank
-    at = scores == reference[np.minimum(first, n - 1)]
-    tied = np.bincount(first[at], minlength=n)
-    if tied.any():  # equal calibration scores share what stands at the first of them
-        tied = tied[np.searchsorted(reference, reference, side="left")]
-    return Counts(reference, reached[:-1][::-1], tied, len(scores))
+    counts = Counts.empty(calibration)
+    refuse_constant(scores, counts.calibration)
+    return scores, counts.add(scores)
 
 
 def refuse_constant(candidates: Floats, calibration: Floats) -> None:

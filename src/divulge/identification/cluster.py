@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import logging
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,7 +54,7 @@ def score(
         raise checks.extra("ray", "ray") from None
     tell = progress or (lambda done, total: None)
     if not ray.is_initialized():
-        ray.init(logging_level="ERROR")
+        ray.init(logging_level=logging.ERROR)
     graphics = int(ray.cluster_resources().get("GPU", 0))
     number = actors or graphics or len(ray.nodes())
     share = 1 if graphics else 0

@@ -16,7 +16,8 @@ from divulge.decisions import fdr as step_up
 from divulge.decisions import usage
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
-from divulge.identification import decide, sources
+from divulge.identification import decide, page, sources
+from divulge.report import html
 from divulge.types import Estimate, Guarantee
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def conclude(
         "settings": facts,
     }
     store.write_json(out / "summary.json", summary)
-    store.write_json(out / "run.json", {"format": 1, "kind": "identification", "state": "finished"})
+    html.write(page.page(summary, out), out / "report.html")
     return summary
 
 

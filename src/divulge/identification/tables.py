@@ -251,15 +251,15 @@ def _weigh(
     """Count the candidates, run the control that needs nothing but scores, choose the method."""
     count = len(plan.columns.scores)
     known = _column(tables.calibration, count)
-    if count == 1:
+    judged = _column(tables.candidates, count) if count > 1 else None
+    if judged is None:
         counts = _count(tables.candidates, known[:, 0], progress)
     else:
-        judged = _column(tables.candidates, count)
         fdr.refuse_small(len(known), len(judged), plan.fdr)
         counts = _replace(tables.candidates, adadetect.scores(judged, known, seed=plan.seed), progress)
     found = decide.together([*evidence, controls.low_scores_of(counts, level=decide.LEVEL)])
-    used, why = decide.choose(plan.method, found, several=count > 1)
-    if count > 1 and used == "bh":
+    used, why = decide.choose(plan.method, found, several=judged is not None)
+    if judged is not None and used == "bh":
         counts = _replace(tables.candidates, decide.mean_rank(judged, known), progress)
     return counts, found, used, why
 
@@ -295,8 +295,10 @@ def _write(path: Path, out: Path, rule: Rule, calibration: Floats, progress: Pro
     names, total, done = sources.names(path), sources.length(path), 0
     parts = path.with_name("parts")
     parts.mkdir()
-    for number, chunk in enumerate(sources.chunks(path, [name for name in ("id", "score0", "truth") if name in names])):
-        outcome.mark(chunk.rename({"score0": "score"}), rule, calibration).write_parquet(parts / f"{number:06d}.parquet")
+    kept = [name for name in ("id", "score0", "truth") if name in names]
+    for number, chunk in enumerate(sources.chunks(path, kept)):
+        marked = outcome.mark(chunk.rename({"score0": "score"}), rule, calibration)
+        marked.write_parquet(parts / f"{number:06d}.parquet")
         done += len(chunk)
         progress(total + done, 2 * total)
     outcome.join(parts, out / "selection.parquet")

@@ -153,7 +153,9 @@ def _shown(stats: TokenStatistics, name: str) -> Floats:
 
 def _renyi(stats: TokenStatistics, alpha: float) -> Floats:
     if alpha not in _ORDERS:
-        raise checks.InputError(f"alpha: one of {', '.join(f'{order:g}' for order in _ORDERS)} is needed, got {alpha!r}")
+        raise checks.InputError(
+            f"alpha: one of {', '.join(f'{order:g}' for order in _ORDERS)} is needed, got {alpha!r}"
+        )
     return _shown(stats, _ORDERS[alpha])
 
 

@@ -11,26 +11,36 @@ from typing import TYPE_CHECKING, Any
 from divulge.targets.arrays import CallableTarget, TableTarget
 from divulge.targets.limits import Metered, Noisy, Rounded
 from divulge.targets.rights import GivesGradients, GivesLabels, GivesLogits, GivesLoss, GivesWeights, adapt
+from divulge.targets.statistics import GivesTokens, TokenStatistics
 
 if TYPE_CHECKING:
+    from divulge.targets.endpoint import Endpoint
     from divulge.targets.estimators import SklearnTarget
     from divulge.targets.files import load
     from divulge.targets.modules import TorchTarget
     from divulge.targets.onnx import OnnxTarget
+    from divulge.targets.text import CausalLM
+    from divulge.targets.vision_language import VisionLanguage
 
 _HOMES = {
+    "CausalLM": "divulge.targets.text",
+    "Endpoint": "divulge.targets.endpoint",
     "OnnxTarget": "divulge.targets.onnx",
     "SklearnTarget": "divulge.targets.estimators",
     "TorchTarget": "divulge.targets.modules",
+    "VisionLanguage": "divulge.targets.vision_language",
     "load": "divulge.targets.files",
 }
 
 __all__ = [
     "CallableTarget",
+    "CausalLM",
+    "Endpoint",
     "GivesGradients",
     "GivesLabels",
     "GivesLogits",
     "GivesLoss",
+    "GivesTokens",
     "GivesWeights",
     "Metered",
     "Noisy",
@@ -38,7 +48,9 @@ __all__ = [
     "Rounded",
     "SklearnTarget",
     "TableTarget",
+    "TokenStatistics",
     "TorchTarget",
+    "VisionLanguage",
     "adapt",
     "load",
 ]

@@ -103,14 +103,14 @@ class Endpoint:
             divulge.InputError: refused requests (wrong key, unknown model, text too long).
         """
         known = _Journal(self.journal)
-        wanted = list(dict.fromkeys(text for text in texts if text and known.get(text) is None))
+        wanted = list(dict.fromkeys(text for text in texts if text and text not in known))
         with self._client() as client, ThreadPoolExecutor(self.concurrency) as pool:
             stop = threading.Event()
             found = [pool.submit(self._ask, client, text, known, stop) for text in wanted]
             errors = [error for error in (future.exception() for future in found) if error is not None]
         for error in errors:
             raise error
-        return TokenStatistics.of(texts, [{"logp": known.get(text) if text else np.empty(0)} for text in texts])
+        return TokenStatistics.of(texts, [{"logp": known[text] if text else np.empty(0)} for text in texts])
 
     def _client(self) -> httpx.Client:
         key = next((os.environ[name] for name in KEYS if os.environ.get(name)), None)
@@ -194,7 +194,8 @@ class _Journal:
     """Answers so far by digest of the text, in memory and, line by line, in a file."""
 
     def __init__(self, path: Path | None) -> None:
-        self.path, self._lock, self._known = path, threading.Lock(), {}
+        self.path, self._lock = path, threading.Lock()
+        self._known: dict[str, Floats] = {}
         if path is None or not path.exists():
             return
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -204,8 +205,11 @@ class _Journal:
             except (json.JSONDecodeError, KeyError, TypeError):
                 continue  # the last line of a killed run may be cut
 
-    def get(self, text: str) -> Floats | None:
-        return self._known.get(_digest(text))
+    def __contains__(self, text: str) -> bool:
+        return _digest(text) in self._known
+
+    def __getitem__(self, text: str) -> Floats:
+        return self._known[_digest(text)]
 
     def put(self, text: str, values: Floats) -> None:
         with self._lock:

@@ -53,11 +53,13 @@ class Window:
 
     Args:
         document: which.
+        start: place of its first token in the document.
         tokens: its token ids.
         skip: how many of its predictions were already made by the window before.
     """
 
     document: int
+    start: int
     tokens: tuple[int, ...]
     skip: int
 
@@ -73,7 +75,7 @@ def windows(document: int, tokens: Sequence[int], length: int, stride: int) -> l
     found, scored = [], 1  # the first token is predicted by nothing
     for start in range(0, max(len(tokens) - 1, 0), stride):
         piece = tuple(tokens[start : start + length])
-        found.append(Window(document, piece, scored - start - 1))
+        found.append(Window(document, start, piece, scored - start - 1))
         scored = start + len(piece)
         if scored >= len(tokens):
             break
@@ -141,7 +143,7 @@ class CausalLM:
         if self.bos == "add" and self.tokenizer.bos_token_id is None:
             raise checks.InputError("bos: the tokenizer has no BOS token to add")
         self.model.eval()
-        object.__setattr__(self, "_split", _splits(self.model))
+        object.__setattr__(self, "_split", splits(self.model))
 
     @classmethod
     def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> CausalLM:
@@ -186,14 +188,14 @@ class CausalLM:
             raise checks.InputError("texts: a sequence of strings is needed")
         encoded = [self._encode(text) for text in texts]
         cut = [window for i, ids in enumerate(encoded) for window in windows(i, ids, *self._step())]
-        pieces: list[list[np.ndarray]] = [[] for _ in texts]
-        # A document's windows are run in any order and put together in theirs.
-        place = {id(window): None for window in cut}
+        # Windows are run in the order of their length and put together in that of their documents.
+        values: dict[tuple[int, int], np.ndarray] = {}
         for batch in batches(cut, self.budget):
-            for window, values in zip(batch, self._run(batch), strict=True):
-                place[id(window)] = values
+            for window, found in zip(batch, self._run(batch), strict=True):
+                values[window.document, window.start] = found
+        pieces: list[list[np.ndarray]] = [[] for _ in texts]
         for window in cut:
-            pieces[window.document].append(place[id(window)])
+            pieces[window.document].append(values[window.document, window.start])
         return TokenStatistics.of(texts, [_joined(found) for found in pieces])
 
     def _step(self) -> tuple[int, int]:
@@ -221,19 +223,17 @@ class CausalLM:
         found = self._reduce(ids, real, where, ids[:, 1:][where])
         return np.split(found.cpu().numpy(), np.cumsum(scored.sum(1).numpy())[:-1], axis=1)
 
-    def _reduce(
-        self, ids: torch.Tensor, real: torch.Tensor, where: torch.Tensor, target: torch.Tensor
-    ) -> torch.Tensor:
+    def _reduce(self, ids: torch.Tensor, real: torch.Tensor, where: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         if not self._split:
             logits = self.model(input_ids=ids, attention_mask=real, use_cache=False).logits[:, :-1][where]
-            return torch.cat([reduce(*block) for block in _blocks(logits, target, logits.shape[-1])], dim=1)
+            return torch.cat([reduce(*block) for block in blocks(logits, target, logits.shape[-1])], dim=1)
         hidden = self.model.base_model(input_ids=ids, attention_mask=real, use_cache=False).last_hidden_state
         head = self.model.get_output_embeddings()
-        blocks = _blocks(hidden[:, :-1][where], target, head.weight.shape[0])
-        return torch.cat([reduce(_finished(self.model, head(part)), own) for part, own in blocks], dim=1)
+        parts = blocks(hidden[:, :-1][where], target, head.weight.shape[0])
+        return torch.cat([reduce(finished(self.model, head(part)), own) for part, own in parts], dim=1)
 
 
-def _blocks(rows: torch.Tensor, target: torch.Tensor, vocabulary: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def blocks(rows: torch.Tensor, target: torch.Tensor, vocabulary: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     size = max(_LOGITS // vocabulary, 1)
     return zip(rows.split(size), target.to(rows.device).split(size), strict=True)
 
@@ -252,8 +252,8 @@ def _context(model: Any) -> int:
 
 
 @torch.inference_mode()
-def _splits(model: Any) -> bool:
-    """Whether the logits are the output layer on the last hidden state, up to what `_finished` knows."""
+def splits(model: Any) -> bool:
+    """Whether the logits are the output layer on the last hidden state, up to what `finished` knows."""
     head = model.get_output_embeddings()
     base = getattr(model, "base_model", model)
     if head is None or base is model:
@@ -261,11 +261,11 @@ def _splits(model: Any) -> bool:
     ids = torch.arange(2, 6, device=model.device)[None] % head.weight.shape[0]
     hidden = base(input_ids=ids, use_cache=False).last_hidden_state
     logits = model(input_ids=ids, use_cache=False).logits
-    own = _finished(model, head(hidden))
+    own = finished(model, head(hidden))
     return own.shape == logits.shape and bool(torch.allclose(own, logits, rtol=1e-3, atol=1e-3))
 
 
-def _finished(model: Any, logits: torch.Tensor) -> torch.Tensor:
+def finished(model: Any, logits: torch.Tensor) -> torch.Tensor:
     """What some families do to the logits after the output layer: scale (Cohere, Granite) or cap (Gemma)."""
     logits = logits * (getattr(model.config, "logit_scale", None) or 1.0)
     logits = logits / (getattr(model.config, "logits_scaling", None) or 1.0)

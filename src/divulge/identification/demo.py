@@ -1,0 +1,186 @@
+"""A whole identification on this machine: train a small language model on half of a corpus, find that half.
+
+The corpus is the manual that ships with Python (`pydoc_data.topics`), cut into paragraphs. A random half
+trains a transformer; of the other half one part calibrates and one part stands among the candidates. So
+the truth is known, and so is that the guarantee's assumption holds.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.identification import scoring, tables
+from divulge.identification.sources import Columns, Score
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from divulge.identification.tables import Progress
+    from divulge.targets.text import CausalLM
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How the demo's model is made.
+
+    Args:
+        epochs: passes over the training half.
+        width: of the model.
+        layers: of the model.
+        vocabulary: of the tokenizer, which sees the training half alone.
+        batch: paragraphs a step.
+        rate: highest learning rate.
+        longest: tokens of a paragraph that are trained on.
+    """
+
+    epochs: int = 12
+    width: int = 96
+    layers: int = 2
+    vocabulary: int = 1024
+    batch: int = 16
+    rate: float = 5e-3
+    longest: int = 256
+
+
+def paragraphs(seed: int = 0) -> list[str]:
+    """The distinct paragraphs of Python's manual of 80 to 1,200 characters, shuffled."""
+    from pydoc_data.topics import topics
+
+    cut = (part.strip() for text in topics.values() for part in re.split(r"\n\s*\n", text))
+    found = sorted({part for part in cut if 80 <= len(part) <= 1200})
+    return [found[i] for i in seeds.generator(seed, "demo paragraphs").permutation(len(found))]
+
+
+def run(
+    out: Path,
+    *,
+    fdr: float = 0.05,
+    method: str = "auto",
+    seed: int = 0,
+    recipe: Recipe | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train, score, identify; ``out`` then holds the tables, the model's answers, the selection and the report.
+
+    Args:
+        out: folder for everything.
+        fdr: bound on the expected share of non-members among the selected.
+        method: see `divulge.identify`.
+        seed: of the split, the initial weights and the order of training.
+        recipe: how the model is made.
+        progress: called with the number of training steps finished and of all.
+
+    Raises:
+        divulge.MissingExtraError: torch or transformers is not installed.
+    """
+    import polars as pl
+
+    texts = paragraphs(seed)
+    half, quarter = len(texts) // 2, len(texts) // 4
+    target = train(texts[:half], recipe or Recipe(), seed=seed, progress=progress)
+    sets = {
+        "candidates": (texts[: half - quarter // 2] + texts[half + quarter :], half - quarter // 2),
+        "calibration": (texts[half : half + quarter], 0),
+    }
+    scored = {}
+    for name, (documents, members) in sets.items():
+        path, scored[name] = out / f"{name}.parquet", out / "token-statistics" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        truth = np.arange(len(documents)) < members
+        pl.DataFrame({"text": documents, "member": truth}).write_parquet(path)
+        scoring.score([path], target, scored[name], scoring.Options())
+    truth = pl.read_parquet(out / "candidates.parquet", columns=["member"])
+    signals = pl.read_parquet(scored["candidates"] / "documents").hstack(truth)
+    signals.write_parquet(out / "candidates.parquet")
+    columns = Columns((Score("min_k_plus"),), id="id", text="text", truth="member")
+    plan = tables.Plan(columns, fdr=fdr, method=method, seed=seed)
+    return tables.run([out / "candidates.parquet"], [scored["calibration"]], out, plan)
+
+
+def train(texts: list[str], recipe: Recipe, *, seed: int = 0, progress: Progress | None = None) -> CausalLM:
+    """A small Llama, from random weights, that has learned ``texts`` too well.
+
+    Raises:
+        divulge.MissingExtraError: torch or transformers is not installed.
+    """
+    try:
+        import torch
+        from transformers import LlamaConfig, LlamaForCausalLM
+    except ImportError:
+        raise checks.extra("transformers", "text") from None
+    from divulge.targets.text import CausalLM
+
+    tokenizer = _tokenizer(texts, recipe.vocabulary)
+    encoded = [[tokenizer.bos_token_id, *tokenizer(text)["input_ids"]][: recipe.longest] for text in texts]
+    with torch.random.fork_rng():  # transformers draws initial weights from torch's global generator
+        torch.manual_seed(seeds.integer(seed, "demo weights"))
+        model = LlamaForCausalLM(
+            LlamaConfig(
+                vocab_size=len(tokenizer),
+                hidden_size=recipe.width,
+                intermediate_size=2 * recipe.width,
+                num_hidden_layers=recipe.layers,
+                num_attention_heads=4,
+                max_position_embeddings=1024,
+                tie_word_embeddings=True,
+                bos_token_id=0,
+                eos_token_id=0,
+            )
+        )
+    _fit(model, encoded, recipe, seeds.generator(seed, "demo order"), progress or (lambda done, total: None))
+    return CausalLM(model, tokenizer, name="demo", bos="add")
+
+
+def _tokenizer(texts: list[str], size: int) -> Any:
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = cut
+    trainer = trainers.BpeTrainer(
+        vocab_size=size, special_tokens=["<s>"], initial_alphabet=cut.alphabet(), show_progress=False
+    )
+    raw.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")  # noqa: S106  a token, not a password
+
+
+def _fit(model: Any, encoded: list[list[int]], recipe: Recipe, rng: np.random.Generator, tell: Progress) -> None:
+    import torch
+
+    total = recipe.epochs * -(-len(encoded) // recipe.batch)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=total)
+    model.train()
+    done = 0
+    for _ in range(recipe.epochs):
+        for batch in _batches(encoded, recipe.batch, rng):
+            model(**_padded(batch)).loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            done += 1
+            tell(done, total)
+    model.eval()
+
+
+def _batches(encoded: list[list[int]], size: int, rng: np.random.Generator) -> list[list[list[int]]]:
+    """Paragraphs of nearly equal length together, so that little is padding, in a new order each time."""
+    length = np.array([len(ids) for ids in encoded]) + rng.normal(0, 5, len(encoded))
+    order = np.argsort(length)
+    cut = [[encoded[i] for i in order[start : start + size]] for start in range(0, len(order), size)]
+    return [cut[i] for i in rng.permutation(len(cut))]
+
+
+def _padded(batch: list[list[int]]) -> dict[str, Any]:
+    import torch
+
+    width = max(map(len, batch))
+    ids = torch.tensor([row + [0] * (width - len(row)) for row in batch])
+    real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])
+    return {"input_ids": ids, "attention_mask": real, "labels": ids.masked_fill(real == 0, -100)}

@@ -1,0 +1,143 @@
+"""Vision-language models of Hugging Face (the LLaVA family): statistics at the places of an image and of its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.targets import text as language
+from divulge.targets.statistics import PER_TOKEN, TokenStatistics
+
+try:
+    import torch
+except ImportError:  # pragma: no cover - exercised by the light install
+    raise checks.extra("torch", "text") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_PARTS = ("image", "text")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VisionLanguage:
+    """A model that reads an image and a text, asked for statistics a token.
+
+    An image takes up many places of the input, one a patch, and at each the model has a distribution
+    over the next word. Nothing is said there that could be right or wrong, so the log-probability of
+    "the token" does not exist (NaN); the Rényi entropies do, and members make the model surer
+    (Li et al., "Membership inference attacks against large vision-language models", NeurIPS 2024).
+
+    Args:
+        model: a `transformers` image-text-to-text model, on its device.
+        processor: its processor; the text must hold its image token, which is put before it if missing.
+        name: what to call it; part of the cache key.
+        batch: records run at a time.
+
+    Raises:
+        divulge.InputError: a configuration without an image token, or a batch below 1.
+    """
+
+    model: Any
+    processor: Any
+    name: str = "model"
+    batch: int = 4
+    _split: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        checks.integer(self.batch, "batch", least=1)
+        if _image_token(self.model) is None:
+            raise checks.InputError("model: its configuration names no image token; is it an image-text-to-text model?")
+        self.model.eval()
+        object.__setattr__(self, "_split", language.splits(self.model))
+
+    @classmethod
+    def load(cls, name: str, *, dtype: str = "float32", device: str = "auto", **options: Any) -> VisionLanguage:
+        """From ``hf:NAME``, ``hf:NAME@REVISION`` or a local folder.
+
+        Raises:
+            divulge.InputError: unknown dtype, or a model that cannot be loaded.
+        """
+        try:
+            from transformers import AutoModelForImageTextToText, AutoProcessor
+        except ImportError:
+            raise checks.extra("transformers", "text") from None
+        model, processor = language.pretrained(AutoModelForImageTextToText, AutoProcessor, name, dtype, device)
+        return cls(model, processor, name=name, **options)
+
+    def key(self) -> Mapping[str, Any]:
+        """What decides the numbers."""
+        return {
+            "model": self.name,
+            "weights": language.fingerprint(self.model),
+            "tokenizer": language.tokenizer_digest(self.processor.tokenizer),
+            "dtype": str(self.model.dtype),
+        }
+
+    def statistics(self, images: Sequence[Any], texts: Sequence[str], *, part: str = "image") -> TokenStatistics:
+        """Statistics of each record.
+
+        Args:
+            images: one a record: arrays ``[height, width, 3]`` of uint8, or PIL images.
+            texts: the instruction that goes with each.
+            part: "image" (the places of the image; log-probabilities are NaN) or "text".
+
+        Raises:
+            divulge.InputError: an unknown part, or different numbers of images and texts.
+        """
+        checks.choice(part, "part", _PARTS)
+        if len(images) != len(texts):
+            raise checks.InputError(f"texts: {len(images)} are needed (one an image), got {len(texts)}")
+        rows: list[dict[str, np.ndarray]] = []
+        for start in range(0, len(texts), self.batch):
+            stop = start + self.batch
+            rows += self._run(list(images[start:stop]), list(texts[start:stop]), part)
+        return TokenStatistics.of(texts, rows)
+
+    @torch.inference_mode()
+    def _run(self, images: list[Any], texts: list[str], part: str) -> list[dict[str, np.ndarray]]:
+        mark = self.processor.image_token
+        prompts = [text if mark in text else f"{mark}\n{text}" for text in texts]
+        inputs = self.processor(
+            images=images, text=prompts, return_tensors="pt", padding=True, padding_side="right"
+        ).to(self.model.device)
+        if "pixel_values" in inputs:
+            inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
+        ids, real = inputs["input_ids"], inputs["attention_mask"].bool()
+        where, target = _places(ids, real, ids == _image_token(self.model), part)
+        found = self._reduce(inputs, where, target).cpu().numpy()
+        if part == "image":
+            found[PER_TOKEN.index("logp")] = found[PER_TOKEN.index("modified_entropy")] = np.nan
+        cuts = np.cumsum(where.sum(1).cpu().numpy())[:-1]
+        return [dict(zip(PER_TOKEN, piece.astype(np.float64), strict=True)) for piece in np.split(found, cuts, axis=1)]
+
+    def _reduce(self, inputs: Any, where: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        if not self._split:
+            rows = self.model(**inputs, use_cache=False).logits[where]
+            return torch.cat([language.reduce(*block) for block in language.blocks(rows, target, rows.shape[-1])], 1)
+        hidden = self.model.base_model(**inputs, use_cache=False).last_hidden_state[where]
+        head = self.model.get_output_embeddings()
+        blocks = language.blocks(hidden, target, head.weight.shape[0])
+        return torch.cat([language.reduce(language.finished(self.model, head(rows)), own) for rows, own in blocks], 1)
+
+
+def _places(
+    ids: torch.Tensor, real: torch.Tensor, image: torch.Tensor, part: str
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where the distributions of a part stand, bool ``[B, L]``, and which token comes next there, ``[t]``."""
+    following = torch.roll(ids, -1, dims=1)
+    if part == "image":
+        where = image & real
+    else:
+        where = real & torch.roll(real & ~image, -1, dims=1)
+        where[:, -1] = False  # nothing follows the last place
+    return where, following[where]
+
+
+def _image_token(model: Any) -> int | None:
+    config = model.config
+    found = getattr(config, "image_token_id", None)
+    return getattr(config, "image_token_index", None) if found is None else found
