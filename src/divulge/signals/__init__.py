@@ -1,5 +1,5 @@
 """Answers of a model into one number a record, larger = more member-like."""
 
-from divulge.signals import classification
+from divulge.signals import classification, completion
 
-__all__ = ["classification"]
+__all__ = ["classification", "completion"]

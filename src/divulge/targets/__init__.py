@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from divulge.targets.arrays import CallableTarget, TableTarget
 from divulge.targets.limits import Metered, Noisy, Rounded
-from divulge.targets.rights import GivesGradients, GivesLabels, GivesLogits, GivesLoss, GivesWeights, adapt
+from divulge.targets.rights import GivesGradients, GivesHead, GivesLabels, GivesLogits, GivesLoss, GivesWeights, adapt
 
 if TYPE_CHECKING:
     from divulge.targets.estimators import SklearnTarget
@@ -28,6 +28,7 @@ _HOMES = {
 __all__ = [
     "CallableTarget",
     "GivesGradients",
+    "GivesHead",
     "GivesLabels",
     "GivesLogits",
     "GivesLoss",
