@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
 _LESSONS = 8
+# What is reported where every value is known.
+WHOLE = MappingProxyType({"share": 1.0, "imputer": "none", "draws": 0})
 # A coincidence less likely than this is none.
 _CHANCE = 1e-4
 

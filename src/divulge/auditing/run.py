@@ -13,7 +13,7 @@ import numpy as np
 from divulge import checks, store
 from divulge.auditing import exhibits
 from divulge.auditing.inputs import Duplicates, Inputs, check
-from divulge.auditing.partial import Partial, evidences, prepare
+from divulge.auditing.partial import WHOLE, Partial, evidences, prepare
 from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, environment
 from divulge.evidence import Measurements, features, of_logits
@@ -55,6 +55,7 @@ def audit(
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    pool: str | Path | None = None,
     plan: Mapping[str, Any] | None = None,
 ) -> Audit:
     """How well can an adversary tell ``target``'s training records from others?
@@ -84,6 +85,7 @@ def audit(
         out: run directory to write; nothing is written when None.
         overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
         progress: called with (done, total, note) while reference models are trained.
+        pool: where finished reference models are kept and found; ``out/pool`` when None.
         plan: the plan the arguments came from, to be kept in the run directory.
 
     Returns:
@@ -122,16 +124,18 @@ def audit(
     given, seen = prepare(given, imputer, seed)
     adapted = adapt(target, outputs=outputs, device=device)
     classes = _classes(adapted, given)
-    run = _Run(given, adapted, classes, references, seed, progress or _silent, seen)
+    run = _Run(
+        given, adapted, classes, references, seed, progress or _silent, seen, None if pool is None else Path(pool)
+    )
     settings = _settings(given, references, fpr, calibration, duplicates, outputs, device, seed)
-    if seen is not None:
-        settings["partial"] = seen.about() | {"known": store.digest(seen.seen.known)}
+    if known is not None:
+        settings["partial"] = dict(WHOLE) if seen is None else seen.about() | {"known": store.digest(seen.seen.known)}
     dossier = None
     if out is not None:
         dossier = Dossier(Path(out))
         dossier.begin(KIND, store.digest(settings), overwrite=overwrite)
         dossier.write_plan(plan or settings)
-        run.pool = dossier.path / "pool"
+        run.pool = run.pool or dossier.path / "pool"
     result = run.result(tuple(fpr), settings, dossier)
     if dossier is not None:
         result.save(dossier)
@@ -174,7 +178,7 @@ class _Run:
             "environment": environment(),
             "timings": {name: round(seconds, 3) for name, seconds in self.timings.items()},
             "engine": self.engine,
-            "partial": None if self.partial is None else self.partial.about(),
+            "partial": settings.get("partial"),
         }
         return Audit(
             scores=scores,
