@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ class Measurements:
     """Signals of a target, and of reference models where there are any, on candidates and population.
 
     Args:
-        target: signal name → ``[n + z]``, candidates first.
+        target: signal name → ``[n + z]``, candidates first; or ``[n]``, where the population was not asked about.
         references: signal name → ``[m, n + z]``.
         trained_on: bool ``[m, n + z]``.
         labels: ``[n + z]``, or None.
@@ -46,20 +46,48 @@ class Measurements:
         references = None if self.references is None else self.references.get(signal)
         return Evidence(
             target=self.target[signal][:n],
-            population=self.target[signal][n:],
+            population=self.target[signal][n:] if len(self.target[signal]) > n else None,
             references=_part(references, slice(None, n)),
-            population_references=_part(references, slice(n, None)),
+            population_references=_rest(references, n),
             trained_on=_part(self.trained_on, slice(None, n)),
-            population_trained_on=_part(self.trained_on, slice(n, None)),
+            population_trained_on=_rest(self.trained_on, n),
             features=None if self.features is None else self.features[:n],
-            population_features=None if self.features is None else self.features[n:],
+            population_features=None if self.features is None or len(self.features) == n else self.features[n:],
             labels=None if self.labels is None else self.labels[:n],
-            population_labels=None if self.labels is None else self.labels[n:],
+            population_labels=None if self.labels is None or len(self.labels) == n else self.labels[n:],
         )
+
+
+def averaged(views: Sequence[Measurements], signal: str, *, likelihood: bool) -> Measurements:
+    """One signal averaged over several views of the same records (completions of their unknown values).
+
+    Args:
+        views: the measurements of each view.
+        signal: which signal.
+        likelihood: the logarithm of the mean of the exponentials, rather than the mean.
+
+    >>> two = [Measurements({"s": np.array([value])}, candidates=1) for value in (0.0, 2.0)]
+    >>> averaged(two, "s", likelihood=False).target["s"]
+    array([1.])
+    """
+
+    def mean(parts: Sequence[Floats]) -> Floats:
+        stacked = np.stack(parts).astype(np.float64)
+        if not likelihood:
+            return stacked.mean(axis=0)
+        return np.logaddexp.reduce(stacked, axis=0) - np.log(len(stacked))
+
+    kept = [view.references[signal] for view in views if view.references is not None]
+    target = {signal: mean([view.target[signal] for view in views])}
+    return replace(views[0], target=target, references={signal: mean(kept)} if kept else None)
 
 
 def _part(matrix: Array | None, columns: slice) -> Array | None:
     return None if matrix is None else matrix[:, columns]
+
+
+def _rest(matrix: Array | None, first: int) -> Array | None:
+    return None if matrix is None or matrix.shape[1] == first else matrix[:, first:]
 
 
 def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Floats:

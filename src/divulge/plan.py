@@ -33,7 +33,7 @@ class TargetPlan(_Strict):
 
 
 class DataPlan(_Strict):
-    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``), ``.parquet`` or ``.csv``."""
+    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``, and ``columns``, their names), ``.parquet``, ``.csv``."""
 
     members: str
     nonmembers: str
@@ -62,6 +62,8 @@ class Plan(_Strict):
     references: ReferencesPlan | None = None
     recipes: Annotated[list[str], Field(min_length=1)] = ["loss", "lira", "rmia", "quantile"]
     unseen_classes: list[Annotated[int, Field(ge=0)]] = []
+    known: str | Annotated[list[str], Field(min_length=1)] | None = None
+    imputer: Literal["gaussian", "mean", "knn", "hot-deck"] = "gaussian"
     fpr: Annotated[list[_Rate], Field(min_length=1)] = [0.01]
     calibration: _Rate = 0.25
     duplicates: Literal["error", "drop", "keep"] = "error"
@@ -120,7 +122,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     groups = None
     if plan.data.group is not None:
-        groups = np.concatenate([sets["members"][1], sets["nonmembers"][1]])
+        groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
     references = None if plan.references is None else _references(plan.references, plan.device, folder)
     target = load(
         plan.target.model,
@@ -132,12 +134,14 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     return Ready(
         target,
         {
-            **{key: records for key, (records, _) in sets.items()},
+            **{key: read.records for key, read in sets.items()},
             "recipes": plan.recipes,
             "references": references,
             "unseen_classes": tuple(plan.unseen_classes),
             "fpr": tuple(plan.fpr),
             "groups": groups,
+            "known": _known(plan, sets["members"]),
+            "imputer": None if plan.known is None else _imputer(plan.imputer),
             "calibration": plan.calibration,
             "duplicates": plan.duplicates,
             "outputs": plan.target.outputs,
@@ -176,8 +180,40 @@ def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train:
     return Train(**options)
 
 
-def _records(folder: Path, plan: DataPlan, key: str) -> tuple[Records, Any]:
-    """Records of one file, and the group column where one is named."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _File:
+    """Records of one file, the group column where one is named, and the names of columns where they have some."""
+
+    records: Records
+    group: Any = None
+    columns: tuple[str, ...] = ()
+
+
+def _known(plan: Plan, members: _File) -> Any:
+    """The mask that each of the plan's words means; a list of words gives a list."""
+    from divulge.signals.completion import mask
+
+    if plan.known is None:
+        return None
+    shape, columns = members.records.x.shape[1:], members.columns
+    words = [plan.known] if isinstance(plan.known, str) else plan.known
+    masks = [mask(each, shape, columns=columns, seed=plan.seed) for each in words]
+    return masks[0] if isinstance(plan.known, str) else masks
+
+
+def _imputer(name: str) -> Any:
+    from divulge.signals import completion
+
+    made = {
+        "gaussian": completion.ConditionalGaussian,
+        "mean": completion.Mean,
+        "knn": completion.KNN,
+        "hot-deck": completion.HotDeck,
+    }
+    return made[name]()
+
+
+def _records(folder: Path, plan: DataPlan, key: str) -> _File:
     path = folder / getattr(plan, key)
     if not path.is_file():
         raise checks.InputError(f"data.{key}: no such file: {path}")
@@ -189,17 +225,18 @@ def _records(folder: Path, plan: DataPlan, key: str) -> tuple[Records, Any]:
         raise checks.InputError(f"data.{key}: {error}") from None
 
 
-def _from_arrays(path: Path, plan: DataPlan) -> tuple[Records, Any]:
+def _from_arrays(path: Path, plan: DataPlan) -> _File:
     arrays = store.read_arrays(path)
     if "x" not in arrays:
         raise checks.InputError(f"{path}: an array named 'x' is needed, found {', '.join(arrays) or 'none'}")
     group = None
     if plan.group is not None:
         group = arrays[checks.choice(plan.group, "data.group", arrays)]
-    return Records(_scaled(arrays["x"], plan.scale), arrays.get("y"), arrays.get("ids")), group
+    columns = tuple(map(str, arrays["columns"])) if "columns" in arrays else ()
+    return _File(Records(_scaled(arrays["x"], plan.scale), arrays.get("y"), arrays.get("ids")), group, columns)
 
 
-def _from_table(path: Path, plan: DataPlan) -> tuple[Records, Any]:
+def _from_table(path: Path, plan: DataPlan) -> _File:
     import polars as pl
 
     readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv}
@@ -219,7 +256,8 @@ def _from_table(path: Path, plan: DataPlan) -> tuple[Records, Any]:
             "or data.group"
         )
     x = rest.cast(pl.Float64).to_numpy()
-    return Records(_scaled(x, plan.scale), apart.get(plan.label), apart.get(plan.id)), apart.get(plan.group or "")
+    records = Records(_scaled(x, plan.scale), apart.get(plan.label), apart.get(plan.id))
+    return _File(records, apart.get(plan.group or ""), tuple(rest.columns))
 
 
 def _scaled(x: Any, scale: float) -> Any:

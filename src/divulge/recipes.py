@@ -12,7 +12,7 @@ from divulge import checks
 from divulge.signals import classification
 
 if TYPE_CHECKING:
-    from divulge.types import Evidence, Floats, Records
+    from divulge.types import Evidence, Floats, PartialRecords, Records
 
 References: TypeAlias = Literal["none", "out", "in and out"]
 
@@ -40,27 +40,79 @@ class Signal(Protocol):
         ...
 
 
+@runtime_checkable
+class PartialMeasure(Protocol):
+    """A `PartialSignal` that has seen its auxiliary records."""
+
+    @property
+    def queries(self) -> int:
+        """Queries it makes a record."""
+        ...
+
+    def measure(self, target: Any, partial: PartialRecords) -> Floats:
+        """One number a record ``[n]``, larger = more like a member."""
+        ...
+
+
+@runtime_checkable
+class PartialSignal(Protocol):
+    """A signal that itself deals with unknown values (`divulge.signals.completion.MRAD`, say)."""
+
+    @property
+    def name(self) -> str:
+        """What the signal is called in tables and files."""
+        ...
+
+    def fit(self, auxiliary: Records, seed: int = 0) -> PartialMeasure:
+        """Learn from records that are disjoint from the candidates."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Imputed:
+    """How completions of a record, of which only part is known, become one score.
+
+    Args:
+        draws: 1 for the single best completion; more for multiple imputation.
+        average: over draws: "signal" (of each model), "likelihood" (of each model: the log of the mean of the
+            signals' exponentials) or "score" (each draw is attacked alone).
+
+    Raises:
+        divulge.InputError: fewer than 1 draw, an unknown average.
+    """
+
+    draws: int = 1
+    average: Literal["signal", "likelihood", "score"] = "signal"
+
+    def __post_init__(self) -> None:
+        checks.integer(self.draws, "draws", least=1)
+        checks.choice(self.average, "average", ("signal", "likelihood", "score"))
+
+
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """A signal, an attack on it, and what the pair needs.
 
     Args:
         name: what it is called.
-        signal: the name of a classification signal, or a `Signal`.
+        signal: the name of a classification signal, a `Signal`, or a `PartialSignal`.
         attack: what turns the signal into a score.
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
             each trained on a random half of population and candidates.
         summary: one line for `divulge list`.
+        imputed: for recipes made for partly known records: how completions are averaged. Others see the
+            single best completion.
 
     Raises:
         divulge.InputError: an unknown signal.
     """
 
     name: str
-    signal: str | Signal
+    signal: str | Signal | PartialSignal
     attack: Attack
     references: References = "none"
     summary: str = ""
+    imputed: Imputed | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
@@ -74,12 +126,19 @@ class Recipe:
     @property
     def needs_labels(self) -> bool:
         """Whether the signal reads the record's label."""
-        return isinstance(self.signal, str) and self.signal not in classification.LABEL_AGNOSTIC
+        if isinstance(self.signal, str):
+            return self.signal not in classification.LABEL_AGNOSTIC
+        return isinstance(self.signal, PartialSignal)
+
+    @property
+    def needs_known(self) -> bool:
+        """Whether it is made for records of which only part is known."""
+        return self.imputed is not None or isinstance(self.signal, PartialSignal)
 
 
 @cache
 def recipes() -> tuple[Recipe, ...]:
-    """Every recipe that comes with Divulge, in the order of the report.
+    """Every recipe for whole records that comes with Divulge, in the order of the report.
 
     >>> [recipe.name for recipe in recipes()][:4]
     ['loss', 'entropy', 'gap', 'calibrated']
@@ -134,6 +193,63 @@ def recipes() -> tuple[Recipe, ...]:
     )
 
 
+@cache
+def partial_recipes() -> tuple[Recipe, ...]:
+    """The recipes for records of which only part is known (``dv.audit(known=…)``)."""
+    from divulge.attacks import LiRA, LogRatio, Threshold
+    from divulge.signals.completion import MRAD
+
+    return (
+        Recipe("partial-loss", "negative-loss", Threshold(), summary="LOSS on the completed record", imputed=Imputed()),
+        Recipe(
+            "partial-lira",
+            "scaled-logit",
+            LiRA(mode="offline", variance="global"),
+            "out",
+            "offline LiRA, its signal averaged over completions",
+            Imputed(8, "signal"),
+        ),
+        Recipe(
+            "partial-rmia",
+            "negative-loss",
+            LogRatio(),
+            "out",
+            "RMIA's log ratio, averaged over completions",
+            Imputed(8, "score"),
+        ),
+        Recipe(
+            "partial-marginal",
+            "negative-loss",
+            LogRatio(),
+            "out",
+            "ratio of likelihoods marginalised over completions",
+            Imputed(8, "likelihood"),
+        ),
+        Recipe(
+            "partial-lira-online",
+            "scaled-logit",
+            LiRA(mode="online", variance="global"),
+            "in and out",
+            "online LiRA, IN models trained on completed records",
+            Imputed(),
+        ),
+        Recipe(
+            "partial-rmia-online",
+            "negative-loss",
+            LogRatio(over="all"),
+            "in and out",
+            "RMIA's log ratio, IN models trained on completed records",
+            Imputed(),
+        ),
+        Recipe(
+            "mrad",
+            MRAD(),
+            Threshold(),
+            summary="descend the loss on the unknown values, then detect deviations (MRAD; for comparison)",
+        ),
+    )
+
+
 def resolve(wanted: object) -> Recipe:
     """The recipe that ``wanted`` means.
 
@@ -153,7 +269,7 @@ def resolve(wanted: object) -> Recipe:
         raise checks.InputError(f"recipes: a name or a Recipe is needed, got {type(wanted).__name__}")
     if ":" in wanted:
         return _third_party(wanted)
-    known = {recipe.name: recipe for recipe in recipes()}
+    known = {recipe.name: recipe for recipe in (*recipes(), *partial_recipes())}
     return known[checks.choice(wanted, "recipes", known)]
 
 

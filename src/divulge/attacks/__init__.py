@@ -10,6 +10,7 @@ from divulge.attacks import lira, regressors, rmia
 from divulge.attacks.calibrated import Calibrated
 from divulge.attacks.lira import LiRA
 from divulge.attacks.quantile import QuantileRegression, Scored
+from divulge.attacks.ratio import LogRatio
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
 
@@ -17,6 +18,7 @@ __all__ = [
     "RMIA",
     "Calibrated",
     "LiRA",
+    "LogRatio",
     "QuantileRegression",
     "Scored",
     "Threshold",

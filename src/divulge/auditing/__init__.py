@@ -2,5 +2,6 @@
 
 from divulge.auditing.result import Audit, Outcome, load
 from divulge.auditing.run import audit
+from divulge.auditing.shares import over_shares
 
-__all__ = ["Audit", "Outcome", "audit", "load"]
+__all__ = ["Audit", "Outcome", "audit", "load", "over_shares"]

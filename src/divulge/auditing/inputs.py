@@ -10,7 +10,8 @@ import numpy as np
 from divulge import checks, evaluation, seeds
 from divulge import recipes as book
 from divulge.evidence import concatenate
-from divulge.types import Records
+from divulge.signals import completion
+from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ class Inputs:
         warnings: what had to be mended.
         duplicates: number of records that stood in more than one set.
         groups: a subgroup's name for each candidate, or None.
+        known: bool, the candidates' shape, True where a value is known; None where whole records are.
     """
 
     candidates: Records
@@ -49,6 +51,7 @@ class Inputs:
     warnings: tuple[str, ...]
     duplicates: int
     groups: Array | None
+    known: Bools | None = None
 
     @property
     def everything(self) -> Records:
@@ -68,6 +71,7 @@ def check(
     calibration: float,
     duplicates: Duplicates,
     groups: Any,
+    known: Any,
     seed: int,
 ) -> Inputs:
     """`Inputs` from what the user handed in.
@@ -99,22 +103,23 @@ def check(
     _distinct_ids(sets)
     _needs_labels(wanted, sets)
     unseen = _unseen(classes, members, nonmembers, population, wanted)
-    group_parts = _split_groups(groups, len(members))
-    members, nonmembers, population, group_parts, count, notes = _separate(sets, group_parts, duplicates)
+    masks = _known(known, wanted, sets, seed)
+    members, nonmembers, population, kept, count, notes = _separate(sets, duplicates)
     for level in levels:
         _enough(level, len(nonmembers))
     named = _identified(members, nonmembers)
-    kept, held = _halves(population, calibration, seed)
+    learned, held = _halves(population, calibration, seed)
     return Inputs(
         candidates=named,
         members=np.arange(len(named)) < len(members),
         calibration=population[held],
-        population=population[kept],
+        population=population[learned],
         recipes=wanted,
         unseen_classes=unseen,
         warnings=tuple(notes),
         duplicates=count,
-        groups=None if group_parts is None else np.concatenate(group_parts),
+        groups=None if groups is None else np.asarray(groups).astype(str)[kept],
+        known=None if masks is None else masks[kept],
     )
 
 
@@ -234,17 +239,31 @@ def _unseen(
     return wanted
 
 
-def _split_groups(groups: Any, members: int) -> tuple[Array, Array] | None:
-    if groups is None:
+def _known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed: int) -> Bools | None:
+    """Which values of members, then non-members, are known; None where nothing was said of it."""
+    if known is None:
+        if needing := [recipe.name for recipe in recipes if recipe.needs_known]:
+            raise checks.InputError(
+                f"known: the recipes {', '.join(needing)} are for records of which only part is known; say which part "
+                "(known=mask), or name recipes for whole records"
+            )
         return None
-    names = np.asarray(groups).astype(str)
-    return names[:members], names[members:]
+    members, nonmembers = sets["members"], sets["nonmembers"]
+    if members.x.dtype == object:
+        raise checks.InputError("known: parts of records of numbers can be known, the records are text")
+    shape = (len(members) + len(nonmembers), *members.x.shape[1:])
+    if isinstance(known, str):
+        known = completion.mask(known, shape[1:], seed=seed)
+    masks = checks.mask(known, "known", shape)
+    PartialRecords(np.zeros(shape), None, masks)
+    return masks
 
 
-def _separate(
-    sets: dict[str, Records], groups: tuple[Array, Array] | None, policy: Duplicates
-) -> tuple[Records, Records, Records, tuple[Array, Array] | None, int, list[str]]:
-    """Exact duplicates across the sets make the truth untrue: refuse, drop or (knowingly) keep them."""
+def _separate(sets: dict[str, Records], policy: Duplicates) -> tuple[Records, Records, Records, Bools, int, list[str]]:
+    """Exact duplicates across the sets make the truth untrue: refuse, drop or (knowingly) keep them.
+
+    The fourth value says which candidates (members, then non-members) remain.
+    """
     from divulge.evaluation import blind
 
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
@@ -253,8 +272,9 @@ def _separate(
     candidates = concatenate([members, nonmembers])
     held = _mask(blind.duplicates(candidates.x, population.x).nonmembers, len(population))
     count = int(outside.sum() + held.sum())
+    kept = np.ones(len(candidates), dtype=bool)
     if not count:
-        return members, nonmembers, population, groups, 0, notes
+        return members, nonmembers, population, kept, 0, notes
     found = (
         f"{int(outside.sum())} non-members are exact duplicates of members and {int(held.sum())} population records "
         "of candidates"
@@ -267,13 +287,12 @@ def _separate(
         )
     if policy == "keep":
         notes.append(f"{found}; they were kept, which biases every number towards no leak")
-        return members, nonmembers, population, groups, count, notes
+        return members, nonmembers, population, kept, count, notes
     notes.append(f"{found}; they were dropped from non-members and population")
     if outside.all() or held.all():
         raise checks.InputError(f"duplicates: {found}; nothing is left after dropping them")
-    if groups is not None:
-        groups = (groups[0], groups[1][~outside])
-    return members, nonmembers[~outside], population[~held], groups, count, notes
+    kept[len(members) :] = ~outside
+    return members, nonmembers[~outside], population[~held], kept, count, notes
 
 
 def _mask(rows: Array, length: int) -> Bools:

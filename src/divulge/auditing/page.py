@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from divulge.auditing import known
 from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
 from divulge.types import Estimate
 
@@ -26,7 +27,11 @@ def page(audit: Audit, summary: Mapping[str, Any], inner: Mapping[str, Mapping[s
         summary: `Audit.summary` of it.
         inner: summaries of the same audit under other conditions, by name.
     """
-    sections = [_attacks(audit, summary), *(_inner(name, found) for name, found in inner.items())]
+    sections = [
+        _attacks(audit, summary),
+        known.section(summary, tuple(inner.values())),
+        *(_inner(name, found) for name, found in inner.items()),
+    ]
     sections += [_curves(audit), _classes(audit, summary), _calibration(summary)]
     sections += [_exposed(audit, summary), _split(summary), _reproduce(audit, summary)]
     return Page(

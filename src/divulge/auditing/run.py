@@ -14,9 +14,11 @@ import numpy as np
 from divulge import checks, store
 from divulge.auditing import exhibits
 from divulge.auditing.inputs import Duplicates, Inputs, check
+from divulge.auditing.partial import WHOLE, Partial, evidences, prepare
 from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, environment
 from divulge.evidence import Measurements, features, of_logits
+from divulge.recipes import PartialSignal, Signal
 from divulge.targets import Metered, adapt
 from divulge.types import Records
 
@@ -47,6 +49,8 @@ def audit(
     unseen_classes: Sequence[int] = (),
     fpr: Sequence[float] = (0.01,),
     groups: Sequence[str] | None = None,
+    known: Any = None,
+    imputer: Any = None,
     calibration: float = 0.25,
     duplicates: Duplicates = "error",
     outputs: str = "logits",
@@ -55,6 +59,7 @@ def audit(
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    pool: str | Path | None = None,
     plan: Mapping[str, Any] | None = None,
 ) -> Audit:
     """How well can an adversary tell ``target``'s training records from others?
@@ -71,6 +76,11 @@ def audit(
         unseen_classes: classes of which the auditor holds no records.
         fpr: false-positive rates to report.
         groups: a subgroup's name for each member, then for each non-member.
+        known: which values of a record the adversary knows: bool, of one record's shape or with one mask for each
+            member, then each non-member; or words such as "share:0.4" (`divulge.signals.completion.mask`). Unknown
+            values are never read, except to refuse duplicates across the sets. None: whole records.
+        imputer: completes them from the population: of `divulge.signals.completion`, or a function; None for the
+            class-conditional Gaussian.
         calibration: share of the population set aside.
         duplicates: what to do about records that stand in several sets: "error", "drop" or "keep".
         outputs: "logits" or "probabilities": what ``target`` returns, if it is a module or callable.
@@ -79,6 +89,7 @@ def audit(
         out: run directory to write; nothing is written when None.
         overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
         progress: called with (done, total, note) while reference models are trained.
+        pool: where finished reference models are kept and found; ``out/pool`` when None.
         plan: the plan the arguments came from, to be kept in the run directory.
 
     Returns:
@@ -88,7 +99,7 @@ def audit(
         divulge.InputError: anything that does not fit, before work starts: NaN or infinity, shapes, labels
             out of range or missing, duplicates across the sets, an unknown recipe, an unseen class that the
             population holds or the candidates lack, too few non-members for ``fpr``, logits that are
-            probabilities, a directory in use.
+            probabilities, a directory in use, a mask that does not fit or knows nothing of some record.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -111,18 +122,24 @@ def audit(
         calibration=calibration,
         duplicates=duplicates,
         groups=groups,
+        known=known,
         seed=seed,
     )
+    given, seen = prepare(given, imputer, seed)
     adapted = adapt(target, outputs=outputs, device=device)
     classes = _classes(adapted, given)
-    run = _Run(given, adapted, classes, references, seed, progress or _silent)
+    run = _Run(
+        given, adapted, classes, references, seed, progress or _silent, seen, None if pool is None else Path(pool)
+    )
     settings = _settings(given, references, fpr, calibration, duplicates, outputs, device, seed)
+    if known is not None:
+        settings["partial"] = dict(WHOLE) if seen is None else seen.about() | {"known": store.digest(seen.seen.known)}
     dossier = None
     if out is not None:
         dossier = Dossier(Path(out))
         dossier.begin(KIND, store.digest(settings), overwrite=overwrite)
         dossier.write_plan(plan or settings)
-        run.pool = dossier.path / "pool"
+        run.pool = run.pool or dossier.path / "pool"
     result = run.result(tuple(fpr), settings, dossier)
     if dossier is not None:
         result.save(dossier)
@@ -140,6 +157,7 @@ class _Run:
     references: Any
     seed: int
     progress: Progress
+    partial: Partial | None = None
     pool: Path | None = None
     timings: dict[str, float] = field(default_factory=dict)
     queries: dict[str, int] = field(default_factory=dict)
@@ -148,10 +166,10 @@ class _Run:
 
     def result(self, fpr: tuple[float, ...], settings: Mapping[str, Any], dossier: Dossier | None) -> Audit:
         given = self.given
-        measured = self._measure()
+        views = self._measure()
         scores, nulls = {}, {}
         for recipe in given.recipes:
-            both = self._timed(f"attack {recipe.name}", partial(self._score, recipe, measured))
+            both = self._timed(f"attack {recipe.name}", partial(self._score, recipe, views))
             scores[recipe.name], nulls[recipe.name] = both[: len(given.candidates)], both[len(given.candidates) :]
         checked = self._timed("blind baseline", self._blind)
         about = {
@@ -164,11 +182,12 @@ class _Run:
             "environment": environment(),
             "timings": {name: round(seconds, 3) for name, seconds in self.timings.items()},
             "engine": self.engine,
+            "partial": settings.get("partial"),
         }
         return Audit(
             scores=scores,
             nulls=nulls,
-            signals={name: values[: len(given.candidates)] for name, values in measured.target.items()},
+            signals={name: values[: len(given.candidates)] for name, values in views[0].target.items()},
             ids=np.asarray(given.candidates.ids),
             members=given.members,
             labels=given.candidates.y,
@@ -181,48 +200,71 @@ class _Run:
             path=None if dossier is None else dossier.path,
         )
 
-    def _measure(self) -> Measurements:
-        """Signals of candidates, calibration and population: the first two are treated exactly alike."""
-        given, records = self.given, self.given.everything
+    def _measure(self) -> list[Measurements]:
+        """Signals of candidates, calibration and population: the first two are treated exactly alike.
+
+        One `Measurements` for each view of the records: a single one, unless unknown values were completed
+        several times.
+        """
+        given = self.given
+        views = (given.everything,) if self.partial is None else self.partial.views
         names = tuple(dict.fromkeys(r.signal for r in given.recipes if isinstance(r.signal, str)))
-        target: dict[str, Floats] = {}
-        if names:
-            meter = Metered(self.target)
-            logits = self._timed("target", partial(meter.logits, records))
-            target = dict(zip(names, of_logits(logits, records.y, names).T, strict=True))
-            self.queries |= dict.fromkeys(names, meter.queries)
-        for recipe in given.recipes:
-            if not isinstance(recipe.signal, str) and recipe.signal_name not in target:
-                signal, meter = recipe.signal, Metered(self.target)
-                target[signal.name] = self._timed(
-                    f"signal {signal.name}", lambda s=signal, m=meter: s.measure(m, records)
-                )
+        targets = [self._timed("target", partial(self._asked, view, names)) for view in views]
+        targets[0] |= self._active(views[0])
+        references, trained_on = self._reference_signals(views, names)
+        inside = np.arange(len(views[0])) >= len(views[0]) - len(given.population)
+        conditions = self._timed("features", lambda: features(views[0], inside, self.seed))
+        return [
+            Measurements(
+                target=target,
+                candidates=len(given.candidates) + len(given.calibration),
+                labels=view.y,
+                features=conditions[: len(view)],
+                references=None if references is None else references[at],
+                trained_on=None if trained_on is None else trained_on[:, : len(view)],
+            )
+            for at, (view, target) in enumerate(zip(views, targets, strict=True))
+        ]
+
+    def _asked(self, view: Records, names: Sequence[str]) -> dict[str, Floats]:
+        """Classification signals of one view, by name."""
+        if not names:
+            return {}
+        return dict(zip(names, of_logits(self.target.logits(view), view.y, names).T, strict=True))
+
+    def _active(self, records: Records) -> dict[str, Floats]:
+        """Signals that themselves question the target, by name."""
+        found: dict[str, Floats] = {}
+        for signal in (r.signal for r in self.given.recipes if not isinstance(r.signal, str)):
+            if signal.name in found:
+                continue
+            if isinstance(signal, PartialSignal) and self.partial is not None:
+                measure, seen = signal.fit(self.given.population, self.seed), self.partial.seen
+                found[signal.name] = self._timed(f"signal {signal.name}", partial(measure.measure, self.target, seen))
+                self.queries[signal.name] = measure.queries * len(seen)
+            elif isinstance(signal, Signal):
+                meter = Metered(self.target)
+                found[signal.name] = self._timed(f"signal {signal.name}", partial(signal.measure, meter, records))
                 self.queries[signal.name] = meter.queries
-        references, trained_on = self._reference_signals(records, names)
-        inside = np.arange(len(records)) >= len(records) - len(given.population)
-        return Measurements(
-            target=target,
-            candidates=len(given.candidates) + len(given.calibration),
-            labels=records.y,
-            features=self._timed("features", lambda: features(records, inside, self.seed)),
-            references=references,
-            trained_on=trained_on,
-        )
+        return found
 
     def _reference_signals(
-        self, records: Records, names: Sequence[str]
-    ) -> tuple[Mapping[str, Floats] | None, Bools | None]:
+        self, views: Sequence[Records], names: Sequence[str]
+    ) -> tuple[list[Mapping[str, Floats]] | None, Bools | None]:
         needed = {recipe.references for recipe in self.given.recipes} - {"none"}
         if not needed:
             return None, None
+        records, rows = views[0], self._splits(views[0], online="in and out" in needed).trained_on
+        if self.partial is not None:
+            records, rows = self.partial.training(self.given.population, rows)
         trained = self._timed(
             "reference models",
             lambda: self.references.fit(
                 records,
-                self._splits(records, online="in and out" in needed),
+                rows,
                 seed=self.seed,
                 classes=self.classes,
-                observe=(records,),
+                observe=views,
                 signal=lambda logits, labels: of_logits(logits, labels, names),
                 pool=self.pool,
                 out=self._sheets(len(records) * len(names)),
@@ -231,7 +273,11 @@ class _Run:
         )
         self.engine = trained.engine
         self.warnings += trained.warnings
-        return {name: trained.outputs[0][:, :, k] for k, name in enumerate(names)}, trained.trained_on
+        signals: list[Mapping[str, Floats]] = [
+            {name: outputs[:, :, k] for k, name in enumerate(names)} for outputs in trained.outputs
+        ]
+        finished = trained.trained_on
+        return signals, finished if self.partial is None else self.partial.trained_on(finished)
 
     def _sheets(self, columns: int) -> Path | None:
         """Where reference signals too many for memory are mapped from disk; attacks read them in blocks."""
@@ -245,12 +291,13 @@ class _Run:
         held = None if online else outside
         return splits.offline(len(records), self.references.count, self.seed, candidates=held, labels=records.y)
 
-    def _score(self, recipe: Recipe, measured: Measurements) -> Floats:
-        found = np.asarray(recipe.attack.score(measured.evidence(recipe.signal_name)), dtype=np.float64)
-        if found.shape != (measured.candidates,) or not np.isfinite(found).all():
+    def _score(self, recipe: Recipe, views: Sequence[Measurements]) -> Floats:
+        scores = [recipe.attack.score(evidence) for evidence in evidences(recipe, views)]
+        found: Floats = np.asarray(np.mean(scores, axis=0), dtype=np.float64)
+        if found.shape != (views[0].candidates,) or not np.isfinite(found).all():
             raise checks.InputError(
                 f"recipes: {recipe.name} returned {found.shape} scores, {int((~np.isfinite(found)).sum())} of them not "
-                f"finite, where {measured.candidates} are needed"
+                f"finite, where {views[0].candidates} are needed"
             )
         return found
 
@@ -274,13 +321,21 @@ class _Run:
             "attack": repr(recipe.attack),
             "references": self._met(recipe),
             "summary": recipe.summary,
-            "queries": self.queries[recipe.signal_name],
+            "queries": self._queries(recipe),
         }
 
     def _met(self, recipe: Recipe) -> str:
         """The reference models a recipe really had: one online recipe makes those of all the run online."""
         online = any(other.references == "in and out" for other in self.given.recipes)
         return "in and out" if online and recipe.references == "out" else recipe.references
+
+    def _queries(self, recipe: Recipe) -> int:
+        """Records the target is asked about for this recipe."""
+        if recipe.signal_name in self.queries:
+            return self.queries[recipe.signal_name]
+        held = len(self.given.candidates) + len(self.given.calibration)
+        draws = 1 if recipe.imputed is None else recipe.imputed.draws
+        return draws * held if draws > 1 else held + len(self.given.population)
 
     def _counts(self) -> dict[str, int]:
         given = self.given

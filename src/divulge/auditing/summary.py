@@ -31,6 +31,7 @@ def summarise(audit: Audit) -> dict[str, Any]:
         "blind_baseline": audit.about["blind_baseline"],
         "duplicates": audit.about["duplicates"],
         "warnings": list(audit.warnings),
+        "partial": audit.about.get("partial"),
         "recipes": {name: _recipe(audit, audit[name]) for name in audit},
         "smallest_detectable": smallest,
     }

@@ -31,7 +31,9 @@ def audit(
         raise checks.InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
     found = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite)
     if json:
-        printing.as_json({name: result.summary() for name, result in found.items()} if demo else found[""].summary())
+        printing.as_json(
+            found[""].summary() if "" in found else {name: result.summary() for name, result in found.items()}
+        )
         return
     for title, result in found.items():
         _show(result, title)
@@ -50,12 +52,17 @@ def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, Any]:
 def _planned(path: Path | None, out: Path, overwrite: bool) -> dict[str, Any]:
     from divulge import plan as plans
     from divulge.auditing import audit as run
+    from divulge.auditing import over_shares
     from divulge.references import Bar
 
     where = Path(path or "")
     ready = plans.resolve(plans.read(where), where.parent)
+    work: Any = over_shares if isinstance(ready.arguments["known"], list) else run
     with Bar("reference models") as bar:
-        return {"": run(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.arguments)}
+        found = work(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.arguments)
+    if not isinstance(found, list):
+        return {"": found}
+    return {f"known: {words}": result for words, result in zip(ready.arguments["plan"]["known"], found, strict=True)}
 
 
 def _show(result: Any, title: str) -> None:
@@ -183,11 +190,11 @@ def gate(
 
 def list_all(json: printing.Json = False) -> None:
     """Recipes, signals and embedded data sets."""
-    from divulge.recipes import recipes
+    from divulge.recipes import partial_recipes, recipes
     from divulge.signals import classification
 
     found = {
-        "recipes": {recipe.name: recipe.summary for recipe in recipes()},
+        "recipes": {recipe.name: recipe.summary for recipe in (*recipes(), *partial_recipes())},
         "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()},
         "data sets": {"fashion-mnist": "10,000 images of clothing in 10 classes (Zalando, MIT licence)"},
     }

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from divulge.targets.arrays import CallableTarget, TableTarget
 from divulge.targets.limits import Metered, Noisy, Rounded
-from divulge.targets.rights import GivesGradients, GivesLabels, GivesLogits, GivesLoss, GivesWeights, adapt
+from divulge.targets.rights import GivesGradients, GivesHead, GivesLabels, GivesLogits, GivesLoss, GivesWeights, adapt
 from divulge.targets.statistics import GivesTokens, TokenStatistics
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "CausalLM",
     "Endpoint",
     "GivesGradients",
+    "GivesHead",
     "GivesLabels",
     "GivesLogits",
     "GivesLoss",

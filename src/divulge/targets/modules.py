@@ -89,6 +89,25 @@ class TorchTarget:
                 parts.append(torch.autograd.grad(loss, x)[0].float().cpu().numpy())
         return np.concatenate(parts).astype(np.float64)
 
+    def head(self, records: Records) -> tuple[Floats, Floats]:
+        """What the last linear layer is fed, ``[n, h]``, and that layer's weights ``[K, h]``.
+
+        Raises:
+            divulge.InputError: no linear layer is reached, or more than one vector a record arrives there.
+        """
+        layers = [part for part in self.module.modules() if isinstance(part, torch.nn.Linear)]
+        if not layers:
+            raise checks.InputError(f"target: {type(self.module).__name__} has no linear layer")
+        fed: list[torch.Tensor] = []
+        watch = layers[-1].register_forward_pre_hook(lambda _, given: fed.append(given[0].float().cpu()))
+        try:
+            self.logits(records)
+        finally:
+            watch.remove()
+        if not fed or fed[0].ndim != 2:
+            raise checks.InputError("target: its last linear layer is not fed one vector a record")
+        return torch.cat(fed).double().numpy(), layers[-1].weight.detach().double().cpu().numpy()
+
     def weights(self) -> Mapping[str, Array]:
         """Every parameter by name."""
         return {name: tensor.detach().cpu().numpy() for name, tensor in self.module.named_parameters()}

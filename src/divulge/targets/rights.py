@@ -49,6 +49,19 @@ class GivesGradients(Protocol):
 
 
 @runtime_checkable
+class GivesHead(Protocol):
+    """White box: the last hidden layer, as the classifier's last linear layer sees it."""
+
+    def head(self, records: Records) -> tuple[Floats, Floats]:
+        """What the last linear layer is fed, ``[n, h]``, and its weights ``[K, h]``."""
+        ...
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each record."""
+        ...
+
+
+@runtime_checkable
 class GivesWeights(Protocol):
     """White box: the parameters by name."""
 

@@ -1,0 +1,195 @@
+"""Records of which only part is known: what the adversary sees of them, and how it is completed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.evidence import averaged, concatenate
+from divulge.signals import completion
+from divulge.types import PartialRecords, Records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.auditing.inputs import Inputs
+    from divulge.evidence import Measurements
+    from divulge.recipes import Recipe
+    from divulge.types import Array, Bools, Evidence, Floats
+
+# Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
+_LESSONS = 8
+# What is reported where every value is known.
+WHOLE = MappingProxyType({"share": 1.0, "imputer": "none", "draws": 0})
+# A coincidence less likely than this is none.
+_CHANCE = 1e-4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partial:
+    """What the adversary has: parts of the candidates and of the calibration records, and completions of them.
+
+    Args:
+        seen: candidates, then calibration records; unknown values are gone.
+        imputer: what completed them, fitted on the population.
+        best: candidates, calibration and population, under masks drawn alike, with their single best completion.
+        draws: random completions of candidates and calibration, one `Records` each.
+        lessons: further ones, for models to be trained on.
+        share: part of all values that is known.
+    """
+
+    seen: PartialRecords
+    imputer: completion.Fitted
+    best: Records
+    draws: tuple[Records, ...]
+    lessons: tuple[Records, ...]
+    share: float
+
+    @property
+    def views(self) -> tuple[Records, ...]:
+        """All that a model is asked about: the best completion, then the draws."""
+        return (self.best, *self.draws)
+
+    def about(self) -> dict[str, Any]:
+        """For the report."""
+        return {"share": self.share, "imputer": self.imputer.name, "draws": len(self.draws)}
+
+    def training(self, population: Records, trained_on: Bools) -> tuple[Records, Bools]:
+        """Records for reference models, and which of them each model is trained on.
+
+        The target was trained on the true record and is asked about a completion of it. So that IN models
+        are in the same position, each is trained on a completion drawn at random and asked about others.
+
+        Args:
+            population: whole records.
+            trained_on: bool ``[m, n + k + z]`` of candidates, calibration and population.
+        """
+        held = len(self.seen)
+        if not trained_on[:, :held].any():
+            return population, trained_on[:, held:]
+        rows = np.zeros((len(trained_on), len(population) + held * len(self.lessons)), dtype=bool)
+        rows[:, : len(population)] = trained_on[:, held:]
+        for model, inside in enumerate(trained_on[:, :held]):
+            first = len(population) + held * (model % len(self.lessons))
+            rows[model, first : first + held] = inside
+        return concatenate([population, *self.lessons]), rows
+
+    def trained_on(self, rows: Bools) -> Bools:
+        """The inverse: bool ``[m, n + k + z]`` of candidates, calibration and population, from rows trained on."""
+        held, models = len(self.seen), len(rows)
+        z = len(self.best) - held
+        lessons = (
+            rows[:, z:].reshape(models, -1, held) if rows.shape[1] > z else np.zeros((models, 1, held), dtype=bool)
+        )
+        return np.hstack([lessons.any(axis=1), rows[:, :z]])
+
+
+def evidences(recipe: Recipe, views: Sequence[Measurements]) -> list[Evidence]:
+    """What the recipe's attack looks at, once or several times; the scores are averaged.
+
+    Args:
+        recipe: which also says how completions are averaged.
+        views: measurements of the best completion, then of each draw.
+    """
+    signal, imputed = recipe.signal_name, recipe.imputed
+    if imputed is None or imputed.draws == 1:
+        return [views[0].evidence(signal)]
+    drawn = views[1 : 1 + imputed.draws]
+    if imputed.average == "score":
+        return [view.evidence(signal) for view in drawn]
+    return [averaged(drawn, signal, likelihood=imputed.average == "likelihood").evidence(signal)]
+
+
+def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | None]:
+    """What remains of the inputs when unknown values are not read, and completions of the records.
+
+    Candidates and calibration records come back completed. Where every value is known there is nothing to
+    complete: the recipes become those for whole records, with a warning.
+
+    Args:
+        given: the inputs, with ``known``.
+        imputer: an imputer, a function (see `divulge.signals.completion.Custom`) or None for the
+            class-conditional Gaussian.
+        seed: of masks and draws.
+
+    Raises:
+        divulge.InputError: a record of which nothing is known; candidates among the population.
+    """
+    known = given.known
+    if known is None:
+        return given, None
+    if known.all():
+        note = "every value is known: these are attacks on whole records, and nothing was completed"
+        whole = tuple(_whole(recipe) for recipe in given.recipes)
+        return replace(given, recipes=whole, known=None, warnings=(*given.warnings, note)), None
+    y = None if given.candidates.y is None else given.everything.y
+    held = len(given.candidates) + len(given.calibration)
+    masks = np.concatenate([known, _like(known, len(given.everything) - len(known), seed)])
+    everyone = PartialRecords(given.everything.x, y, masks)
+    seen = PartialRecords(everyone.x[:held], None if y is None else y[:held], masks[:held])
+    _disjoint(seen, len(given.candidates), given.population.x)
+    fitted = completion.imputer(completion.ConditionalGaussian() if imputer is None else imputer).fit(given.population)
+    best = Records(fitted.complete(everyone)[0], y, None)
+    partial = Partial(
+        seen,
+        fitted,
+        best,
+        _drawn(fitted, seen, _draws(given.recipes), seeds.integer(seed, "asked")),
+        _drawn(fitted, seen, _lessons(given.recipes), seeds.integer(seed, "lessons")),
+        float(known.mean()),
+    )
+    n = len(given.candidates)
+    completed = replace(
+        given,
+        candidates=Records(best.x[:n], given.candidates.y, given.candidates.ids),
+        calibration=Records(best.x[n:held], given.calibration.y, given.calibration.ids),
+        warnings=(*given.warnings, *fitted.warnings),
+    )
+    return completed, partial
+
+
+def _whole(recipe: Recipe) -> Recipe:
+    """The same for whole records; a signal that completes them has nothing to do and gives way to the loss."""
+    signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
+    return replace(recipe, signal=signal, imputed=None)
+
+
+def _draws(recipes: tuple[Recipe, ...]) -> int:
+    return max((r.imputed.draws for r in recipes if r.imputed is not None and r.imputed.draws > 1), default=0)
+
+
+def _lessons(recipes: tuple[Recipe, ...]) -> int:
+    return _LESSONS if any(recipe.references == "in and out" for recipe in recipes) else 0
+
+
+def _drawn(fitted: completion.Fitted, seen: PartialRecords, draws: int, seed: int) -> tuple[Records, ...]:
+    if not draws:
+        return ()
+    return tuple(Records(x, seen.y) for x in fitted.sample(seen, draws, seed))
+
+
+def _like(known: Bools, count: int, seed: int) -> Array:
+    """Masks for other records, drawn from those of the candidates: independent of membership, exchangeable."""
+    return known[seeds.generator(seed, "masks").integers(len(known), size=count)]
+
+
+def _disjoint(seen: PartialRecords, candidates: int, population: Floats) -> None:
+    """Auxiliary records that are candidates would complete themselves.
+
+    Rows of a table may agree in few known values by coincidence; how often they do shows in the calibration
+    records, which are masked alike and surely not in the population.
+    """
+    from scipy.stats import binom
+
+    found = completion.overlap(seen, population)
+    own, others = found[:candidates], found[candidates:]
+    expected = (others.sum() + 1) / (len(others) + 1)
+    if own.any() and binom.sf(own.sum() - 1, len(own), expected) < _CHANCE:
+        raise checks.InputError(
+            f"population: {own.sum()} of {len(own)} candidates agree with a population record in every known value "
+            f"(among {len(others)} records set aside, {others.sum()} do); the population must not hold candidates"
+        )

@@ -1,0 +1,121 @@
+"""Which values of a record are known, in words: columns, a share, a block."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.types import Bools
+
+CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right", "centre")
+
+
+def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), seed: int = 0) -> Bools:
+    """One mask for all records, of their ``shape``; True where a value is known.
+
+    - ``"columns:age,income"``: columns by name, or by position from 0. A name also covers the columns
+      that extend it as ``name=value`` or ``name_value`` (a one-hot group).
+    - ``"share:0.4"``: that share, drawn at random once. Of an image whole pixels are drawn, all channels
+      of one together.
+    - ``"block:top-left:0.5"``: a rectangle of an image that covers that share of it, with the image's
+      proportions; also top-right, bottom-left, bottom-right and centre.
+
+    Args:
+        words: one of these.
+        shape: of one record: ``(d,)``, ``(h, w)``, ``(h, w, c)`` or ``(c, h, w)`` with c of 1, 3 or 4.
+        columns: names, where records are rows of a table.
+        seed: of the share drawn.
+
+    Raises:
+        divulge.InputError: words that cannot be read, an unknown column, a share outside (0, 1], a block
+            of records that are not images.
+
+    >>> mask("columns:age", (3,), columns=["age", "sex", "hours"])
+    array([ True, False, False])
+    >>> mask("block:top-left:0.25", (2, 2))
+    array([[ True, False],
+           [False, False]])
+    """
+    kind, _, rest = words.partition(":")
+    checks.choice(kind, "known", ("columns", "share", "block"))
+    if kind == "columns":
+        return _columns(rest, shape, columns)
+    if kind == "share":
+        return _share(rest, shape, seed)
+    return _block(rest, shape)
+
+
+def _columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
+    if len(shape) != 1:
+        raise checks.InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
+    known = np.zeros(shape, dtype=bool)
+    for name in (part.strip() for part in names.split(",")):
+        whole = [
+            at for at, column in enumerate(columns) if column == name or column.startswith((f"{name}=", f"{name}_"))
+        ]
+        if not whole and name.isdecimal() and int(name) < shape[0]:
+            whole = [int(name)]
+        if not whole:
+            checks.choice(name, "known: column", columns or [f"0 to {shape[0] - 1}"])
+        known[whole] = True
+    return known
+
+
+def _share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
+    share, cells = _number(text), _image(shape)
+    spatial = shape if cells is None else cells
+    count = int(np.prod(spatial))
+    drawn = np.zeros(count, dtype=bool)
+    drawn[seeds.generator(seed, "known").permutation(count)[: max(1, round(share * count))]] = True
+    return _over_channels(drawn.reshape(spatial), shape)
+
+
+def _block(text: str, shape: tuple[int, ...]) -> Bools:
+    where, _, size = text.partition(":")
+    checks.choice(where, "known: block", CORNERS)
+    share, cells = _number(size), _image(shape)
+    if cells is None:
+        raise checks.InputError(f"known: 'block' is for images, the records have the shape {shape}")
+    sides = [max(1, round(length * np.sqrt(share))) for length in cells]
+    starts = [
+        (length - side) // 2 if where == "centre" else (length - side) * (last in where)
+        for length, side, last in zip(cells, sides, ("bottom", "right"), strict=True)
+    ]
+    block = np.zeros(cells, dtype=bool)
+    block[starts[0] : starts[0] + sides[0], starts[1] : starts[1] + sides[1]] = True
+    return _over_channels(block, shape)
+
+
+def _image(shape: tuple[int, ...]) -> tuple[int, int] | None:
+    """Height and width, if records of this shape are images."""
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    if len(shape) == 3:
+        return (shape[1], shape[2]) if _channels_first(shape) else (shape[0], shape[1])
+    return None
+
+
+def _channels_first(shape: tuple[int, ...]) -> bool:
+    return shape[-1] not in (1, 3, 4) and shape[0] in (1, 3, 4)
+
+
+def _over_channels(cells: Bools, shape: tuple[int, ...]) -> Bools:
+    if len(shape) == 3 and not _channels_first(shape):
+        cells = cells[..., None]
+    return np.broadcast_to(cells, shape).copy()
+
+
+def _number(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        raise checks.InputError(f"known: a share in (0, 1] is needed, got {text!r}") from None
+    if not 0 < share <= 1:
+        raise checks.InputError(f"known: a share in (0, 1] is needed, got {share:g}")
+    return share
