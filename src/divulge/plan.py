@@ -119,6 +119,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"][1], sets["nonmembers"][1]])
+    population, dropped = _held(plan.access, *sets["population"], plan.seed)
     references = None if plan.references is None else _references(plan.references, plan.device, folder)
     target = load(
         plan.target.model,
@@ -131,9 +132,10 @@ def resolve(plan: Plan, folder: Path) -> Ready:
         target,
         {
             **{key: records for key, (records, _) in sets.items()},
+            "population": population,
             "recipes": plan.recipes,
             "references": references,
-            "unseen_classes": tuple(plan.unseen_classes),
+            "unseen_classes": tuple(sorted({*plan.unseen_classes, *dropped})),
             "fpr": tuple(plan.fpr),
             "groups": groups,
             "calibration": plan.calibration,
@@ -146,13 +148,16 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     )
 
 
+_PARTS = {"target": TargetPlan, "data": DataPlan, "references": ReferencesPlan, "access": AccessPlan}
+
+
 def _say(error: Any) -> str:
     """One line for one of pydantic's findings: key, bound, value; a near miss is suggested for a key."""
     key = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         place: Any = Plan
         for part in error["loc"][:-1]:
-            place = {"target": TargetPlan, "data": DataPlan, "references": ReferencesPlan}.get(str(part), place)
+            place = _PARTS.get(str(part), place)
         try:
             checks.choice(str(error["loc"][-1]), f"unknown key {key}", place.model_fields)
         except checks.InputError as found:
@@ -172,6 +177,29 @@ def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train:
         checks.choice(key, f"plan: unknown key references.{key}", known)
     options["make_model"] = named(plan.make_model, "references.make_model", folder)
     return Train(**options)
+
+
+def _held(plan: AccessPlan, population: Records, groups: Any, seed: int) -> tuple[Records, tuple[int, ...]]:
+    """What is left of the population, and the classes that are not."""
+    from divulge.references import access
+
+    dropped: tuple[int, ...] = tuple(plan.drop_classes)
+    if plan.drop_share is not None:
+        dropped += access.DropShare(plan.drop_share).dropped(population, seed)
+    settings: list[access.Access] = []
+    if dropped:
+        settings.append(access.DropClasses(dropped))
+    if plan.drop_groups:
+        settings.append(access.DropGroups(tuple(plan.drop_groups)))
+    if plan.keep_per_class is not None:
+        settings.append(access.KeepPerClass(plan.keep_per_class))
+    try:
+        for setting in settings:
+            kept = setting.mask(population, groups, seed)
+            population, groups = population[kept], None if groups is None else groups[kept]
+    except checks.InputError as error:
+        raise checks.InputError(f"access: {error}") from None
+    return population, dropped
 
 
 def _records(folder: Path, plan: DataPlan, key: str) -> tuple[Records, Any]:

@@ -12,6 +12,7 @@ from divulge.attacks.lira import LiRA
 from divulge.attacks.quantile import QuantileRegression, Scored
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
+from divulge.attacks.transductive import Transductive
 
 __all__ = [
     "RMIA",
@@ -20,6 +21,7 @@ __all__ = [
     "QuantileRegression",
     "Scored",
     "Threshold",
+    "Transductive",
     "lira",
     "regressors",
     "rmia",

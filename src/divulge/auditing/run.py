@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, store
-from divulge.auditing import exhibits
+from divulge.attacks import QuantileRegression
+from divulge.auditing import exhibits, shift
 from divulge.auditing.inputs import Duplicates, Inputs, check
 from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, environment
@@ -150,12 +151,14 @@ class _Run:
             both = self._timed(f"attack {recipe.name}", partial(self._score, recipe, measured))
             scores[recipe.name], nulls[recipe.name] = both[: len(given.candidates)], both[len(given.candidates) :]
         checked = self._timed("blind baseline", self._blind)
+        carried = self._timed("transfer", partial(self._transfer, nulls, measured, max(fpr)))
         about = {
             "settings": dict(settings),
             "recipes": {recipe.name: self._about(recipe) for recipe in given.recipes},
             "counts": self._counts(),
             "duplicates": given.duplicates,
             "blind_baseline": checked,
+            "transfer": carried,
             "warnings": [*given.warnings, *self.warnings],
             "environment": environment(),
             "timings": {name: round(seconds, 3) for name, seconds in self.timings.items()},
@@ -242,13 +245,27 @@ class _Run:
         return splits.offline(len(records), self.references.count, self.seed, candidates=held, labels=records.y)
 
     def _score(self, recipe: Recipe, measured: Measurements) -> Floats:
-        found = np.asarray(recipe.attack.score(measured.evidence(recipe.signal_name)), dtype=np.float64)
+        evidence, attack = measured.evidence(recipe.signal_name), recipe.attack
+        if isinstance(attack, QuantileRegression):
+            scored = attack.score_with_nulls(evidence)
+            self.warnings += [f"{recipe.name}: {note}" for note in scored.notes]
+            found = scored.scores
+        else:
+            found = np.asarray(attack.score(evidence), dtype=np.float64)
         if found.shape != (measured.candidates,) or not np.isfinite(found).all():
             raise checks.InputError(
                 f"recipes: {recipe.name} returned {found.shape} scores, {int((~np.isfinite(found)).sum())} of them not "
                 f"finite, where {measured.candidates} are needed"
             )
         return found
+
+    def _transfer(self, nulls: Mapping[str, Floats], measured: Measurements, level: float) -> dict[str, Any] | None:
+        """Whether thresholds set on seen classes are expected to hold on the unseen ones; None without any."""
+        candidates, held = self.given.candidates, measured.features
+        if not self.given.unseen_classes or candidates.y is None or held is None:
+            return None
+        query = np.flatnonzero(np.isin(candidates.y, self.given.unseen_classes))
+        return shift.assess(nulls, held[len(candidates) : measured.candidates], held[query], level, self.seed)
 
     def _blind(self) -> dict[str, Any] | None:
         """What can be told without the model; None (with a warning) where there are too few records to tell."""

@@ -44,6 +44,15 @@ class Weights:
         total = float(self.nulls.sum())
         return total * total / float((self.nulls**2).sum()) if total > 0 else 0.0
 
+    def reachable(self, fpr: float) -> float:
+        """Share of candidates whose p-value could be ``fpr`` at all; each other weighs too much against the nulls.
+
+        A smooth classifier spreads its weights evenly over nulls that are nowhere near the candidates, so the
+        effective sample size alone does not notice that nothing overlaps; this does.
+        """
+        total = float(self.nulls.sum())
+        return float((self.candidates * (1 - fpr) <= fpr * total).mean())
+
 
 def density_ratio(null_features: object, features: object, *, seed: int = 0) -> Weights:
     """Weights from a probabilistic classifier that tells candidates from nulls.
@@ -120,8 +129,8 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
         weights: density ratios of both.
 
     Raises:
-        divulge.InputError: the nulls' effective sample size is smaller than the level needs: too few of them
-            look like the candidates to say anything.
+        divulge.InputError: the nulls' effective sample size is smaller than the level needs, or no score would
+            be high enough for half of the candidates: too few nulls look like them to say anything.
 
     >>> decide(range(99), [98.5, 5.0], 0.01, Weights(np.ones(99), np.ones(2))).selected
     array([ True, False])
@@ -132,6 +141,12 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
         raise checks.InputError(
             f"weights: the {len(weights.nulls)} calibration records are worth {effective:.1f} that look like the "
             f"candidates, and {needed} are needed for an FPR of {level:g}; no honest correction is possible"
+        )
+    reachable = weights.reachable(level)
+    if reachable < 0.5:
+        raise checks.InputError(
+            f"weights: only {reachable:.0%} of the candidates lie where there are calibration records enough for an "
+            f"FPR of {level:g}; no honest correction is possible"
         )
     candidates = checks.vector(scores, "scores")
     found = p_values(null_scores, candidates, weights)
@@ -149,7 +164,10 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
                 "the estimated density ratio is the true one",
             ),
         ),
-        warnings=(f"{len(weights.nulls)} calibration records count as {effective:.0f}",),
+        warnings=(
+            f"{len(weights.nulls)} calibration records count as {effective:.0f}; {reachable:.0%} of the candidates "
+            "could be selected at all",
+        ),
     )
 
 
