@@ -54,12 +54,22 @@ class ReferencesPlan(_Strict):
     epochs: Annotated[int, Field(ge=1)] = 20
 
 
+class AccessPlan(_Strict):
+    """What is taken from the population before the auditor sees it (`divulge.references.access`)."""
+
+    drop_classes: list[Annotated[int, Field(ge=0)]] = []
+    drop_share: _Rate | None = None
+    drop_groups: list[str] = []
+    keep_per_class: Annotated[int, Field(ge=1)] | None = None
+
+
 class Plan(_Strict):
     """A whole audit. Files and modules are looked for in ``folder``, which is the plan's own if not given."""
 
     target: TargetPlan
     data: DataPlan
     references: ReferencesPlan | None = None
+    access: AccessPlan = AccessPlan()
     recipes: Annotated[list[str], Field(min_length=1)] = ["loss", "lira", "rmia", "quantile"]
     unseen_classes: list[Annotated[int, Field(ge=0)]] = []
     known: str | Annotated[list[str], Field(min_length=1)] | None = None
@@ -123,6 +133,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
+    population, dropped = _held(plan.access, sets["population"], plan.seed)
     references = None if plan.references is None else _references(plan.references, plan.device, folder)
     target = load(
         plan.target.model,
@@ -135,9 +146,10 @@ def resolve(plan: Plan, folder: Path) -> Ready:
         target,
         {
             **{key: read.records for key, read in sets.items()},
+            "population": population,
             "recipes": plan.recipes,
             "references": references,
-            "unseen_classes": tuple(plan.unseen_classes),
+            "unseen_classes": tuple(sorted({*plan.unseen_classes, *dropped})),
             "fpr": tuple(plan.fpr),
             "groups": groups,
             "known": _known(plan, sets["members"]),
@@ -152,13 +164,16 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     )
 
 
+_PARTS = {"target": TargetPlan, "data": DataPlan, "references": ReferencesPlan, "access": AccessPlan}
+
+
 def _say(error: Any) -> str:
     """One line for one of pydantic's findings: key, bound, value; a near miss is suggested for a key."""
     key = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         place: Any = Plan
         for part in error["loc"][:-1]:
-            place = {"target": TargetPlan, "data": DataPlan, "references": ReferencesPlan}.get(str(part), place)
+            place = _PARTS.get(str(part), place)
         try:
             checks.choice(str(error["loc"][-1]), f"unknown key {key}", place.model_fields)
         except checks.InputError as found:
@@ -213,7 +228,32 @@ def _imputer(name: str) -> Any:
     return made[name]()
 
 
+def _held(plan: AccessPlan, file: _File, seed: int) -> tuple[Records, tuple[int, ...]]:
+    """What is left of the population, and the classes that are not."""
+    from divulge.references import access
+
+    population, groups = file.records, file.group
+    dropped: tuple[int, ...] = tuple(plan.drop_classes)
+    if plan.drop_share is not None:
+        dropped += access.DropShare(plan.drop_share).dropped(population, seed)
+    settings: list[access.Access] = []
+    if dropped:
+        settings.append(access.DropClasses(dropped))
+    if plan.drop_groups:
+        settings.append(access.DropGroups(tuple(plan.drop_groups)))
+    if plan.keep_per_class is not None:
+        settings.append(access.KeepPerClass(plan.keep_per_class))
+    try:
+        for setting in settings:
+            kept = setting.mask(population, groups, seed)
+            population, groups = population[kept], None if groups is None else groups[kept]
+    except checks.InputError as error:
+        raise checks.InputError(f"access: {error}") from None
+    return population, dropped
+
+
 def _records(folder: Path, plan: DataPlan, key: str) -> _File:
+    """Records of one file, and the group column where one is named."""
     path = folder / getattr(plan, key)
     if not path.is_file():
         raise checks.InputError(f"data.{key}: no such file: {path}")

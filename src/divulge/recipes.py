@@ -143,7 +143,7 @@ def recipes() -> tuple[Recipe, ...]:
     >>> [recipe.name for recipe in recipes()][:4]
     ['loss', 'entropy', 'gap', 'calibrated']
     """
-    from divulge.attacks import RMIA, Calibrated, LiRA, QuantileRegression, Threshold
+    from divulge.attacks import RMIA, Calibrated, LiRA, QuantileRegression, Threshold, Transductive
 
     return (
         Recipe("loss", "negative-loss", Threshold(), summary="LOSS: how small the loss is (Yeom et al. 2018)"),
@@ -189,6 +189,12 @@ def recipes() -> tuple[Recipe, ...]:
             "top-two-gap",
             QuantileRegression(conformal=False),
             summary="quantile regression on the top-two gap, for unseen classes (Thaker et al. 2025)",
+        ),
+        Recipe(
+            "transductive",
+            "negative-loss",
+            Transductive(),
+            summary="loss beyond what the candidates' own features explain, for unseen classes",
         ),
     )
 

@@ -13,6 +13,7 @@ from divulge.attacks.quantile import QuantileRegression, Scored
 from divulge.attacks.ratio import LogRatio
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
+from divulge.attacks.transductive import Transductive
 
 __all__ = [
     "RMIA",
@@ -22,6 +23,7 @@ __all__ = [
     "QuantileRegression",
     "Scored",
     "Threshold",
+    "Transductive",
     "lira",
     "regressors",
     "rmia",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.auditing import known
+from divulge.auditing import known, shift
 from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
 from divulge.types import Estimate
 
@@ -32,7 +32,7 @@ def page(audit: Audit, summary: Mapping[str, Any], inner: Mapping[str, Mapping[s
         known.section(summary, tuple(inner.values())),
         *(_inner(name, found) for name, found in inner.items()),
     ]
-    sections += [_curves(audit), _classes(audit, summary), _calibration(summary)]
+    sections += [_curves(audit), _classes(audit, summary), _calibration(summary), shift.section(summary["transfer"])]
     sections += [_exposed(audit, summary), _split(summary), _reproduce(audit, summary)]
     return Page(
         title="Membership inference audit",

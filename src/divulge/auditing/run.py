@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, store
-from divulge.auditing import exhibits
+from divulge.attacks import QuantileRegression
+from divulge.auditing import exhibits, shift
 from divulge.auditing.inputs import Duplicates, Inputs, check
 from divulge.auditing.partial import WHOLE, Partial, evidences, prepare
 from divulge.auditing.result import KIND, Audit
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.references import Progress
     from divulge.targets import GivesLogits
-    from divulge.types import Bools, Floats
+    from divulge.types import Bools, Evidence, Floats
 
 # Reference signals beyond this are kept on disk, where there is a run directory.
 MOST_BYTES = 1 << 30
@@ -172,12 +173,14 @@ class _Run:
             both = self._timed(f"attack {recipe.name}", partial(self._score, recipe, views))
             scores[recipe.name], nulls[recipe.name] = both[: len(given.candidates)], both[len(given.candidates) :]
         checked = self._timed("blind baseline", self._blind)
+        carried = self._timed("transfer", partial(self._transfer, nulls, views[0], max(fpr)))
         about = {
             "settings": dict(settings),
             "recipes": {recipe.name: self._about(recipe) for recipe in given.recipes},
             "counts": self._counts(),
             "duplicates": given.duplicates,
             "blind_baseline": checked,
+            "transfer": carried,
             "warnings": [*given.warnings, *self.warnings],
             "environment": environment(),
             "timings": {name: round(seconds, 3) for name, seconds in self.timings.items()},
@@ -292,7 +295,7 @@ class _Run:
         return splits.offline(len(records), self.references.count, self.seed, candidates=held, labels=records.y)
 
     def _score(self, recipe: Recipe, views: Sequence[Measurements]) -> Floats:
-        scores = [recipe.attack.score(evidence) for evidence in evidences(recipe, views)]
+        scores = [self._attack(recipe, evidence) for evidence in evidences(recipe, views)]
         found: Floats = np.asarray(np.mean(scores, axis=0), dtype=np.float64)
         if found.shape != (views[0].candidates,) or not np.isfinite(found).all():
             raise checks.InputError(
@@ -300,6 +303,21 @@ class _Run:
                 f"finite, where {views[0].candidates} are needed"
             )
         return found
+
+    def _attack(self, recipe: Recipe, evidence: Evidence) -> Floats:
+        if not isinstance(recipe.attack, QuantileRegression):
+            return recipe.attack.score(evidence)
+        scored = recipe.attack.score_with_nulls(evidence)
+        self.warnings += [f"{recipe.name}: {note}" for note in scored.notes]
+        return scored.scores
+
+    def _transfer(self, nulls: Mapping[str, Floats], measured: Measurements, level: float) -> dict[str, Any] | None:
+        """Whether thresholds set on seen classes are expected to hold on the unseen ones; None without any."""
+        candidates, held = self.given.candidates, measured.features
+        if not self.given.unseen_classes or candidates.y is None or held is None:
+            return None
+        query = np.flatnonzero(np.isin(candidates.y, self.given.unseen_classes))
+        return shift.assess(nulls, held[len(candidates) : measured.candidates], held[query], level, self.seed)
 
     def _blind(self) -> dict[str, Any] | None:
         """What can be told without the model; None (with a warning) where there are too few records to tell."""

@@ -29,6 +29,7 @@ def summarise(audit: Audit) -> dict[str, Any]:
         "unseen_classes": list(audit.unseen_classes),
         "counts": dict(audit.about["counts"]),
         "blind_baseline": audit.about["blind_baseline"],
+        "transfer": audit.about["transfer"],
         "duplicates": audit.about["duplicates"],
         "warnings": list(audit.warnings),
         "partial": audit.about.get("partial"),

@@ -4,7 +4,7 @@ Every function takes arrays of scores and of membership, never a model; larger s
 member, and no function depends on the order of the rows.
 """
 
-from divulge.evaluation import blind, intervals
+from divulge.evaluation import blind, intervals, transfer
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound, epsilon_one_run
@@ -36,4 +36,5 @@ __all__ = [
     "smallest_detectable",
     "subgroups",
     "tpr_at_fpr",
+    "transfer",
 ]

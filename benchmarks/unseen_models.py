@@ -1,0 +1,166 @@
+"""Targets and reference models for `unseen_classes.py`: trained once, kept, and taken up again after a stop.
+
+Of every data set and seed, in the folder ``<out>/<data set>-<seed>``:
+
+- ``target.npz``: logits and hidden layer of the target on every record,
+- ``known.npz``: logits of reference models trained on halves of the whole population,
+- ``fold-<f>.npz``: the same without the classes of fold f,
+- ``pairs.npz``: models trained without the classes of two folds; in them, a seen class plays the unseen one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from divulge import references, seeds, store
+from divulge.types import Records
+from unseen_data import DATA_SETS, DataSet
+
+REFERENCES = 6
+A_PAIR = 2
+OUTSIDERS = 6000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One data set in one random order: members, non-members, population."""
+
+    key: str
+    seed: int
+    data: DataSet
+    x: np.ndarray
+    y: np.ndarray
+    fold: np.ndarray
+    folder: Path
+
+    @property
+    def inside(self) -> slice:
+        return slice(0, self.data.members)
+
+    @property
+    def held(self) -> slice:
+        return slice(len(self.x) - self.data.population, None)
+
+    @property
+    def candidates(self) -> slice:
+        return slice(0, len(self.x) - self.data.population)
+
+    @property
+    def classes(self) -> int:
+        return int(self.y.max()) + 1
+
+
+def case(key: str, data: DataSet, seed: int, folds: int, out: Path) -> Case:
+    """Members first, then non-members, then the population; classes (or subgroups) dealt into folds."""
+    rng = seeds.generator(seed, "unseen", key)
+    size = min(len(data.x), data.members + data.population + OUTSIDERS)
+    rows = rng.permutation(len(data.x))[:size]
+    names, codes = np.unique(data.group, return_inverse=True)
+    dealt = (rng.permutation(len(names)) % folds)[codes]
+    return Case(key, seed, data, data.x[rows], data.y[rows], dealt[rows], out / f"{key}-{seed}")
+
+
+def inputs(of: Case, rows: np.ndarray) -> np.ndarray:
+    """What a network sees: the records, whitened on ``rows`` where the data set asks for it."""
+    if not of.data.components:
+        return of.x
+    from sklearn.decomposition import PCA
+
+    fitted = PCA(of.data.components, whiten=True, svd_solver="randomized", random_state=0).fit(of.x[rows])
+    return fitted.transform(of.x).astype(np.float32)
+
+
+def network(width: int, hidden: int, classes: int) -> Callable[[], nn.Module]:
+    return lambda: nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes))
+
+
+def settings(of: Case, width: int, count: int) -> references.Train:
+    return references.Train(
+        network(width, of.data.hidden, of.classes),
+        count=count,
+        epochs=of.data.epochs,
+        optimizer="adam",
+        lr=3e-3,
+        batch_size=128,
+        engine="stacked",
+    )
+
+
+def kept(path: Path, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays at ``path``, made and written first where they are not there yet."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        store.write_arrays(path, make())
+    return store.read_arrays(path)
+
+
+def target(of: Case) -> dict[str, np.ndarray]:
+    def make() -> dict[str, np.ndarray]:
+        rows = np.arange(of.data.members)
+        x = inputs(of, rows)
+        config = settings(of, x.shape[1], 2)
+        net = config.one(Records(x[rows], of.y[rows]), seed=of.seed, classes=of.classes)
+        with torch.inference_mode():
+            hidden = net[:2](torch.from_numpy(x))
+            return {"hidden": hidden.numpy(), "logits": net[2](hidden).numpy()}
+
+    return kept(of.folder / "target.npz", make)
+
+
+def population(of: Case, without: tuple[int, ...]) -> np.ndarray:
+    rows = np.arange(len(of.x))[of.held]
+    return rows[~np.isin(of.fold[rows], without)]
+
+
+def half_models(of: Case, without: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Reference models, each trained on half of what the auditor holds: ``logits[m, n, K]``, ``trained_on[m, n]``."""
+
+    def make() -> dict[str, np.ndarray]:
+        rows = population(of, without)
+        x = inputs(of, rows)
+        config = settings(of, x.shape[1], REFERENCES)
+        splits = references.splits.offline(len(rows), REFERENCES, of.seed, labels=of.y[rows])
+        found = config.fit(Records(x[rows], of.y[rows]), splits, seed=of.seed, observe=[x], classes=of.classes)
+        trained_on = np.zeros((len(found.trained_on), len(x)), dtype=bool)
+        trained_on[:, rows] = found.trained_on
+        return {"logits": found.outputs[0].astype(np.float16), "trained_on": trained_on}
+
+    name = "known" if not without else f"fold-{without[0]}"
+    return kept(of.folder / f"{name}.npz", make)
+
+
+def pair_models(of: Case, folds: int) -> dict[str, np.ndarray]:
+    """Models without two folds each: ``logits[m, n, K]`` and ``without[m, 2]``."""
+
+    def make() -> dict[str, np.ndarray]:
+        pairs = list(itertools.combinations(range(folds), 2))
+        logits = []
+        for pair in pairs:
+            rows = population(of, pair)
+            x = inputs(of, rows)
+            config = settings(of, x.shape[1], A_PAIR)
+            everything = np.ones((A_PAIR, len(rows)), dtype=bool)
+            records = Records(x[rows], of.y[rows])
+            found = config.fit(records, everything, seed=of.seed, observe=[x], classes=of.classes)
+            logits.append(found.outputs[0].astype(np.float16))
+        return {"logits": np.concatenate(logits), "without": np.repeat(pairs, A_PAIR, axis=0)}
+
+    return kept(of.folder / "pairs.npz", make)
+
+
+def train(keys: tuple[str, ...], seed: int, folds: int, out: Path) -> None:
+    for key in keys:
+        of = case(key, DATA_SETS[key](), seed, folds, out)
+        target(of)
+        everything = [()] if seed == 0 else []
+        for without in [*everything, *((fold,) for fold in range(folds))]:
+            half_models(of, without)
+        pair_models(of, folds)
+        print(f"{key}, seed {seed}: models are ready", flush=True)

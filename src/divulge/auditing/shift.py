@@ -1,0 +1,99 @@
+"""Does a false-positive rate set on seen classes carry over to the unseen ones? What the report says of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.decisions import fpr as by_fpr
+from divulge.evaluation import transfer
+from divulge.report import Chart, Paragraph, Section, Table, charts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from divulge.report.page import Block
+    from divulge.types import Floats
+
+_POINTS = 400
+_NUMBERS = ("outside", "effective", "error", "explained", "violation", "p_value", "bound")
+
+
+def assess(nulls: Mapping[str, Floats], seen: Floats, query: Floats, level: float, seed: int) -> dict[str, Any] | None:
+    """`divulge.evaluation.transfer.assess` of every recipe's threshold, as plain data.
+
+    Args:
+        nulls: recipe → scores of the calibration records, ``[k]``.
+        seen: features of the calibration records, ``[k, d]``.
+        query: features of the candidates of unseen classes, ``[n, d]``.
+        level: the nominal false-positive rate.
+        seed: of the assessment.
+
+    Returns:
+        None where there are too few records on either side, or too few for the level.
+    """
+    try:
+        found = {
+            name: transfer.assess(seen, query, by_fpr.threshold(scores, level).select(scores), level, seed=seed)
+            for name, scores in nulls.items()
+        }
+    except checks.InputError:
+        return None
+    # The plane and the densities depend on the records alone: every recipe has the same.
+    first = next(iter(found.values()))
+    return {
+        "level": level,
+        "recipes": {
+            name: {
+                "holds": one.holds,
+                "text": str(one),
+                "expected_fpr": one.expected_fpr.value,
+                **{key: getattr(one, key) for key in _NUMBERS},
+            }
+            for name, one in found.items()
+        },
+        "plane": {"seen": _some(first.seen), "query": _some(first.query)},
+        "ratio": _some(np.column_stack([first.linear, first.ratio])),
+    }
+
+
+def section(found: Mapping[str, Any] | None) -> Section:
+    """What speaks for and against, recipe by recipe, and the plane it was read off."""
+    if found is None:
+        return Section("Will the false-positive rate carry over to the unseen classes?", [])
+    rows = [
+        [
+            name,
+            "expected to hold" if one["holds"] else "not expected to hold",
+            f"{one['expected_fpr']:.3f}",
+            f"{one['violation']:.2g} (p = {one['p_value']:.2g})",
+        ]
+        for name, one in found["recipes"].items()
+    ]
+    any_one = next(iter(found["recipes"].values()))
+    note = (
+        f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
+        f"{any_one['error']:.2g}, {any_one['explained']:.0%} of its variance explained): the rate carries over to the "
+        "extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
+    )
+    blocks: list[Block] = [Paragraph(f"{name}: {one['text']}") for name, one in found["recipes"].items()]
+    columns = ["recipe", f"FPR of {found['level']:g}", "rate expected there", "multi-accuracy violation"]
+    blocks.append(Table(columns, rows))
+    plane = {f"{name} records": _columns(points) for name, points in found["plane"].items()}
+    blocks.append(Chart(charts.scatter(plane, x="first component", y="second component"), title="Where they lie"))
+    ratio = {"seen records": _columns(found["ratio"])}
+    blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
+    return Section("Will the false-positive rate carry over to the unseen classes?", blocks)
+
+
+def _some(points: Floats) -> list[list[float]]:
+    """At most 400 rows, evenly spaced, in four digits: enough for a chart."""
+    rows = np.unique(np.linspace(0, len(points) - 1, min(_POINTS, len(points))).astype(int))
+    return [[float(f"{value:.4g}") for value in row] for row in points[rows]]
+
+
+def _columns(points: Any) -> tuple[Any, Any]:
+    first, second = np.asarray(points, dtype=np.float64).T
+    return first, second

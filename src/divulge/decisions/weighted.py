@@ -1,0 +1,185 @@
+"""False-positive rates under covariate shift: calibration records count by how much they look like the candidates.
+
+The auditor has nulls of seen classes and asks about another one. If a non-member's score depends on its class
+only through the features (covariate shift), nulls weighted by the density ratio ``w(x) = p_candidates(x) / p_nulls(x)``
+give valid p-values (Tibshirani, Barber, Candès & Ramdas, Conformal prediction under covariate shift, 2019). Neither
+the assumption nor an estimated ratio is exact; the guarantee says so.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.decisions.fpr import required_nulls
+from divulge.types import Guarantee, Selection
+
+if TYPE_CHECKING:
+    from divulge.types import Floats
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """Density ratios, up to a common factor.
+
+    Args:
+        nulls: of each calibration record, ``[n]``, ≥ 0.
+        candidates: of each candidate, ``[m]``, ≥ 0.
+        auc: how well nulls and candidates can be told apart, 0.5 (not at all) to 1 (no overlap, no correction).
+    """
+
+    nulls: Floats
+    candidates: Floats
+    auc: float = math.nan
+
+    @property
+    def effective(self) -> float:
+        """How many equally weighted nulls these are worth, ``(Σw)² / Σw²`` (Kish 1965)."""
+        total = float(self.nulls.sum())
+        return total * total / float((self.nulls**2).sum()) if total > 0 else 0.0
+
+    def reachable(self, fpr: float) -> float:
+        """Share of candidates whose p-value could be ``fpr`` at all; each other weighs too much against the nulls.
+
+        A smooth classifier spreads its weights evenly over nulls that are nowhere near the candidates, so the
+        effective sample size alone does not notice that nothing overlaps; this does.
+        """
+        total = float(self.nulls.sum())
+        return float((self.candidates * (1 - fpr) <= fpr * total).mean())
+
+
+def density_ratio(null_features: object, features: object, *, seed: int = 0) -> Weights:
+    """Weights from a probabilistic classifier that tells candidates from nulls.
+
+    Logistic regression on standardised features; each record's weight is the odds that a model fitted without
+    its fold gives it, so that no record is weighted by a classifier that has learnt it by heart.
+
+    Args:
+        null_features: features or embeddings of the calibration records, ``[n, d]``.
+        features: the same of the candidates, ``[m, d]``.
+        seed: of the folds.
+
+    Raises:
+        divulge.InputError: different widths, or fewer than 10 records on either side.
+
+    >>> rng = np.random.default_rng(0)
+    >>> found = density_ratio(rng.normal(size=(2000, 1)), rng.normal(1, 1, size=(2000, 1)))
+    >>> bool(600 < found.effective < 900)  # 2000 / E[w²] = 2000 / e on paper
+    True
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    nulls = checks.matrix(null_features, "null_features")
+    candidates = checks.matrix(features, "features", columns=nulls.shape[1])
+    for name, found in (("null_features", nulls), ("features", candidates)):
+        if len(found) < 2 * _FOLDS:
+            raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(found)}")
+    x = StandardScaler().fit_transform(np.vstack([nulls, candidates]).astype(np.float64))
+    asked = np.arange(len(x)) >= len(nulls)
+    rng = seeds.generator(seed, "weights", "folds")
+    fold = np.r_[rng.permutation(len(nulls)), rng.permutation(len(candidates))] % _FOLDS
+    log_odds = np.empty(len(x))
+    for k in range(_FOLDS):
+        model = LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], asked[fold != k])
+        log_odds[fold == k] = model.decision_function(x[fold == k])
+    odds = np.exp(np.clip(log_odds, -50, 50)) * len(nulls) / len(candidates)
+    return Weights(odds[~asked], odds[asked], _auc(log_odds[asked], log_odds[~asked]))
+
+
+def p_values(null_scores: object, scores: object, weights: Weights) -> Floats:
+    """Weighted conformal p-values ``[m]``: ``(Σ w_i·1{null_i ≥ s_j} + w_j) / (Σ w_i + w_j)``.
+
+    With equal weights these are `divulge.decisions.conformal.p_values`.
+
+    Raises:
+        divulge.InputError: lengths that do not fit, negative weights, or weights that are all zero.
+
+    References:
+        Tibshirani et al. 2019, lemma 3 and corollary 1.
+
+    >>> equal = Weights(np.ones(4), np.ones(2))
+    >>> p_values([1.0, 2.0, 2.0, 3.0], [2.0, 9.0], equal)
+    array([0.8, 0.2])
+    """
+    nulls = checks.vector(null_scores, "null_scores")
+    candidates = checks.vector(scores, "scores")
+    own = _weights(weights.nulls, "weights.nulls", len(nulls))
+    theirs = _weights(weights.candidates, "weights.candidates", len(candidates))
+    order = np.argsort(nulls, kind="stable")
+    # Weight of all nulls from the i-th smallest on; nothing beyond the largest.
+    beyond = np.append(np.cumsum(own[order][::-1])[::-1], 0.0)
+    at_least = beyond[np.searchsorted(nulls[order], candidates, side="left")]
+    return (at_least + theirs) / (beyond[0] + theirs)
+
+
+def decide(null_scores: object, scores: object, fpr: float, weights: Weights) -> Selection:
+    """Call members the candidates whose weighted p-value is at most ``fpr``.
+
+    Args:
+        null_scores: scores of calibration records, ``[n]``.
+        scores: scores of the candidates, ``[m]``.
+        fpr: the level, in (0, 1).
+        weights: density ratios of both.
+
+    Raises:
+        divulge.InputError: the nulls' effective sample size is smaller than the level needs, or no score would
+            be high enough for half of the candidates: too few nulls look like them to say anything.
+
+    >>> decide(range(99), [98.5, 5.0], 0.01, Weights(np.ones(99), np.ones(2))).selected
+    array([ True, False])
+    """
+    level = checks.number(fpr, "fpr", above=0, below=1)
+    needed, effective = required_nulls(level), weights.effective
+    if round(effective, 6) < needed:
+        raise checks.InputError(
+            f"weights: the {len(weights.nulls)} calibration records are worth {effective:.1f} that look like the "
+            f"candidates, and {needed} are needed for an FPR of {level:g}; no honest correction is possible"
+        )
+    reachable = weights.reachable(level)
+    if reachable < 0.5:
+        raise checks.InputError(
+            f"weights: only {reachable:.0%} of the candidates lie where there are calibration records enough for an "
+            f"FPR of {level:g}; no honest correction is possible"
+        )
+    candidates = checks.vector(scores, "scores")
+    found = p_values(null_scores, candidates, weights)
+    selected = found <= level
+    return Selection(
+        selected=selected,
+        p_values=found,
+        threshold=float(candidates[selected].min()) if selected.any() else math.inf,
+        usage=None,
+        guarantee=Guarantee(
+            "marginal FPR",
+            level,
+            (
+                "a non-member's score depends on its class only through the features",
+                "the estimated density ratio is the true one",
+            ),
+        ),
+        warnings=(
+            f"{len(weights.nulls)} calibration records count as {effective:.0f}; {reachable:.0%} of the candidates "
+            "could be selected at all",
+        ),
+    )
+
+
+def _weights(value: Floats, name: str, length: int) -> Floats:
+    found = checks.vector(value, name, length=length)
+    if found.min() < 0 or not found.any():
+        raise checks.InputError(f"{name}: weights must be ≥ 0 and not all zero, got a least of {found.min():g}")
+    return found
+
+
+def _auc(above: Floats, below: Floats) -> float:
+    from scipy.stats import rankdata
+
+    ranks = rankdata(np.r_[above, below])[: len(above)]
+    return float((ranks.sum() - len(above) * (len(above) + 1) / 2) / (len(above) * len(below)))

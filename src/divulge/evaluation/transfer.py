@@ -1,0 +1,224 @@
+"""Will a false-positive rate that was learnt on seen classes hold on one that the auditor has no records of?
+
+Thaker et al. 2025 (arXiv:2506.06488, §5 and App. G) argue that it does when two things are true of the last
+layer of the quantile regressor: the density ratio between query and seen records is a linear function of it,
+and the regressor's errors are uncorrelated with every linear function of it (multi-accuracy; Kim et al. 2022).
+Both can be looked at without a single labelled record of the unseen class.
+
+Shapes: ``z`` seen records (known non-members), ``n`` query records, ``h`` columns of the embedding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from divulge.types import Array, Bools, Floats
+
+COMPONENTS = 2
+_MIXTURES = 5
+_LEAST = 50
+# Less than this share of seen records may lie as far out as a query record that counts as outside.
+_TAIL = 0.01
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transfer:
+    """What speaks for and against a false-positive rate that carries over.
+
+    Attributes:
+        level: the nominal rate.
+        expected_fpr: the rate on query records if non-members with one embedding behave alike in both classes:
+            the seen records' rate, weighted by the density ratio.
+        outside: share of query records further out than all but 1 % of the seen ones.
+        effective: effective sample size of the weighted seen records, ``(Σw)² / Σw²``.
+        error: mean squared error of the linear fit to the density ratio (whose mean is 1).
+        explained: share of the ratio's variance that the fit explains.
+        violation: multi-accuracy violation, the largest ``|E[c(x)·(selected - level)]|`` over linear ``c``
+            with ``E[c²] = 1``.
+        p_value: of a violation as large by chance.
+        bound: ``|FPR on query records - level|`` is at most this, by Cauchy-Schwarz over the last three.
+        seen: the seen records in the plane of the two components, ``[k, 2]``.
+        query: the query records there, ``[n, 2]``.
+        ratio: density ratio of each row of ``seen``, ``[k]``.
+        linear: the linear fit to it, ``[k]``.
+    """
+
+    level: float
+    expected_fpr: Estimate
+    outside: float
+    effective: float
+    error: float
+    explained: float
+    violation: float
+    p_value: float
+    bound: float
+    seen: Floats
+    query: Floats
+    ratio: Floats
+    linear: Floats
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why the rate is not expected to hold; empty when nothing speaks against it."""
+        found = []
+        if self.effective * self.level < 1:
+            found.append(
+                f"the seen records weigh as much as {self.effective:.0f} of the query class, "
+                f"and {1 / self.level:.0f} are needed to tell a rate of {self.level:g}"
+            )
+        if self.outside > 10 * _TAIL:
+            found.append(f"{self.outside:.0%} of the query records lie where almost no seen record does")
+        if self.expected_fpr.low > self.level:
+            found.append(
+                f"the rate expected there is {self.expected_fpr.value:.3f} "
+                f"[{self.expected_fpr.low:.3f}, {self.expected_fpr.high:.3f}]"
+            )
+        if self.p_value < 0.01:
+            found.append(
+                f"the regressor's errors depend on the embedding (violation {self.violation:.2g}, p = {self.p_value:.1g})"
+            )
+        return tuple(found)
+
+    @property
+    def holds(self) -> bool:
+        """Whether the rate is expected to hold on the query records."""
+        return not self.reasons
+
+    def __str__(self) -> str:
+        if self.holds:
+            return (
+                f"The FPR of {self.level:g} is expected to hold on this class, because its records lie among the seen "
+                f"ones and the rate expected there is {self.expected_fpr.value:.3f} "
+                f"[{self.expected_fpr.low:.3f}, {self.expected_fpr.high:.3f}]; it assumes that non-members "
+                "with one embedding behave alike in both."
+            )
+        return f"The FPR of {self.level:g} is not expected to hold on this class, because {'; '.join(self.reasons)}."
+
+
+def assess(seen: object, query: object, selected: object, level: float, *, seed: int = 0) -> Transfer:
+    """Look at the embeddings of seen and query records, and at where the attack errs on the seen ones.
+
+    Both sets are projected on their two principal components; a Gaussian mixture (its size by BIC) is fitted to
+    the query records and to half of the seen ones, and everything else is measured on the other half.
+
+    Args:
+        seen: embeddings of known non-members of seen classes, ``[z, h]``, none of which the regressor learnt from.
+        query: embeddings of records of the unseen class, members and non-members alike, ``[n, h]``.
+        selected: bool ``[z]``, True where the attack calls the seen record a member at nominal ``level``.
+        level: the nominal false-positive rate.
+        seed: of the halves and the mixtures.
+
+    Raises:
+        divulge.InputError: fewer than 50 records on either side, embeddings of different widths, a level outside (0, 1).
+
+    >>> rng = np.random.default_rng(0)
+    >>> near = assess(rng.normal(size=(4000, 4)), rng.normal(size=(500, 4)), rng.random(4000) < 0.05, 0.05)
+    >>> near.holds
+    True
+    >>> far = assess(rng.normal(size=(4000, 4)), rng.normal(6, 1, size=(500, 4)), rng.random(4000) < 0.05, 0.05)
+    >>> far.holds, far.outside
+    (False, 1.0)
+    """
+    rate = checks.number(level, "level", above=0, below=1)
+    known, asked, chosen = _checked(seen, query, selected)
+    plane = _plane(known, asked, seed)
+    inside, outside = plane[: len(known)], plane[len(known) :]
+    order = seeds.generator(seed, "transfer", "halves").permutation(len(inside))
+    learn, look = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+    near, far = _mixture(inside[learn], seed), _mixture(outside, seed)
+    log_seen = near.score_samples(inside[look])
+    log_ratio = far.score_samples(inside[look]) - log_seen
+    ratio = np.exp(log_ratio - log_ratio.max())
+    ratio /= ratio.mean()
+    basis = _basis(inside[look])
+    weights = basis.T @ ratio / len(ratio)
+    linear = basis @ weights
+    residual = chosen[look] - rate
+    violation, p_value = _violation(basis, residual, rate)
+    error = float(np.mean((ratio - linear) ** 2))
+    spread = float(ratio.var())
+    return Transfer(
+        level=rate,
+        expected_fpr=_weighted_rate(ratio, chosen[look]),
+        outside=float((near.score_samples(outside) < np.quantile(log_seen, _TAIL)).mean()),
+        effective=float(ratio.sum() ** 2 / (ratio**2).sum()),
+        error=error,
+        explained=1.0 - error / spread if spread > 0 else 1.0,
+        violation=violation,
+        p_value=p_value,
+        bound=float(np.linalg.norm(weights) * violation + np.sqrt(error * np.mean(residual**2))),
+        seen=inside[look],
+        query=outside,
+        ratio=ratio,
+        linear=linear,
+    )
+
+
+def _checked(seen: object, query: object, selected: object) -> tuple[Floats, Floats, Bools]:
+    known = checks.matrix(seen, "seen")
+    asked = checks.matrix(query, "query", columns=known.shape[1])
+    for name, found in (("seen", known), ("query", asked)):
+        if len(found) < _LEAST:
+            raise checks.InputError(f"{name}: at least {_LEAST} records are needed to see a density, got {len(found)}")
+    return known, asked, checks.mask(selected, "selected", (len(known),))
+
+
+def _plane(seen: Floats, query: Floats, seed: int) -> Floats:
+    """Both sets on two principal components, each set counting as much as the other; unit variance, seen first."""
+    from sklearn.decomposition import PCA
+
+    centre, scale = seen.mean(axis=0), seen.std(axis=0)
+    both = (np.vstack([seen, query]).astype(np.float64) - centre) / np.where(scale > 0, scale, 1.0)
+    rng = seeds.generator(seed, "transfer", "plane")
+    size = max(len(seen), len(query))
+    rows = np.r_[rng.permutation(len(seen)), len(seen) + rng.permutation(len(query))]
+    equal = np.r_[np.resize(rows[: len(seen)], size), np.resize(rows[len(seen) :], size)]
+    width = min(COMPONENTS, both.shape[1])
+    fitted = PCA(width, svd_solver="full").fit(both[equal])
+    found = fitted.transform(both)
+    found /= np.maximum(found[: len(seen)].std(axis=0), 1e-12)
+    return found if width == COMPONENTS else np.column_stack([found, np.zeros(len(found))])
+
+
+def _mixture(points: Floats, seed: int) -> Any:
+    """The Gaussian mixture with the lowest BIC."""
+    from sklearn.mixture import GaussianMixture
+
+    state = seeds.integer(seed, "transfer", "mixture")
+    most = max(1, min(_MIXTURES, len(points) // 20))
+    fits = [GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points) for k in range(1, most + 1)]
+    return min(fits, key=lambda fitted: fitted.bic(points))
+
+
+def _basis(points: Floats) -> Floats:
+    """1 and the linear functions of the points, orthonormal over them: ``basisᵀ basis / n = 1``."""
+    columns = np.column_stack([np.ones(len(points)), points])
+    u, size, _ = np.linalg.svd(columns, full_matrices=False)
+    return u[:, size > 1e-9 * size[0]] * np.sqrt(len(points))
+
+
+def _violation(basis: Floats, residual: Floats, level: float) -> tuple[float, float]:
+    """``max |E[c·residual]|`` over linear c with ``E[c²] = 1``, and the chance of as much from a perfect regressor."""
+    from scipy.special import chdtrc
+
+    n, k = basis.shape
+    moments = basis.T @ residual / n
+    size = float(moments @ moments)
+    return float(np.sqrt(size)), float(chdtrc(k, n * size / (level * (1 - level))))
+
+
+def _weighted_rate(weights: Floats, chosen: Array) -> Estimate:
+    """Weighted share with Wilson's interval at the effective sample size."""
+    z, effective = 1.959963984540054, float(weights.sum() ** 2 / (weights**2).sum())
+    share = float(np.average(chosen, weights=weights))
+    centre = (share + z * z / (2 * effective)) / (1 + z * z / effective)
+    reach = z / (1 + z * z / effective) * np.sqrt(share * (1 - share) / effective + z * z / (4 * effective**2))
+    low, high = max(0.0, float(centre - reach)), min(1.0, float(centre + reach))
+    return Estimate(share, low, high, 0.95, "wilson at the effective sample size")

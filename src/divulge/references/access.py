@@ -1,0 +1,207 @@
+"""What the auditor holds: settings that take classes, records or subgroups away from a population.
+
+An auditor who asks about abuse imagery or a rare disease holds no records of it. A setting turns a
+population that has everything into the one such an auditor would have; reference models, quantile regressors
+and calibration then learn from what is left, whatever the attack. Settings are plain data: they can be
+compared, printed, written in a plan and applied one after the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from divulge import checks, seeds
+
+if TYPE_CHECKING:
+    from divulge.types import Array, Bools, Ints, Records
+
+
+class Access(Protocol):
+    """A data-access setting."""
+
+    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+        """True for the records the auditor keeps, ``[n]``."""
+        ...
+
+    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+        """The records the auditor keeps."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DropClasses:
+    """The auditor holds no record of these classes (Thaker et al. 2025, arXiv:2506.06488, §3).
+
+    Args:
+        classes: the labels that are taken away.
+
+    Raises:
+        divulge.InputError: no class, or a negative one.
+
+    >>> from divulge import Records
+    >>> DropClasses((1,)).apply(Records([[0.0], [1.0], [2.0]], [0, 1, 0]))
+    Records(n=2, shape=(1,), classes=1)
+    """
+
+    classes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        found = tuple(sorted({checks.integer(label, "DropClasses.classes", least=0) for label in self.classes}))
+        if not found:
+            raise checks.InputError("DropClasses.classes: at least 1 class is needed, got none")
+        object.__setattr__(self, "classes", found)
+
+    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+        """True for records of other classes, ``[n]``.
+
+        Raises:
+            divulge.InputError: no labels, a class that no record has, or nothing left.
+        """
+        y = _labels(records, "DropClasses")
+        if absent := sorted(set(self.classes) - set(np.unique(y).tolist())):
+            raise checks.InputError(
+                f"DropClasses.classes: {absent} are not among the records' classes; nothing to drop"
+            )
+        return _some(~np.isin(y, self.classes), "DropClasses")
+
+    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+        """The records of other classes."""
+        return records[self.mask(records, groups, seed)]
+
+
+@dataclass(frozen=True, slots=True)
+class DropShare:
+    """The auditor holds no record of a share of all classes, drawn by the seed.
+
+    Args:
+        share: of the classes, in (0, 1); at least one class goes and at least one stays.
+
+    >>> from divulge import Records
+    >>> DropShare(0.5).dropped(Records([[0.0]] * 4, [0, 1, 2, 3]), seed=0)
+    (1, 3)
+    """
+
+    share: float
+
+    def __post_init__(self) -> None:
+        checks.number(self.share, "DropShare.share", above=0, below=1)
+
+    def dropped(self, records: Records, seed: int = 0) -> tuple[int, ...]:
+        """The classes that are taken away; a larger share takes the same classes and more.
+
+        Raises:
+            divulge.InputError: no labels, or fewer than two classes.
+        """
+        classes = np.unique(_labels(records, "DropShare"))
+        if len(classes) < 2:
+            raise checks.InputError(f"DropShare: at least 2 classes are needed, got {len(classes)}")
+        count = min(max(1, round(self.share * len(classes))), len(classes) - 1)
+        drawn = seeds.generator(seed, "access", "classes").permutation(classes)[:count]
+        return tuple(sorted(drawn.tolist()))
+
+    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+        """True for records of the classes that stay, ``[n]``."""
+        return DropClasses(self.dropped(records, seed)).mask(records)
+
+    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+        """The records of the classes that stay."""
+        return records[self.mask(records, groups, seed)]
+
+
+@dataclass(frozen=True, slots=True)
+class KeepPerClass:
+    """The auditor holds few records of each class, or of some (scarcity).
+
+    Args:
+        count: records kept of each, drawn by the seed; the fewer are part of the more.
+        classes: the classes that are scarce; every class when empty.
+
+    >>> from divulge import Records
+    >>> KeepPerClass(1).apply(Records([[0.0], [1.0], [2.0]], [0, 1, 0]))
+    Records(n=2, shape=(1,), classes=2)
+    """
+
+    count: int
+    classes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        checks.integer(self.count, "KeepPerClass.count", least=1)
+
+    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+        """True for ``count`` records of each scarce class and for every record of the others, ``[n]``.
+
+        Raises:
+            divulge.InputError: no labels, or a class that no record has.
+        """
+        y = _labels(records, "KeepPerClass")
+        scarce = np.unique(y) if not self.classes else np.asarray(self.classes)
+        kept = ~np.isin(y, scarce)
+        for label in scarce.tolist():
+            rows = np.flatnonzero(y == label)
+            if not rows.size:
+                raise checks.InputError(f"KeepPerClass.classes: no record is of class {label}")
+            kept[seeds.generator(seed, "access", "scarce", label).permutation(rows)[: self.count]] = True
+        return kept
+
+    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+        """What is left of the scarce classes, and all of the others."""
+        return records[self.mask(records, groups, seed)]
+
+
+@dataclass(frozen=True, slots=True)
+class DropGroups:
+    """The auditor holds no record of these subgroups: a hospital, an age band, a value of a column.
+
+    Args:
+        groups: names of the subgroups that are taken away.
+
+    >>> from divulge import Records
+    >>> DropGroups(("ward 3",)).apply(Records([[0.0], [1.0]]), groups=["ward 1", "ward 3"])
+    Records(n=1, shape=(1,), unlabelled)
+    """
+
+    groups: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, str) or not len(self.groups):
+            raise checks.InputError(f"DropGroups.groups: at least 1 name in a tuple is needed, got {self.groups!r}")
+        object.__setattr__(self, "groups", tuple(sorted({str(name) for name in self.groups})))
+
+    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+        """True for records of other subgroups, ``[n]``.
+
+        Args:
+            records: ``n`` records.
+            groups: the subgroup of each.
+            seed: not used; settings have one form.
+
+        Raises:
+            divulge.InputError: no subgroups, not one a record, a name that no record has, or nothing left.
+        """
+        if groups is None:
+            raise checks.InputError("DropGroups: the subgroup of each record is needed (groups=…)")
+        names: Array = np.asarray(groups).astype(str)
+        if names.shape != (len(records),):
+            raise checks.InputError(f"groups: {len(records)} names are needed (one a record), got shape {names.shape}")
+        if absent := sorted(set(self.groups) - set(np.unique(names).tolist())):
+            raise checks.InputError(f"DropGroups.groups: no record is in {', '.join(absent)}; nothing to drop")
+        return _some(~np.isin(names, self.groups), "DropGroups")
+
+    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+        """The records of other subgroups."""
+        return records[self.mask(records, groups, seed)]
+
+
+def _labels(records: Records, name: str) -> Ints:
+    if records.y is None:
+        raise checks.InputError(f"{name}: labelled records are needed, but there are no labels")
+    return records.y
+
+
+def _some(kept: Bools, name: str) -> Bools:
+    if not kept.any():
+        raise checks.InputError(f"{name}: no record is left; the auditor must hold at least one class to learn from")
+    return kept

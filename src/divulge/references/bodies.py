@@ -1,0 +1,196 @@
+"""What a neural regressor looks at records with: configurations of network bodies, one a kind of record.
+
+A body turns records into the array its network takes (`prepare`) and builds the network (`build`), whose
+output ``[n, h]`` is the embedding a head stands on. Nothing here imports torch before a body is built.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from divulge.types import Array
+
+Architecture: TypeAlias = Literal["convnext-tiny", "resnet-18", "resnet-50", "vit-tiny", "vit-base"]
+ARCHITECTURES: tuple[Architecture, ...] = ("convnext-tiny", "resnet-18", "resnet-50", "vit-tiny", "vit-base")
+
+_WORD = re.compile(r"\w+")
+
+
+class Body(Protocol):
+    """Records into an embedding."""
+
+    def prepare(self, features: Array) -> Array:
+        """The array the network takes, one entry a record."""
+        ...
+
+    def build(self, prepared: Array) -> nn.Module:
+        """A fresh network for entries such as these, with output ``[n, h]``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MLP:
+    """Rows of a table through fully connected layers (256 and 128 wide in Thaker et al. 2025).
+
+    Args:
+        hidden: width of each layer.
+    """
+
+    hidden: tuple[int, ...] = (256, 128)
+
+    def __post_init__(self) -> None:
+        _widths(self.hidden, "MLP.hidden")
+
+    def prepare(self, features: Array) -> Array:
+        """Rows as float32 ``[n, d]``."""
+        return _numbers(features, "MLP").reshape(len(features), -1)
+
+    def build(self, prepared: Array) -> nn.Module:
+        """Linear layers with ReLU, inputs normalised by running statistics."""
+        from divulge.references import layers
+
+        return layers.mlp(prepared.shape[1], self.hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class SmallCNN:
+    """Images through four convolutions: small enough to be trained on a CPU.
+
+    Args:
+        width: channels of the first layer; each later one has twice as many.
+    """
+
+    width: int = 16
+
+    def __post_init__(self) -> None:
+        checks.integer(self.width, "SmallCNN.width", least=1)
+
+    def prepare(self, features: Array) -> Array:
+        """Images as float32 ``[n, c, h, w]``."""
+        return _images(features, "SmallCNN")
+
+    def build(self, prepared: Array) -> nn.Module:
+        """Convolutions of stride 2 with group normalisation, averaged over the image at the end."""
+        from divulge.references import layers
+
+        return layers.small_cnn(prepared.shape[1], self.width)
+
+
+@dataclass(frozen=True, slots=True)
+class TextBag:
+    """Documents as the mean of their words' embeddings, through an MLP (Thaker et al. 2025, App. B).
+
+    Words are hashed into a fixed number of rows, so no vocabulary is learnt from anybody's data.
+
+    Args:
+        length: words of a document that are read.
+        rows: rows of the embedding table; words that share one share an embedding.
+        dimension: width of an embedding.
+        hidden: width of each layer after it.
+    """
+
+    length: int = 256
+    rows: int = 20_000
+    dimension: int = 128
+    hidden: tuple[int, ...] = (256, 128)
+
+    def __post_init__(self) -> None:
+        checks.integer(self.length, "TextBag.length", least=1)
+        checks.integer(self.rows, "TextBag.rows", least=2)
+        checks.integer(self.dimension, "TextBag.dimension", least=1)
+        _widths(self.hidden, "TextBag.hidden")
+
+    def prepare(self, features: Array) -> Array:
+        """Word numbers int64 ``[n, length]``; 0 where a document has ended.
+
+        >>> TextBag(length=3, rows=1000).prepare(np.array(["Yes, yes"], dtype=object)).shape
+        (1, 3)
+        """
+        if features.dtype != object:
+            raise checks.InputError(f"TextBag: texts are needed, got dtype {features.dtype}")
+        found = np.zeros((len(features), self.length), dtype=np.int64)
+        for row, text in zip(found, features.reshape(len(features), -1)[:, 0], strict=True):
+            words = _WORD.findall(text.lower())[: self.length]
+            row[: len(words)] = [1 + zlib.crc32(word.encode()) % (self.rows - 1) for word in words]
+        return found
+
+    def build(self, prepared: Array) -> nn.Module:
+        """An embedding bag and linear layers with ReLU."""
+        from divulge.references import layers
+
+        return layers.text_bag(self.rows, self.dimension, self.hidden)
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """Images through an architecture of the transformers library.
+
+    Args:
+        name: "convnext-tiny" (the regressor of Thaker et al. 2025), "resnet-18", "resnet-50", "vit-tiny", "vit-base".
+        size: images are resized to this many pixels a side.
+        weights: a folder of pretrained weights (``config.json``, ``model.safetensors``); random weights when None.
+
+    Raises:
+        divulge.InputError: an unknown name, a size below 32.
+    """
+
+    name: Architecture = "convnext-tiny"
+    size: int = 224
+    weights: str | None = None
+
+    def __post_init__(self) -> None:
+        checks.choice(self.name, "Backbone.name", ARCHITECTURES)
+        checks.integer(self.size, "Backbone.size", least=32)
+
+    def prepare(self, features: Array) -> Array:
+        """Images as float32 ``[n, c, h, w]``; they are resized a batch at a time."""
+        return _images(features, "Backbone")
+
+    def build(self, prepared: Array) -> nn.Module:
+        """The architecture without its classifier, averaged over the image."""
+        from divulge.references import layers
+
+        return layers.backbone(self.name, self.size, prepared.shape[1], self.weights)
+
+    def classifier(self, channels: int, classes: int) -> nn.Module:
+        """The same architecture as a classifier: a target, or a reference model, of images ``[n, channels, h, w]``."""
+        from divulge.references import layers
+
+        return layers.classifier(layers.backbone(self.name, self.size, channels, self.weights), classes)
+
+
+def _widths(hidden: tuple[int, ...], name: str) -> None:
+    if not hidden:
+        raise checks.InputError(f"{name}: at least 1 layer is needed, got none")
+    for width in hidden:
+        checks.integer(width, name, least=1)
+
+
+def _numbers(features: Array, name: str) -> Array:
+    if features.dtype == object:
+        raise checks.InputError(f"{name}: numbers are needed, got texts; use TextBag")
+    if not int(np.prod(features.shape[1:])):
+        raise checks.InputError(f"{name}: records have no features to learn from")
+    return features.astype(np.float32, copy=False)
+
+
+def _images(features: Any, name: str) -> Array:
+    """Images with channels first; a last axis of 1 or 3 is taken for channels."""
+    found = _numbers(features, name)
+    if found.ndim == 3:
+        found = found[:, None]
+    if found.ndim != 4:
+        raise checks.InputError(f"{name}: images [n, h, w], [n, c, h, w] or [n, h, w, c] are needed, got {found.shape}")
+    if found.shape[1] not in (1, 3) and found.shape[-1] in (1, 3):
+        found = np.moveaxis(found, -1, 1)
+    return np.ascontiguousarray(found)

@@ -1,0 +1,105 @@
+"""Network bodies in torch: records in, an embedding ``[n, h]`` out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.references.bodies import Architecture
+
+
+def mlp(width: int, hidden: Sequence[int]) -> nn.Module:
+    """Linear layers with ReLU on inputs normalised by running statistics."""
+    return nn.Sequential(nn.BatchNorm1d(width), *_dense((width, *hidden)))
+
+
+def small_cnn(channels: int, width: int) -> nn.Module:
+    """Four convolutions, three of stride 2, then the mean over the image."""
+    widths = (channels, width, 2 * width, 4 * width, 8 * width)
+    parts: list[nn.Module] = []
+    for index, (a, b) in enumerate(pairwise(widths)):
+        stride = 1 if index == 0 else 2
+        parts += [nn.Conv2d(a, b, 3, stride=stride, padding=1), nn.GroupNorm(1, b), nn.ReLU()]
+    return nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def text_bag(rows: int, dimension: int, hidden: Sequence[int]) -> nn.Module:
+    """The mean of word embeddings, then linear layers; row 0 is no word."""
+    return nn.Sequential(nn.EmbeddingBag(rows, dimension, padding_idx=0), *_dense((dimension, *hidden)))
+
+
+def _dense(widths: Sequence[int]) -> list[nn.Module]:
+    return [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
+
+
+def backbone(name: Architecture, size: int, channels: int, weights: str | None) -> nn.Module:
+    """An architecture of the transformers library, with random or stored weights.
+
+    Raises:
+        divulge.MissingExtraError: transformers is not installed.
+        divulge.InputError: weights that are not there or do not fit.
+    """
+    try:
+        import transformers
+    except ImportError:
+        raise checks.extra("transformers", "text") from None
+    configs: dict[str, Any] = {
+        "convnext-tiny": lambda: transformers.ConvNextConfig(num_channels=channels, image_size=size),
+        "resnet-18": lambda: transformers.ResNetConfig(
+            num_channels=channels, layer_type="basic", depths=[2, 2, 2, 2], hidden_sizes=[64, 128, 256, 512]
+        ),
+        "resnet-50": lambda: transformers.ResNetConfig(num_channels=channels),
+        "vit-tiny": lambda: transformers.ViTConfig(
+            num_channels=channels,
+            image_size=size,
+            hidden_size=192,
+            num_attention_heads=3,
+            intermediate_size=768,
+            patch_size=_patch(size),
+        ),
+        "vit-base": lambda: transformers.ViTConfig(num_channels=channels, image_size=size, patch_size=_patch(size)),
+    }
+    kinds = {"convnext": transformers.ConvNextModel, "resnet": transformers.ResNetModel, "vit": transformers.ViTModel}
+    kind: Any = kinds[name.split("-")[0]]
+    if weights is None:
+        return Pooled(kind(configs[name]()), size)
+    try:
+        return Pooled(kind.from_pretrained(weights, local_files_only=True, use_safetensors=True), size)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise checks.InputError(f"Backbone.weights: {weights!r} holds no weights of {name} ({error})") from None
+
+
+def _patch(size: int) -> int:
+    """Pixels of a patch: 16 as published, 4 for images too small to hold many of these."""
+    return 16 if size >= 128 else 4
+
+
+class Pooled(nn.Module):
+    """A transformers model as a function of images: resized, and averaged to one embedding."""
+
+    def __init__(self, model: nn.Module, size: int) -> None:
+        super().__init__()
+        self.model, self.size = model, size
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        """``[n, c, h, w]`` to ``[n, h]``."""
+        if images.shape[-2:] != (self.size, self.size):
+            images = functional.interpolate(images, (self.size, self.size), mode="bilinear", align_corners=False)
+        found = self.model(pixel_values=images)
+        # A vision transformer's pooler is one more layer on its first token; the token itself is the embedding.
+        pooled = found.last_hidden_state[:, 0] if found.last_hidden_state.ndim == 3 else found.pooler_output
+        return pooled.flatten(1)
+
+
+def classifier(body: nn.Module, classes: int) -> nn.Module:
+    """A body with a linear layer that finds its own width at the first call."""
+    return nn.Sequential(body, nn.LazyLinear(classes))

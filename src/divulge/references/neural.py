@@ -1,0 +1,92 @@
+"""Neural regressors of a signal: configurations for `divulge.attacks.QuantileRegression`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from divulge import checks
+from divulge.references.bodies import MLP, Body
+
+if TYPE_CHECKING:
+    from divulge.references.regression import FittedNetwork
+    from divulge.types import Array, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network that learns the conditional distribution of a signal among non-members.
+
+    With the Gaussian head it gives mean and log-variance and is trained by their likelihood, as Bertran et
+    al. 2023 (arXiv:2307.03694) do because the pinball loss is hard to minimise. With the pinball head it gives
+    several quantiles at once that cannot cross: the lowest, and steps to the next that are positive by
+    construction. A share of the records is held out; training stops when its loss no longer falls, and the best
+    epoch is kept. A network whose loss was never finite predicts NaN, for which the attack falls back on one
+    location and scale and says so.
+
+    The same seed gives the same weights on the same kind of device.
+
+    Args:
+        body: what the network looks at records with (`divulge.references.bodies`).
+        head: "gaussian" or "pinball".
+        levels: quantile levels of the pinball head, increasing, in (0, 1).
+        epochs: most passes over the records (30 in Thaker et al. 2025).
+        lr: learning rate of Adam (1e-4 there, for a pretrained network).
+        batch_size: records a step (16 there).
+        weight_decay: of Adam.
+        held: share of the records that only decides when to stop.
+        patience: passes without a lower held-out loss before it stops.
+        device: "auto", "cpu", "cuda" or "mps".
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    >>> Network(epochs=5).head
+    'gaussian'
+    """
+
+    body: Body = field(default_factory=MLP)
+    head: Literal["gaussian", "pinball"] = "gaussian"
+    levels: tuple[float, ...] = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+    epochs: int = 30
+    lr: float = 1e-3
+    batch_size: int = 64
+    weight_decay: float = 0.0
+    held: float = 0.2
+    patience: int = 5
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        checks.choice(self.head, "Network.head", ("gaussian", "pinball"))
+        if len(self.levels) < 2 or any(a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)):
+            raise checks.InputError(f"Network.levels: at least two, increasing, are needed, got {self.levels}")
+        for level in self.levels:
+            checks.number(level, "Network.levels", above=0, below=1)
+        for name, least in (("epochs", 1), ("batch_size", 2), ("patience", 1)):
+            checks.integer(getattr(self, name), f"Network.{name}", least=least)
+        checks.number(self.lr, "Network.lr", above=0)
+        checks.number(self.weight_decay, "Network.weight_decay", above=0, closed=True)
+        checks.number(self.held, "Network.held", above=0, below=1)
+
+    def fit(self, features: Array, signal: Floats, seed: int = 0) -> FittedNetwork:
+        """The fitted network.
+
+        Args:
+            features: records as the body wants them, ``[z, ...]``.
+            signal: what each shows under the target, ``[z]``.
+            seed: of weights, batches and the held-out part.
+
+        Raises:
+            divulge.InputError: fewer than 10 records, or records the body cannot take.
+            divulge.MissingExtraError: torch is not installed.
+        """
+        values = checks.vector(signal, "signal", length=len(features), finite=False)
+        if len(values) < 10:
+            raise checks.InputError(f"Network: at least 10 records are needed to learn from, got {len(values)}")
+        try:
+            from divulge.references import regression
+        except ImportError:
+            raise checks.extra("torch", "torch") from None
+        return regression.fit(self, self.body.prepare(np.asarray(features)), values, seed)

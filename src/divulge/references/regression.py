@@ -1,0 +1,185 @@
+"""How a neural regressor is trained, stopped, and asked."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from divulge import checks, seeds
+from divulge.references import batches, loop, models
+from divulge.targets.modules import resolve
+
+if TYPE_CHECKING:
+    from divulge.references.neural import Network
+    from divulge.types import Array, Floats
+
+# Standard deviations of the standardised signal between e⁻⁵ and e⁵: beyond, a likelihood is a spike on one record.
+_LOG_VARIANCE = 10.0
+_ASKED = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedNetwork:
+    """A trained network, and the unit of the signal it speaks in.
+
+    Args:
+        config: how it was trained.
+        module: the network: its body, then its head.
+        location: mean of the signal it learnt from.
+        scale: its standard deviation (1 where it is constant).
+        epochs: passes until the best one, 0 when the loss was never finite.
+    """
+
+    config: Network
+    module: nn.Sequential
+    location: float
+    scale: float
+    epochs: int
+
+    def predict(self, features: Array) -> tuple[Floats, Floats]:
+        """Location and scale of the signal of a non-member ``[n]`` each; NaN where training diverged."""
+        out = self._out(features)
+        if self.config.head == "gaussian":
+            middle, spread = out[:, 0], np.exp(0.5 * np.clip(out[:, 1], -_LOG_VARIANCE, _LOG_VARIANCE))
+        else:
+            at = _normal(self.config.levels)
+            spread = (out[:, -1] - out[:, 0]) / (at[-1] - at[0])
+            nearest = int(np.abs(at).argmin())
+            middle = out[:, nearest] - at[nearest] * spread
+        return self.location + self.scale * middle, self.scale * spread
+
+    def quantiles(self, features: Array) -> Floats:
+        """Conditional quantiles at ``config.levels``, never crossing, ``[n, levels]``."""
+        if self.config.head == "pinball":
+            return self.location + self.scale * self._out(features)
+        location, scale = self.predict(features)
+        return location[:, None] + scale[:, None] * _normal(self.config.levels)
+
+    def embed(self, features: Array) -> Floats:
+        """The layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
+        return _asked(self.module[0], self.config.body.prepare(np.asarray(features)), self._where)
+
+    @property
+    def _where(self) -> torch.device:
+        return next(self.module.parameters()).device
+
+    def _out(self, features: Array) -> Floats:
+        prepared = self.config.body.prepare(np.asarray(features))
+        if not self.epochs:
+            return np.full((len(prepared), max(2, len(self.config.levels))), np.nan)
+        return _asked(self.module, prepared, self._where)
+
+
+def fit(config: Network, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
+    """The network of the epoch with the lowest held-out loss.
+
+    Args:
+        config: settings.
+        prepared: what the body made of the records, ``[z, ...]``.
+        signal: ``[z]``.
+        seed: the user's.
+    """
+    where = resolve(config.device)
+    location, scale = float(signal.mean()), float(signal.std())
+    scale = scale if scale > 0 or np.isnan(scale) else 1.0
+    with models.one_thread(), models.randomness(seeds.integer(seed, "network", "weights"), where):
+        module = nn.Sequential(config.body.build(prepared), _head(config))
+        module.eval()
+        _take(module, prepared[:2], torch.device("cpu"))
+        module.to(where)
+        target = torch.from_numpy(((signal - location) / scale).astype(np.float32))
+        best = _train(config, module, prepared, target, seed)
+    return FittedNetwork(config, module.eval(), location, scale, best)
+
+
+def _train(config: Network, module: nn.Sequential, prepared: Array, target: torch.Tensor, seed: int) -> int:
+    """Train in place; the number of passes of the best epoch, whose weights are put back."""
+    where = next(module.parameters()).device
+    order = seeds.generator(seed, "network", "held").permutation(len(target))
+    held = np.sort(order[: max(2, round(config.held * len(order)))])
+    rows = np.sort(order[len(held) :])
+    if len(rows) < 2:
+        raise checks.InputError(f"Network.held: {config.held:g} of {len(order)} records leaves fewer than 2 to learn")
+    update = torch.optim.Adam(module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+    lowest, best, kept = np.inf, 0, copy.deepcopy(module.state_dict())
+    draw = seeds.integer(seed, "network", "batches")
+    for epoch in range(1, config.epochs + 1):
+        module.train()
+        for batch in batches.epoch(rows, draw, epoch, config.batch_size):
+            update.zero_grad(set_to_none=True)
+            _loss(config, _take(module, prepared[batch], where), target[batch].to(where)).backward()
+            nn.utils.clip_grad_norm_(module.parameters(), 1.0)
+            update.step()
+        if not loop.finite(module.parameters()):
+            break
+        out = torch.from_numpy(_asked(module, prepared[held], where))
+        now = float(_loss(config, out, target[held]))
+        if now < lowest:
+            lowest, best, kept = now, epoch, copy.deepcopy(module.state_dict())
+        elif epoch - best >= config.patience:
+            break
+    module.load_state_dict(kept)
+    return best
+
+
+def _head(config: Network) -> nn.Module:
+    return nn.LazyLinear(2) if config.head == "gaussian" else Steps(len(config.levels))
+
+
+class Steps(nn.Module):
+    """Quantiles that cannot cross: the lowest one, and positive steps up from it."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.linear = nn.LazyLinear(count)
+
+    def forward(self, embedding: torch.Tensor) -> torch.Tensor:
+        """``[n, h]`` to increasing ``[n, levels]``."""
+        first, steps = self.linear(embedding).split([1, self.linear.out_features - 1], dim=1)
+        return torch.cat([first, first + functional.softplus(steps).cumsum(1)], dim=1)
+
+
+def _loss(config: Network, out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Negative log-likelihood in nats (less a constant), or the mean pinball loss over the levels."""
+    if config.head == "gaussian":
+        mean, log_variance = out[:, 0], out[:, 1].clamp(-_LOG_VARIANCE, _LOG_VARIANCE)
+        return 0.5 * (log_variance + (target - mean).square() * torch.exp(-log_variance)).mean()
+    levels = out.new_tensor(config.levels)
+    gap = target[:, None] - out
+    return torch.maximum(levels * gap, (levels - 1) * gap).mean()
+
+
+def _take(module: nn.Module, prepared: Array, where: torch.device) -> torch.Tensor:
+    try:
+        found: torch.Tensor = module(torch.from_numpy(prepared).to(where))
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise checks.InputError(
+            f"Network.body: it cannot take records of shape {prepared.shape[1:]}: {reason}"
+        ) from error
+    return found
+
+
+def _asked(module: nn.Module, prepared: Array, where: torch.device) -> Floats:
+    module.eval()
+    with torch.inference_mode():
+        parts = [_take(module, part, where).cpu().numpy() for part in _parts(prepared)]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def _parts(prepared: Array) -> Any:
+    return (np.ascontiguousarray(prepared[i : i + _ASKED]) for i in range(0, len(prepared), _ASKED))
+
+
+def _normal(levels: tuple[float, ...]) -> Floats:
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(levels), dtype=np.float64)

@@ -1,0 +1,116 @@
+"""Neural regressors: they learn what is there to learn, the same way each time, and say when they cannot."""
+
+import numpy as np
+import pytest
+
+from divulge import Evidence, InputError
+from divulge.attacks import QuantileRegression, regressors
+from divulge.references import Network, bodies
+
+KNOWN = np.random.default_rng(0).normal(size=(1500, 4)).astype(np.float32)
+
+
+def signal(x, seed=1):
+    """Mean and spread both depend on the features."""
+    noise = np.random.default_rng(seed).normal(size=len(x))
+    return 3 + 2 * x[:, 0] + np.exp(0.5 * x[:, 1]) * noise
+
+
+@pytest.mark.parametrize("head", ["gaussian", "pinball"])
+def test_a_network_learns_location_scale_and_a_rate_close_to_nominal(head):
+    fitted = Network(bodies.MLP((32,)), head=head, epochs=15, lr=5e-3).fit(KNOWN, signal(KNOWN))
+    fresh = np.random.default_rng(2).normal(size=(4000, 4)).astype(np.float32)
+    location, scale = fitted.predict(fresh)
+    assert np.corrcoef(location, fresh[:, 0])[0, 1] > 0.9
+    assert np.corrcoef(np.log(scale), fresh[:, 1])[0, 1] > 0.8
+    upper = fitted.quantiles(fresh)[:, -2]
+    # Nominal 5 %; the fit, not chance, decides how close: 4,000 records alone give ±0.7 %.
+    assert 0.02 < (signal(fresh, 3) > upper).mean() < 0.09
+    assert fitted.embed(fresh).shape == (4000, 32)
+
+
+def test_quantiles_never_cross():
+    fitted = Network(head="pinball", epochs=2).fit(KNOWN, signal(KNOWN))
+    far = 50 * np.random.default_rng(4).normal(size=(200, 4)).astype(np.float32)
+    assert (np.diff(fitted.quantiles(far), axis=1) >= 0).all()
+
+
+def test_the_seed_decides_everything():
+    config = Network(epochs=2)
+    first, again, other = (config.fit(KNOWN, signal(KNOWN), seed=s).predict(KNOWN)[0] for s in (0, 0, 1))
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_training_stops_early_and_keeps_the_best_pass():
+    noise = np.random.default_rng(5).normal(size=200)
+    fitted = Network(epochs=60, lr=0.01, patience=3).fit(KNOWN[:200], noise)
+    assert 1 <= fitted.epochs < 57
+
+
+def test_a_network_that_diverges_gives_way_to_one_location_and_scale_and_says_so():
+    wild = signal(KNOWN).astype(np.float64)
+    evidence = Evidence(
+        target=wild[:50], features=KNOWN[:50], population=wild[50:], population_features=KNOWN[50:]
+    )
+    attack = QuantileRegression(Network(lr=1e30, epochs=2), conformal=False)
+    scored = attack.score_with_nulls(evidence)
+    assert "diverged" in scored.notes[0]
+    plain = QuantileRegression(regressors.Marginal(), conformal=False).score(evidence)
+    assert np.allclose(scored.scores, plain)
+
+
+def test_equal_signals_are_no_error():
+    fitted = Network(epochs=1).fit(KNOWN[:100], np.full(100, 2.0))
+    location, scale = fitted.predict(KNOWN[:5])
+    assert np.isfinite(location).all()
+    assert (scale > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "records"),
+    [
+        (bodies.SmallCNN(4), np.random.default_rng(0).random((40, 12, 12))),
+        (bodies.SmallCNN(4), np.random.default_rng(0).random((40, 12, 12, 3))),
+        (bodies.TextBag(16, 50, 8, (8,)), np.array([f"word{i % 3} and more" for i in range(39)] + [""], dtype=object)),
+        (bodies.MLP((8,)), np.random.default_rng(0).random((40, 3, 3))),
+    ],
+)
+def test_every_kind_of_record_has_a_body(body, records):
+    fitted = Network(body, epochs=1).fit(records, np.arange(40.0))
+    location, scale = fitted.predict(records[:3])
+    assert location.shape == scale.shape == (3,)
+    assert (scale > 0).all()
+    assert len(fitted.embed(records)) == 40
+
+
+@pytest.mark.parametrize("name", ["resnet-18", "vit-tiny"])
+def test_backbones_come_from_their_configurations(name):
+    pytest.importorskip("transformers")
+    images = np.random.default_rng(0).random((10, 8, 8, 3)).astype(np.float32)
+    fitted = Network(bodies.Backbone(name, size=32), epochs=1, batch_size=8).fit(images, np.arange(10.0))
+    assert np.isfinite(fitted.predict(images)[0]).all()
+    classifier = bodies.Backbone(name, size=32).classifier(3, 5)
+    import torch
+
+    assert classifier(torch.from_numpy(images).movedim(-1, 1)).shape == (10, 5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: Network(head="median"), "head"),
+        (lambda: Network(levels=(0.9, 0.1)), "increasing"),
+        (lambda: Network(lr=0), "lr"),
+        (lambda: Network().fit(KNOWN[:5], np.arange(5.0)), "at least 10 records"),
+        (lambda: Network().fit(np.array(["a"] * 20, dtype=object), np.arange(20.0)), "use TextBag"),
+        (lambda: Network(bodies.TextBag()).fit(KNOWN[:20], np.arange(20.0)), "texts are needed"),
+        (lambda: Network(bodies.SmallCNN()).fit(KNOWN[:20], np.arange(20.0)), "images"),
+        (lambda: Network().fit(np.empty((20, 0)), np.arange(20.0)), "no features"),
+        (lambda: bodies.Backbone("resnet-19"), "did you mean"),
+        (lambda: bodies.Backbone(size=32, weights="/nowhere").build(np.zeros((1, 3, 8, 8))), "holds no weights"),
+    ],
+)
+def test_bad_settings_are_named(wrong, message):
+    with pytest.raises(InputError, match=message):
+        wrong()

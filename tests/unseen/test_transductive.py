@@ -1,0 +1,138 @@
+"""The transductive attack, and the choice of an attack by leaving seen classes out."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from divulge import Evidence, InputError
+from divulge.attacks import QuantileRegression, Threshold, Transductive
+from divulge.auditing.selector import leave_one_class_out, mean
+from divulge.evaluation import auc
+
+
+def classes(seed, n=600, leak=0.5):
+    """Each class has its own slope from features to signal: what one class teaches does not fit another."""
+    rng = np.random.default_rng(seed)
+    x, y = rng.normal(size=(n, 3)), rng.integers(0, 4, n)
+    slopes = np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2], [-2, -2, 0]], dtype=float)
+    member = rng.random(n) < 0.5
+    return x, y, member, (slopes[y] * x).sum(axis=1) + leak * member + 0.5 * rng.normal(size=n)
+
+
+def unseen(seed, **more):
+    x, y, member, signal = classes(seed, **more)
+    asked, known = y == 3, (y != 3) & ~member
+    evidence = Evidence(
+        signal[asked],
+        features=x[asked],
+        labels=y[asked],
+        population=signal[known],
+        population_features=x[known],
+        population_labels=y[known],
+    )
+    return evidence, member[asked]
+
+
+def test_on_an_unseen_class_that_is_hard_in_its_own_way_it_beats_quantile_regression():
+    evidence, member = unseen(0, n=4000)
+    ours = auc(Transductive().score(evidence), member)
+    theirs = auc(QuantileRegression(conformal=False).score(evidence), member)
+    plain = auc(Threshold().score(evidence), member)
+    assert ours.low > max(theirs.high, plain.high)
+    # Without noise from the features, AUC = Φ(0.5 / (0.5·√2)) = 0.76.
+    assert 0.7 < ours.value < 0.8
+
+
+def test_nothing_leaks_nothing_is_found():
+    evidence, member = unseen(1, n=4000, leak=0.0)
+    found = auc(Transductive().score(evidence), member)
+    assert found.low < 0.5 < found.high
+
+
+@given(st.integers(0, 1000), st.floats(0.1, 10), st.floats(-5, 5))
+@settings(max_examples=15, deadline=None)
+def test_scores_follow_the_unit_of_the_signal_and_not_that_of_the_features(seed, scale, shift):
+    rng = np.random.default_rng(seed)
+    x, signal = rng.normal(size=(40, 2)), rng.normal(size=40)
+    plain = Transductive().score(Evidence(signal, features=x))
+    moved = Transductive().score(Evidence(signal + shift, features=scale * x + shift))
+    assert np.allclose(plain, moved, atol=1e-6)
+
+
+def test_no_record_is_predicted_by_a_regression_that_saw_it():
+    rng = np.random.default_rng(0)
+    x, signal = rng.normal(size=(60, 30)), rng.normal(size=60)
+    spiked = signal.copy()
+    spiked[7] += 100
+    before, after = (Transductive().score(Evidence(s, features=x))[7] for s in (signal, spiked))
+    assert np.isclose(after - before, 100)
+
+
+def test_null_scores_hold_their_rate_when_they_are_scored_with_the_candidates():
+    """Calibration records stand among the candidates; the rank of a non-member among them is uniform."""
+    hits, draws = 0, 200
+    for seed in range(draws):
+        x, _, _, signal = classes(seed, n=60, leak=0.0)
+        scores = Transductive(seed=seed).score(Evidence(signal, features=x))
+        hits += int((scores[1:] >= scores[0]).sum() + 1 <= 6)  # p ≤ 0.1 among 59 nulls
+    # Binomial(200, 0.1): P(more than 35) is 0.1 %.
+    assert hits <= 35
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        (Evidence(np.arange(30.0)), "evidence.features is needed"),
+        (Evidence(np.arange(5.0), features=np.zeros((5, 1))), "at least 20 candidates"),
+        (Evidence(np.arange(30.0), features=np.array(["a"] * 30, dtype=object)), "must be numbers"),
+    ],
+)
+def test_bad_evidence_is_named(evidence, message):
+    with pytest.raises(InputError, match=message):
+        Transductive().score(evidence)
+
+
+def test_the_selector_finds_what_works_without_the_unseen_class():
+    x, y, _, _ = classes(3)
+    inside = np.random.default_rng(4).random((3, 600)) < 0.5
+    slopes = np.array([[2, 0, 0], [0, 2, 0], [0, 0, 2], [-2, -2, 0]], dtype=float)
+    noise = 0.5 * np.random.default_rng(5).normal(size=(3, 600))
+    signal = (slopes[y] * x).sum(axis=1) + 0.5 * inside + noise
+    found = leave_one_class_out(
+        {"plain": (Threshold(), signal), "transductive": (Transductive(), signal)}, inside, x, y
+    )
+    assert found.name == "transductive"
+    assert found.gains["plain"].low > 0
+    assert found.gains["transductive"].value == 0
+    assert len(found.cells["plain"]) == 12
+    assert repr(found).startswith("Chosen('transductive'")
+
+
+def test_the_mean_of_cells_covers_the_truth():
+    rng = np.random.default_rng(0)
+    found = [mean(rng.normal(0.6, 0.1, size=8)) for _ in range(300)]
+    covered = sum(e.low <= 0.6 <= e.high for e in found)
+    # Binomial(300, 0.95): P(below 272) is 0.1 %.
+    assert covered >= 272
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"options": {}}, "at least 1 attack"),
+        ({"options": {"a": (Threshold(), np.zeros((2, 7)))}}, "a signal of shape"),
+        ({"labels": np.arange(60)}, "no class has 10 members"),
+    ],
+)
+def test_bad_choices_are_named(change, message):
+    rng = np.random.default_rng(0)
+    inside = rng.random((2, 60)) < 0.5
+    given = {
+        "options": {"a": (Threshold(), rng.normal(size=(2, 60)))},
+        "trained_on": inside,
+        "features": rng.normal(size=(60, 2)),
+        "labels": np.zeros(60, int),
+    } | change
+    with pytest.raises(InputError, match=message):
+        leave_one_class_out(**given)

@@ -1,0 +1,89 @@
+"""Whether a rate carries over: known answers on Gaussian embeddings."""
+
+import numpy as np
+import pytest
+
+from divulge import InputError
+from divulge.evaluation import transfer
+
+LEVEL = 0.05
+
+
+def embeddings(seed, n, shift=0.0):
+    found = np.random.default_rng(seed).normal(size=(n, 3))
+    found[:, 0] += shift
+    return found
+
+
+def errors(x, seed=9, slope=0.0):
+    """Selected with probability LEVEL where the slope is 0; more often to the right otherwise."""
+    return np.random.default_rng(seed).random(len(x)) < LEVEL * np.exp(slope * x[:, 0])
+
+
+def test_a_class_like_the_others_keeps_the_rate():
+    seen = embeddings(0, 4000)
+    found = transfer.assess(seen, embeddings(1, 600), errors(seen, seed=7), LEVEL)
+    assert found.holds, str(found)
+    assert "is expected to hold" in str(found)
+    assert found.expected_fpr.low < LEVEL < found.expected_fpr.high
+    assert abs(found.expected_fpr.value - LEVEL) <= found.bound
+
+
+def test_a_class_elsewhere_does_not_and_the_reason_is_given():
+    seen = embeddings(0, 4000)
+    found = transfer.assess(seen, embeddings(1, 600, shift=6), errors(seen), LEVEL)
+    assert not found.holds
+    assert found.outside > 0.9
+    assert "almost no seen record" in str(found)
+
+
+def test_errors_that_grow_towards_the_class_are_foreseen():
+    seen = embeddings(0, 20_000)
+    found = transfer.assess(seen, embeddings(1, 2000, shift=1.0), errors(seen, slope=0.7), LEVEL)
+    # E[LEVEL·exp(0.7 x)] for x ~ N(1, 1); the plane is the first two of three components.
+    truth = LEVEL * np.exp(0.7 + 0.245)
+    assert found.expected_fpr.low < truth < found.expected_fpr.high + 0.03
+    assert found.p_value < 1e-6
+    assert not found.holds
+
+
+def test_the_violation_of_a_perfect_regressor_is_chance_and_its_p_value_uniform():
+    p_values = []
+    for seed in range(30):
+        seen = embeddings(seed, 400)
+        p_values.append(transfer.assess(seen, embeddings(999, 50), errors(seen, seed + 500), LEVEL).p_value)
+    # 30 draws: P(more than 6 below 0.05) is 0.1 %.
+    assert (np.array(p_values) < 0.05).sum() <= 6
+
+
+def test_the_linear_fit_and_its_bound_are_what_they_say():
+    seen = embeddings(3, 3000)
+    found = transfer.assess(seen, embeddings(4, 900, shift=0.5), errors(seen), LEVEL)
+    basis = np.column_stack([np.ones(len(found.seen)), found.seen])
+    naive = basis @ np.linalg.lstsq(basis, found.ratio, rcond=None)[0]
+    assert np.allclose(naive, found.linear, atol=1e-8)
+    assert np.isclose(found.error, np.mean((found.ratio - naive) ** 2))
+    assert np.isclose(found.ratio.mean(), 1)
+    assert 0 <= found.explained <= 1
+
+
+def test_the_seed_decides_and_one_column_will_do():
+    seen = embeddings(0, 300)[:, :1]
+    first, again = (transfer.assess(seen, embeddings(1, 80)[:, :1], errors(seen), LEVEL, seed=3) for _ in range(2))
+    assert first.expected_fpr == again.expected_fpr
+    assert (first.ratio == again.ratio).all()
+
+
+@pytest.mark.parametrize(
+    ("seen", "query", "selected", "level", "message"),
+    [
+        (np.zeros((49, 2)), np.zeros((60, 2)), np.zeros(49, bool), 0.05, "seen: at least 50"),
+        (np.zeros((60, 2)), np.zeros((10, 2)), np.zeros(60, bool), 0.05, "query: at least 50"),
+        (np.zeros((60, 2)), np.zeros((60, 3)), np.zeros(60, bool), 0.05, "2 columns"),
+        (np.zeros((60, 2)), np.zeros((60, 2)), np.zeros(59, bool), 0.05, "selected"),
+        (np.zeros((60, 2)), np.zeros((60, 2)), np.zeros(60, bool), 1.0, "level"),
+    ],
+)
+def test_bad_input_is_named(seen, query, selected, level, message):
+    with pytest.raises(InputError, match=message):
+        transfer.assess(seen, query, selected, level)
