@@ -36,7 +36,8 @@ def array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
         InputError: not numeric, or NaN/infinity where ``finite``.
     """
     if hasattr(value, "detach"):
-        value = value.detach().cpu().numpy()
+        value = value.detach().cpu()
+        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
     try:
         found = np.asarray(value)
     except ValueError as error:
@@ -82,10 +83,16 @@ def records(value: Any, name: str) -> NDArray[Any]:
     except ValueError as error:
         raise InputError(f"{name}: rows of different lengths cannot form an array ({error})") from None
     if found.dtype == object and found.size and all(isinstance(item, str) for item in found.ravel()):
-        return nonempty(found, name)
-    if found.dtype.kind in "US":
-        return nonempty(found.astype(object), name)
+        return _texts(found, name)
+    if found.dtype.kind == "U":
+        return _texts(found.astype(object), name)
     return nonempty(array(found, name), name)
+
+
+def _texts(found: NDArray[Any], name: str) -> NDArray[Any]:
+    if found.ndim != 1:
+        raise InputError(f"{name}: one text a record is needed, got shape {found.shape}")
+    return nonempty(found, name)
 
 
 def vector(value: object, name: str, *, length: int | None = None, finite: bool = True) -> NDArray[np.float64]:

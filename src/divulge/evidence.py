@@ -128,7 +128,8 @@ def features(records: Records, fit_on: Bools, seed: int) -> Floats:
     if records.x.dtype == object:
         from sklearn.feature_extraction.text import TfidfVectorizer
 
-        words = TfidfVectorizer(max_features=20_000, sublinear_tf=True).fit(records.x[fit_on])
+        # One-letter words count: a text of digits must have some word.
+        words = TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+").fit(records.x[fit_on])  # noqa: S106 - no password
         sparse = words.transform(records.x)
         width = min(COMPONENTS, sparse.shape[1] - 1)
         if width < 1:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 References: TypeAlias = Literal["none", "out", "in and out"]
 
+# Columns of a score table that are not recipes.
+RESERVED = frozenset({"id", "member", "label", "group"})
+
 
 @runtime_checkable
 class Attack(Protocol):
@@ -100,11 +103,13 @@ class Recipe:
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
             each trained on a random half of population and candidates.
         summary: one line for `divulge list`.
+        features: whether the attack reads ``evidence.features`` (they cost a reduction of all records).
         imputed: for recipes made for partly known records: how completions are averaged. Others see the
             single best completion.
 
     Raises:
-        divulge.InputError: an unknown signal.
+        divulge.InputError: an unknown signal, a signal of one's own that is called like one of ours, a name that a
+            score table needs for something else.
     """
 
     name: str
@@ -113,10 +118,15 @@ class Recipe:
     references: References = "none"
     summary: str = ""
     imputed: Imputed | None = None
+    features: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
             checks.choice(self.signal, "signal", classification.SIGNALS)
+        elif self.signal.name in classification.SIGNALS:
+            raise checks.InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
+        if self.name in RESERVED or ":" in self.name:
+            raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
 
     @property
     def signal_name(self) -> str:
@@ -182,18 +192,21 @@ def recipes() -> tuple[Recipe, ...]:
             "quantile",
             "hinge",
             QuantileRegression(conformal=False),
+            features=True,
             summary="quantile regression on the true-class hinge (Bertran et al. 2023)",
         ),
         Recipe(
             "quantile-gap",
             "top-two-gap",
             QuantileRegression(conformal=False),
+            features=True,
             summary="quantile regression on the top-two gap, for unseen classes (Thaker et al. 2025)",
         ),
         Recipe(
             "transductive",
             "negative-loss",
             Transductive(),
+            features=True,
             summary="loss beyond what the candidates' own features explain, for unseen classes",
         ),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, evaluation
+from divulge.auditing.summary import scopes
 
 if TYPE_CHECKING:
     from divulge.auditing.result import Audit, Outcome
@@ -70,6 +71,7 @@ class Ruling:
     """Whether one recipe keeps a policy: broken when even the lower end of the interval is above the limit."""
 
     recipe: str
+    scope: str
     metric: str
     limit: float
     estimate: Estimate
@@ -84,7 +86,7 @@ def gate(audit: Audit, policy: str) -> list[Ruling]:
     """Hold every recipe of ``audit`` against a policy such as ``"tpr@fpr=0.001:0.02"``.
 
     Args:
-        audit: the audit; its unseen classes are judged alone where it has some.
+        audit: the audit; where it has unseen classes they are judged alone, and all candidates besides.
         policy: ``METRIC:LIMIT`` with METRIC one of auc, advantage, epsilon, tpr@fpr=LEVEL.
 
     Raises:
@@ -99,6 +101,7 @@ def gate(audit: Audit, policy: str) -> list[Ruling]:
         raise checks.InputError(f"--max: METRIC:LIMIT is needed (such as tpr@fpr=0.001:0.02), got {policy!r}")
     rulings = []
     for name in audit:
-        outcome = audit[name].unseen if audit.unseen_classes else audit[name]
-        rulings.append(Ruling(name, metric, limit, evaluation.measure(outcome.scores, outcome.members, metric)))
+        for outcome, scope in zip(scopes(audit, name), ("unseen classes", "all"), strict=False):
+            estimate = evaluation.measure(outcome.scores, outcome.members, metric)
+            rulings.append(Ruling(name, scope if audit.unseen_classes else "all", metric, limit, estimate))
     return rulings

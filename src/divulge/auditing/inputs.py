@@ -102,6 +102,7 @@ def check(
     _plain_ids(sets)
     _distinct_ids(sets)
     _needs_labels(wanted, sets)
+    _several_classes(sets)
     unseen = _unseen(classes, members, nonmembers, population, wanted)
     masks = _known(known, wanted, sets, seed)
     members, nonmembers, population, kept, count, notes = _separate(sets, duplicates)
@@ -133,7 +134,11 @@ def _listed(value: Any, name: str) -> list[Any]:
 def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Recipe, ...]:
     if isinstance(recipes, str) or not len(recipes):
         raise checks.InputError(f"recipes: at least 1 name in a list is needed, got {recipes!r}")
-    found = tuple(book.seeded(book.resolve(wanted), seed) for wanted in recipes)
+    # A recipe handed in as an object keeps the seed its owner gave it.
+    found = tuple(
+        book.seeded(book.resolve(wanted), seed) if isinstance(wanted, str) else book.resolve(wanted)
+        for wanted in recipes
+    )
     names = [recipe.name for recipe in found]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise checks.InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
@@ -199,6 +204,14 @@ def _needs_labels(recipes: Sequence[Recipe], sets: dict[str, Records]) -> None:
         raise checks.InputError(
             f"recipes: {', '.join(needing)} read the records' labels, but there are none; "
             f"without labels use {', '.join(usable)}"
+        )
+
+
+def _several_classes(sets: dict[str, Records]) -> None:
+    labels = [found.y for found in sets.values() if found.y is not None]
+    if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
+        raise checks.InputError(
+            f"records: all labels are {classes[0]}; with one class only, no classifier's output says anything"
         )
 
 
@@ -268,9 +281,10 @@ def _separate(sets: dict[str, Records], policy: Duplicates) -> tuple[Records, Re
 
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
     notes: list[str] = []
-    outside = _mask(blind.duplicates(members.x, nonmembers.x).nonmembers, len(nonmembers))
+    both = blind.duplicates(members.x, nonmembers.x)
     candidates = concatenate([members, nonmembers])
-    held = _mask(blind.duplicates(candidates.x, population.x).nonmembers, len(population))
+    beyond = blind.duplicates(candidates.x, population.x)
+    outside, held = _mask(both.nonmembers, len(nonmembers)), _mask(beyond.nonmembers, len(population))
     count = int(outside.sum() + held.sum())
     kept = np.ones(len(candidates), dtype=bool)
     if not count:
@@ -288,11 +302,14 @@ def _separate(sets: dict[str, Records], policy: Duplicates) -> tuple[Records, Re
     if policy == "keep":
         notes.append(f"{found}; they were kept, which biases every number towards no leak")
         return members, nonmembers, population, kept, count, notes
-    notes.append(f"{found}; they were dropped from non-members and population")
-    if outside.all() or held.all():
+    # Out of every set, or the sets would differ by what was taken out of them.
+    kept[both.members] = kept[beyond.members] = False
+    kept[len(members) :][outside] = False
+    notes.append(f"{found}; all copies were dropped from every set")
+    inside, others = kept[: len(members)], kept[len(members) :]
+    if not (inside.any() and others.any() and (~held).any()):
         raise checks.InputError(f"duplicates: {found}; nothing is left after dropping them")
-    kept[len(members) :] = ~outside
-    return members, nonmembers[~outside], population[~held], kept, count, notes
+    return members[inside], nonmembers[others], population[~held], kept, count, notes
 
 
 def _mask(rows: Array, length: int) -> Bools:
@@ -323,6 +340,9 @@ def _halves(population: Records, share: float, seed: int) -> tuple[Array, Array]
     n = len(population)
     held = max(1, round(share * n))
     if n - held < 2:
-        raise checks.InputError(f"population: at least 3 records are needed, got {n}")
+        raise checks.InputError(
+            f"population: at least 2 records are needed besides those set aside, got {n} of which {held} are set aside "
+            f"(calibration={share:g})"
+        )
     order = seeds.generator(seed, "calibration").permutation(n)
     return np.sort(order[held:]), np.sort(order[:held])

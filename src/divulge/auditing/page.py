@@ -70,7 +70,8 @@ def table(summary: Mapping[str, Any], scope: str | None = None) -> tuple[list[st
 def _attacks(audit: Audit, summary: Mapping[str, Any]) -> Section:
     note = (
         "95 % intervals. TPR at FPR is conservative: the threshold's own uncertainty is in the interval. "
-        "ε is a lower bound that holds with 95 % confidence, 0 when nothing can be claimed."
+        "ε is a lower bound at 95 % confidence, 0 when nothing can be claimed; it takes the records' scores as "
+        "independent, which under one trained model they are only nearly."
     )
     blocks: list[Block] = []
     if audit.unseen_classes:
@@ -115,16 +116,35 @@ def _classes(audit: Audit, summary: Mapping[str, Any]) -> Section:
     blocks: list[Block] = []
     for name, recipe in summary["recipes"].items():
         for kind, one in (("classes", "class"), ("groups", "group")):
-            if recipe.get(kind):
+            if any(row["auc"] for row in recipe.get(kind, {}).values()):
                 blocks.append(_bars(audit, recipe[kind], name, one))
+    strongest = _strongest(summary)
+    for kind, one in (("classes", "class"), ("groups", "group")):
+        if found := summary["recipes"][strongest].get(kind):
+            blocks.append(_rates(found, one, strongest, max(summary["fpr"])))
     return Section("Classes and subgroups", blocks)
 
 
+def _strongest(summary: Mapping[str, Any]) -> str:
+    return max(summary["recipes"], key=lambda name: (summary["recipes"][name]["auc"] or {"value": 0.0})["value"])
+
+
+def _rates(found: Mapping[str, Any], one: str, name: str, level: float) -> Table:
+    columns = [one, "members", "non-members", "AUC", "TPR", "FPR"]
+    rows = [
+        [group, str(row["members"]), str(row["nonmembers"]), *(shown(row[rate]) for rate in ("auc", "tpr", "fpr"))]
+        for group, row in found.items()
+    ]
+    note = f"TPR and FPR at one threshold for all, where the FPR over all non-members is at most {level:g}."
+    return Table(columns, rows, title=f"{name}: by {one}", note=note)
+
+
 def _bars(audit: Audit, found: Mapping[str, Any], name: str, one: str) -> Chart:
-    unseen = [one == "class" and int(group) in audit.unseen_classes for group in found]
+    judged = {group: row["auc"] for group, row in found.items() if row["auc"] is not None}
+    unseen = [one == "class" and int(group) in audit.unseen_classes for group in judged]
     spec = charts.bars(
-        [f"{one} {group}" for group in found],
-        [Estimate(**estimate) for estimate in found.values()],
+        [f"{one} {group}" for group in judged],
+        [Estimate(**estimate) for estimate in judged.values()],
         quantity="AUC",
         unseen=unseen if any(unseen) else None,
         reference=0.5,
@@ -147,7 +167,12 @@ def _calibration(summary: Mapping[str, Any]) -> Section:
     )
     columns = ["recipe", "nominal FPR", "realised FPR", "on unseen classes", "raw"]
     blocks: list[Block] = [
-        Table(["recipe", "nominal FPR", "called members", "what is claimed, and what it assumes"], claims),
+        Table(
+            ["recipe", "nominal FPR", "called members", "one calibration's FPR", "what is claimed, and what it assumes"],
+            claims,
+            note="A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown "
+            "(95 %, Beta distribution of the conformal rank).",
+        ),
         Table(columns, rows, title="What it came to here", note=note),
     ]
     warnings = {w for r in summary["recipes"].values() for d in r["decisions"].values() if d for w in d["warnings"]}
@@ -156,14 +181,14 @@ def _calibration(summary: Mapping[str, Any]) -> Section:
     )
 
 
-def _claim(decision: Mapping[str, Any] | None) -> tuple[str, str]:
+def _claim(decision: Mapping[str, Any] | None) -> tuple[str, str, str]:
     if decision is None:
-        return "–", "too few calibration records for this level"
-    return str(decision["selected"]), decision["guarantee"]
+        return "–", "–", "too few calibration records for this level"
+    return str(decision["selected"]), shown(decision["one_calibration"]), decision["guarantee"]
 
 
 def _exposed(audit: Audit, summary: Mapping[str, Any]) -> Section:
-    strongest = max(summary["recipes"], key=lambda name: (summary["recipes"][name]["auc"] or {"value": 0.0})["value"])
+    strongest = _strongest(summary)
     scores = audit.scores[strongest]
     inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
     exhibits = [_exhibit(audit, int(row), float(scores[row])) for row in inside[:_EXHIBITS]]

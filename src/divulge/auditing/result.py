@@ -10,6 +10,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.dossier import Dossier
+from divulge.recipes import RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
 KIND = "audit"
+
+# How often the control of a sound decision voids its guarantee.
+FALSE_ALARM = 0.001
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,15 +104,31 @@ class Outcome:
         raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def _qualified(self, found: Selection) -> Selection:
-        """Void where candidates are of classes that the calibration records lack: nothing makes them exchangeable."""
-        if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
+        """The decision, its guarantee void where calibration and non-members are seen not to be exchangeable."""
+        reason = self._strangers() or self._apart()
+        if not reason:
             return found
-        note = (
-            f"the guarantee is void: {int(strange.sum())} of {len(strange)} candidates are of the unseen classes "
-            f"{list(self.unseen_classes)}, of which there are no calibration records"
-        )
         guarantee = replace(found.guarantee, holds=False)
-        return replace(found, guarantee=guarantee, warnings=(note, *found.warnings))
+        return replace(found, guarantee=guarantee, warnings=(f"the guarantee is void: {reason}", *found.warnings))
+
+    def _strangers(self) -> str:
+        """Candidates of classes that the calibration records lack, in words; empty without any."""
+        if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
+            return ""
+        return (
+            f"{int(strange.sum())} of {len(strange)} candidates are of the unseen classes {list(self.unseen_classes)}, "
+            "of which there are no calibration records"
+        )
+
+    def _apart(self) -> str:
+        """How the scores of known non-members differ from those of the calibration, in words; empty if they do not."""
+        from divulge.decisions import controls
+
+        outside = self.scores[~self.members]
+        if not len(outside):
+            return ""
+        control = controls.exchangeability(self.nulls, outside, level=FALSE_ALARM)
+        return "" if control.passed else f"calibration and true non-members are not exchangeable ({control})"
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: what the guarantee came to here."""
@@ -247,7 +267,6 @@ class Audit:
 
 
 _SIGNAL = "signal:"
-_NOT_RECIPES = frozenset({"id", "member", "label", "group"})
 
 
 def load(directory: str | Path) -> Audit:
@@ -260,7 +279,7 @@ def load(directory: str | Path) -> Audit:
 
     dossier = Dossier(Path(directory)).open(KIND)
     scores, nulls, kept = dossier.read_table("scores"), dossier.read_table("nulls"), dossier.read_json("summary")
-    recipes = [name for name in scores.columns if name not in _NOT_RECIPES and not name.startswith(_SIGNAL)]
+    recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith(_SIGNAL)]
     if missing := [name for name in recipes if name not in nulls.columns]:
         raise checks.InputError(f"{dossier.path}: nulls.parquet lacks the columns {', '.join(missing)}")
     exhibits: dict[int, Any] = {int(row): text for row, text in kept["texts"].items()}

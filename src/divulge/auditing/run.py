@@ -130,7 +130,15 @@ def audit(
     adapted = adapt(target, outputs=outputs, device=device)
     classes = _classes(adapted, given)
     run = _Run(
-        given, adapted, classes, references, seed, progress or _silent, seen, None if pool is None else Path(pool)
+        given,
+        adapted,
+        classes,
+        references,
+        seed,
+        tuple(fpr),
+        progress or _silent,
+        seen,
+        None if pool is None else Path(pool),
     )
     settings = _settings(given, references, fpr, calibration, duplicates, outputs, device, seed)
     if known is not None:
@@ -141,7 +149,7 @@ def audit(
         dossier.begin(KIND, store.digest(settings), overwrite=overwrite)
         dossier.write_plan(plan or settings)
         run.pool = run.pool or dossier.path / "pool"
-    result = run.result(tuple(fpr), settings, dossier)
+    result = run.result(settings, dossier)
     if dossier is not None:
         result.save(dossier)
         dossier.finish()
@@ -157,6 +165,7 @@ class _Run:
     classes: int
     references: Any
     seed: int
+    fpr: tuple[float, ...]
     progress: Progress
     partial: Partial | None = None
     pool: Path | None = None
@@ -165,7 +174,7 @@ class _Run:
     warnings: list[str] = field(default_factory=list)
     engine: str = ""
 
-    def result(self, fpr: tuple[float, ...], settings: Mapping[str, Any], dossier: Dossier | None) -> Audit:
+    def result(self, settings: Mapping[str, Any], dossier: Dossier | None) -> Audit:
         given = self.given
         views = self._measure()
         scores, nulls = {}, {}
@@ -173,7 +182,7 @@ class _Run:
             both = self._timed(f"attack {recipe.name}", partial(self._score, recipe, views))
             scores[recipe.name], nulls[recipe.name] = both[: len(given.candidates)], both[len(given.candidates) :]
         checked = self._timed("blind baseline", self._blind)
-        carried = self._timed("transfer", partial(self._transfer, nulls, views[0], max(fpr)))
+        carried = self._timed("transfer", partial(self._transfer, nulls, views[0], max(self.fpr)))
         about = {
             "settings": dict(settings),
             "recipes": {recipe.name: self._about(recipe) for recipe in given.recipes},
@@ -196,7 +205,7 @@ class _Run:
             labels=given.candidates.y,
             null_labels=given.calibration.y,
             unseen_classes=given.unseen_classes,
-            fpr=fpr,
+            fpr=self.fpr,
             about=about,
             exhibits=exhibits.choose(given.candidates, given.members, scores),
             groups=given.groups,
@@ -340,7 +349,14 @@ class _Run:
             "references": self._met(recipe),
             "summary": recipe.summary,
             "queries": self._queries(recipe),
+            "raw_thresholds": self._raw_thresholds(recipe),
         }
+
+    def _raw_thresholds(self, recipe: Recipe) -> dict[str, float]:
+        """Thresholds a quantile regressor would set by itself, by level; none for other attacks."""
+        if not isinstance(recipe.attack, QuantileRegression):
+            return {}
+        return {f"{level:g}": recipe.attack.nominal_threshold(level) for level in self.fpr}
 
     def _met(self, recipe: Recipe) -> str:
         """The reference models a recipe really had: one online recipe makes those of all the run online."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from divulge import checks, evaluation
 from divulge._version import __version__
+from divulge.decisions import fpr as by_fpr
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Estimate
 
 CONFIDENCE = 0.95
+_RATES = ("auc", "tpr", "fpr")
 
 
 def summarise(audit: Audit) -> dict[str, Any]:
@@ -59,14 +61,14 @@ def numbers(outcome: Outcome, fpr: tuple[float, ...]) -> dict[str, Any]:
 def _recipe(audit: Audit, outcome: Outcome) -> dict[str, Any]:
     found = dict(audit.about["recipes"][outcome.recipe]) | numbers(outcome, audit.fpr)
     found["decisions"] = {f"{level:g}": _decision(outcome, level) for level in audit.fpr}
-    if audit.about["recipes"][outcome.recipe]["attack"].startswith("QuantileRegression"):
-        found["raw_fpr"] = {f"{level:g}": as_data(_raw_fpr(outcome, level)) for level in audit.fpr}
+    if raw := found.pop("raw_thresholds"):
+        found["raw_fpr"] = {level: as_data(_raw_fpr(outcome, threshold)) for level, threshold in raw.items()}
     if audit.unseen_classes:
         found["unseen"] = numbers(outcome.unseen, audit.fpr)
     if audit.labels is not None:
-        found["classes"] = _subgroups(outcome, audit.labels)
+        found["classes"] = _subgroups(outcome, audit.labels, max(audit.fpr))
     if audit.groups is not None:
-        found["groups"] = _subgroups(outcome, audit.groups)
+        found["groups"] = _subgroups(outcome, audit.groups, max(audit.fpr))
     return found
 
 
@@ -76,25 +78,30 @@ def _decision(outcome: Outcome, level: float) -> dict[str, Any] | None:
         made = outcome.selection(fpr=level)
     except checks.InputError:
         return None
-    return {"selected": made.count, "guarantee": str(made.guarantee), "warnings": list(made.warnings)}
+    return {
+        "selected": made.count,
+        "guarantee": str(made.guarantee),
+        "one_calibration": as_data(by_fpr.realised_interval(len(outcome.nulls), level)),
+        "warnings": list(made.warnings),
+    }
 
 
-def _subgroups(outcome: Outcome, names: Array) -> dict[str, Any]:
-    """AUC of each group that has both members and non-members."""
-    found = {}
-    for name in np.unique(names).tolist():
-        part = outcome.on(names == name)
-        if part.members.any() and not part.members.all():
-            found[str(name)] = as_data(part.auc)
-    return found
+def _subgroups(outcome: Outcome, names: Array, level: float) -> dict[str, Any]:
+    """Each group's AUC, and its TPR and FPR at the threshold of all; None where it has one kind of record only."""
+    return {
+        str(row.group): {
+            "members": row.members,
+            "nonmembers": row.nonmembers,
+            **{name: None if e is None else as_data(e) for name, e in zip(_RATES, (row.auc, row.tpr, row.fpr), strict=True)},
+        }
+        for row in evaluation.subgroups(outcome.scores, outcome.members, names, level)
+    }
 
 
-def _raw_fpr(outcome: Outcome, level: float) -> Estimate:
-    """FPR of the threshold the regressor itself would set: its scores, taken as standard normal."""
-    from scipy.special import ndtri
-
+def _raw_fpr(outcome: Outcome, threshold: float) -> Estimate:
+    """FPR of the threshold the regressor would set by itself."""
     outside = outcome.scores[~outcome.members]
-    return evaluation.intervals.proportion(int((outside > -ndtri(level)).sum()), len(outside))
+    return evaluation.intervals.proportion(int((outside > threshold).sum()), len(outside))
 
 
 def _or_none(work: Callable[[], Estimate]) -> dict[str, Any] | None:
@@ -108,7 +115,7 @@ def _or_none(work: Callable[[], Estimate]) -> dict[str, Any] | None:
 def _smallest(audit: Audit) -> dict[str, Any]:
     members = _judged(audit).members
     inside, outside = int(members.sum()), int((~members).sum())
-    return asdict(evaluation.smallest_detectable(inside, outside, max(audit.fpr), _at_once(audit)[0]))
+    return asdict(evaluation.smallest_detectable(inside, outside, max(audit.fpr), _at_once(audit)))
 
 
 def _judged(audit: Audit) -> Outcome:
@@ -132,29 +139,41 @@ class Claim:
         return self.estimate.low > self.chance
 
 
-def claims(audit: Audit) -> list[Claim]:
-    """AUC and TPR of every recipe, with intervals that hold all at once (Bonferroni).
+def scopes(audit: Audit, name: str) -> list[Outcome]:
+    """What is judged of a recipe: the unseen classes alone where there are some, and always all candidates."""
+    outcome = audit[name]
+    return [outcome.unseen, outcome] if audit.unseen_classes else [outcome]
+
+
+def claims(audit: Audit) -> list[list[Claim]]:
+    """AUC and TPR of every recipe, a list a scope, with intervals that hold all at once (Bonferroni).
 
     Otherwise, among five recipes with two statistics each, one would exclude chance by luck in every
     other audit of a model that leaks nothing.
     """
-    confidence, levels = _at_once(audit)
-    found = []
-    for name in audit:
-        outcome = audit[name].unseen if audit.unseen_classes else audit[name]
-        auc = evaluation.auc(outcome.scores, outcome.members, confidence)
-        found.append(Claim(name, "AUC", 0.5, auc))
-        for level in levels:
-            tpr = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
-            found.append(Claim(name, f"TPR at FPR {level:g}", level, tpr))
+    confidence = _at_once(audit)
+    by_recipe = [[_claims(outcome, audit.fpr, confidence) for outcome in scopes(audit, name)] for name in audit]
+    return [[claim for found in of_scope for claim in found] for of_scope in zip(*by_recipe, strict=True)]
+
+
+def _claims(outcome: Outcome, levels: tuple[float, ...], confidence: float) -> list[Claim]:
+    scores, members, name = outcome.scores, outcome.members, outcome.recipe
+    found = [Claim(name, "AUC", 0.5, evaluation.auc(scores, members, confidence))]
+    for level in _supported(outcome, levels):
+        rate = evaluation.tpr_at_fpr(scores, members, level, confidence)
+        found.append(Claim(name, f"TPR at FPR {level:g}", level, rate))
     return found
 
 
-def _at_once(audit: Audit) -> tuple[float, list[float]]:
-    """Confidence of each interval that lets all of them hold at once, and the levels the non-members suffice for."""
-    outside = int((~_judged(audit).members).sum())
-    levels = [level for level in audit.fpr if outside >= evaluation.least_nonmembers(level)]
-    return 1 - (1 - CONFIDENCE) / (len(audit) * (1 + len(levels))), levels
+def _supported(outcome: Outcome, levels: tuple[float, ...]) -> list[float]:
+    outside = int((~outcome.members).sum())
+    return [level for level in levels if outside >= evaluation.least_nonmembers(level)]
+
+
+def _at_once(audit: Audit) -> float:
+    """Confidence of each interval that lets all of them hold at once."""
+    tests = sum(1 + len(_supported(outcome, audit.fpr)) for name in audit for outcome in scopes(audit, name))
+    return 1 - (1 - CONFIDENCE) / tests
 
 
 def verdict(audit: Audit, smallest: dict[str, Any]) -> dict[str, str]:
@@ -169,18 +188,23 @@ def verdict(audit: Audit, smallest: dict[str, Any]) -> dict[str, str]:
             "below can be blamed on the model.",
         }
     where = f" on the unseen classes {list(audit.unseen_classes)}" if audit.unseen_classes else ""
-    leaks = [claim for claim in claims(audit) if claim.leak]
-    if not leaks:
-        return {"tone": "clear", "text": _nothing(where, smallest)}
+    judged = [[claim for claim in found if claim.leak] for found in claims(audit)]
+    if judged[0]:
+        return {"tone": "leak", "text": _found(audit, judged[0], where)}
+    if judged[-1]:
+        return {"tone": "leak", "text": f"{_found(audit, judged[-1], ' over all classes')} {_nothing(where, smallest)}"}
+    return {"tone": "clear", "text": _nothing(where, smallest)}
+
+
+def _found(audit: Audit, leaks: list[Claim], where: str) -> str:
     worst = max(leaks, key=lambda claim: (claim.estimate.low - claim.chance) / claim.chance)
     e = worst.estimate
-    return {
-        "tone": "leak",
-        "text": f"This model gives away who was in its training data{where}. The strongest evidence is {worst.recipe}: "
+    return (
+        f"This model gives away who was in its training data{where}. The strongest evidence is {worst.recipe}: "
         f"{worst.statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}], where a model that leaks nothing has "
         f"{worst.chance:g} (intervals of all recipes hold at once with {CONFIDENCE:.0%} confidence). "
-        f"{_adversary(audit.about['recipes'][worst.recipe])}",
-    }
+        f"{_adversary(audit.about['recipes'][worst.recipe])}"
+    )
 
 
 def _nothing(where: str, smallest: dict[str, Any]) -> str:

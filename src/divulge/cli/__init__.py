@@ -12,7 +12,7 @@ def main() -> None:
 
     try:
         app()
-    except (InputError, MissingExtraError) as error:
+    except (InputError, MissingExtraError, OSError) as error:
         sys.stderr.write(f"divulge: {error}\n")
         raise SystemExit(2) from None
     except KeyboardInterrupt as stop:

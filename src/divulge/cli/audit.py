@@ -113,9 +113,11 @@ def decide(
     if json:
         printing.as_json(found)
         return
-    columns = ["recipe", "selected", "realised FPR", "realised FDP", "TPR", "guarantee"]
+    from divulge.auditing.page import shown
+
+    columns = ["recipe", "selected", "FPR", "TPR", "precision", "guarantee"]
     rows = [
-        [name, d["selected"], f"{d['fpr']:.4f}", f"{d['fdp']:.4f}", f"{d['tpr']:.4f}", d["guarantee"]]
+        [name, d["selected"], shown(d["fpr"]), shown(d["tpr"]), shown(d["precision"]), d["guarantee"]]
         for name, d in found.items()
     ]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
@@ -134,13 +136,14 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
 
 
 def _decision(outcome: Any, selection: Any) -> dict[str, Any]:
-    chosen, inside = selection.selected, outcome.members
+    from dataclasses import asdict
+
+    from divulge import evaluation
+
     return {
         "selected": selection.count,
         "threshold": selection.threshold if selection.count else None,
-        "fpr": float(chosen[~inside].mean()),
-        "tpr": float(chosen[inside].mean()),
-        "fdp": float((chosen & ~inside).sum() / max(selection.count, 1)),
+        **asdict(evaluation.rates(selection.selected, outcome.members)),
         "guarantee": str(selection.guarantee),
         "warnings": list(selection.warnings),
     }
@@ -182,8 +185,8 @@ def gate(
     if json:
         printing.as_json({"broken": broken, "rulings": [asdict(r) | {"broken": r.broken} for r in rulings]})
     else:
-        rows = [[r.recipe, r.estimate, f"{r.limit:g}", "BROKEN" if r.broken else "kept"] for r in rulings]
-        printing.table(f"Policy {limit}", ["recipe", rulings[0].metric, "limit", "policy"], rows)
+        rows = [[r.recipe, r.scope, r.estimate, f"{r.limit:g}", "BROKEN" if r.broken else "kept"] for r in rulings]
+        printing.table(f"Policy {limit}", ["recipe", "candidates", rulings[0].metric, "limit", "policy"], rows)
     if broken:
         raise typer.Exit(1)
 

@@ -80,4 +80,11 @@ class SklearnTarget:
             shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
             if np.allclose(shifted / shifted.sum(axis=1, keepdims=True), probabilities, atol=1e-6):
                 return logits
-        return np.log(np.maximum(probabilities, self.floor))
+        return self._log(x, probabilities)
+
+    def _log(self, x: Any, probabilities: Floats) -> Floats:
+        """The estimator's own log-probabilities where they are finite, else the floor."""
+        with np.errstate(divide="ignore"):
+            own = self.estimator.predict_log_proba(x) if hasattr(self.estimator, "predict_log_proba") else None
+            found = np.log(probabilities) if own is None else np.asarray(own, dtype=np.float64)
+        return np.where(np.isfinite(found), found, np.log(self.floor))

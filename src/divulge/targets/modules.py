@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class TorchTarget:
     """A classifier ``module(x) -> [n, K]``.
 
-    Floating-point, bool and uint8 records are cast to the module's own type; other integers
-    (token ids) are passed as int64. Nothing is rescaled.
+    Records are cast to the module's own type; integers go as int64 into a module with an embedding (they are
+    token ids there). Nothing is rescaled. The module stays on the device it was run on.
 
     Args:
         module: a ``torch.nn.Module`` (or a loaded TorchScript or exported module).
@@ -114,7 +114,7 @@ class TorchTarget:
 
     def _forward(self, batch: torch.Tensor) -> torch.Tensor:
         try:
-            answer: torch.Tensor = self.module(batch)
+            answer = _tensor(self.module(batch))
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
@@ -128,7 +128,7 @@ class TorchTarget:
     def _batches(self, x: Array) -> list[torch.Tensor]:
         tensor = torch.from_numpy(np.ascontiguousarray(x))
         own = next((t.dtype for t in _tensors(self.module) if t.is_floating_point()), torch.float32)
-        if not tensor.is_floating_point() and tensor.dtype not in (torch.bool, torch.uint8):
+        if not tensor.is_floating_point() and _reads_tokens(self.module):
             own = torch.int64
         return [tensor[start : start + self.batch_size].to(own) for start in range(0, len(tensor), self.batch_size)]
 
@@ -149,6 +149,17 @@ def resolve(device: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         raise checks.InputError(f"device: {device!r} cannot be used here ({error})") from None
     return found
+
+
+def _tensor(answer: Any) -> torch.Tensor:
+    """Logits of modules that wrap them (``.logits``, or first in a tuple)."""
+    answer = getattr(answer, "logits", answer)
+    found: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
+    return found
+
+
+def _reads_tokens(module: Any) -> bool:
+    return hasattr(module, "modules") and any(isinstance(part, torch.nn.Embedding) for part in module.modules())
 
 
 def _tensors(module: Any) -> list[torch.Tensor]:
