@@ -88,22 +88,22 @@ def oracle(runs, quick):
 def speed(runs, quick):
     x, y = mixture(20, 1000, np.random.default_rng(0))
     rows = []
-    for width in (1000,) if quick else (1000, 10_000):
-        times = {True: np.inf, False: np.inf}
-        for _ in range(3):  # the best of three, taken in turn: other work on the machine only ever adds
-            for reduced, steps in ((True, 150), (False, 20)):
-                start = time.process_time()
-                margin.train(x, y, width=width, target_margin=1e9, max_steps=1, reduced=reduced)
-                middle = time.process_time()
-                margin.train(x, y, width=width, target_margin=1e9, max_steps=1 + steps, reduced=reduced)
-                # What set-up takes is not the speed of a step.
-                took = (time.process_time() - middle) - (middle - start)
-                times[reduced] = min(times[reduced], took / steps)
-        rows.append(
-            [width, f"{1e3 * times[False]:.2f}", f"{1e3 * times[True]:.2f}", f"{times[False] / times[True]:.1f}"]
-        )
+    for k in (1000,) if quick else (1000, 10_000):
+        plain, reduced = (1e3 * per_step(x, y, k, reduced) for reduced in (False, True))
+        rows.append([k, f"{plain:.2f}", f"{reduced:.2f}", f"{plain / reduced:.1f}"])
     columns = ["width", "plain ms/step", "reduced ms/step", "ratio"]
     table("Span-reduced against plain training, d = 1000", columns, rows)
+
+
+def per_step(x, y, k, reduced):
+    """Seconds a step, set-up taken off; the best of three, since other work on the machine only ever adds."""
+    steps = 150 if reduced else 20
+    best = {1: np.inf, 1 + steps: np.inf}
+    for count in 3 * list(best):
+        start = time.process_time()
+        margin.train(x, y, width=k, target_margin=1e9, max_steps=count, reduced=reduced)
+        best[count] = min(best[count], time.process_time() - start)
+    return (best[1 + steps] - best[1]) / steps
 
 
 def trained(x, y, d, seed, width=1000, steps=5000, scale=1e-4):

@@ -40,7 +40,7 @@ def test_it_is_the_limit_of_training(mixture):
     assert exact.squared_norm <= run.net.squared_norm / run.margin[-1] * (1 + 1e-9)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10_000), st.integers(3, 8))
 def test_kkt_conditions_hold_for_any_data_on_a_line(seed, n):
     rng = np.random.default_rng(seed)
