@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import os
 import platform
@@ -16,7 +17,7 @@ from divulge import checks, store
 from divulge._version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Generator, Mapping
 
     import polars as pl
 
@@ -33,6 +34,7 @@ FILES = (
     "report.html",
 )
 
+_LOCK = ".lock"
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "torch", "transformers", "polars", "ray")
 
 
@@ -46,6 +48,27 @@ class Dossier:
 
     path: Path
 
+    @contextlib.contextmanager
+    def claimed(self) -> Generator[None]:
+        """Nobody else writes here meanwhile.
+
+        Raises:
+            divulge.InputError: another process does, or the directory cannot be made.
+        """
+        from filelock import FileLock, Timeout
+
+        self._make()
+        lock = FileLock(self.path / _LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise checks.InputError(f"out: another process is writing to {self.path}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+            (self.path / _LOCK).unlink(missing_ok=True)
+
     def begin(self, kind: str, key: str, *, overwrite: bool = False) -> None:
         """Claim the directory for a run; an interrupted run of the same ``key`` is taken up again.
 
@@ -55,7 +78,7 @@ class Dossier:
         """
         self._make()
         mark = self.path / "run.json"
-        if any(self.path.iterdir()) and not mark.exists():
+        if any(entry.name != _LOCK for entry in self.path.iterdir()) and not mark.exists():
             raise checks.InputError(f"out: {self.path} is not empty and holds no run; give another directory")
         if mark.exists() and not overwrite:
             found = store.read_json(mark)

@@ -52,6 +52,7 @@ class ReferencesPlan(_Strict):
     make_model: str
     count: Annotated[int, Field(ge=2)] = 16
     epochs: Annotated[int, Field(ge=1)] = 20
+    pool: str | None = None
 
 
 class AccessPlan(_Strict):
@@ -130,6 +131,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     for name in plan.recipes:
         book.resolve(name)
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
+    _same_columns(sets)
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
@@ -149,6 +151,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
             "population": population,
             "recipes": plan.recipes,
             "references": references,
+            "pool": None if plan.references is None or plan.references.pool is None else folder / plan.references.pool,
             "unseen_classes": tuple(sorted({*plan.unseen_classes, *dropped})),
             "fpr": tuple(plan.fpr),
             "groups": groups,
@@ -187,7 +190,7 @@ def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train:
     from divulge.references import Train
     from divulge.targets.files import named
 
-    options: dict[str, Any] = plan.model_dump() | {"device": device}
+    options: dict[str, Any] = plan.model_dump(exclude={"pool"}) | {"device": device}
     known = [field.name for field in fields(Train)]
     for key in options:
         checks.choice(key, f"plan: unknown key references.{key}", known)
@@ -202,6 +205,16 @@ class _File:
     records: Records
     group: Any = None
     columns: tuple[str, ...] = ()
+
+
+def _same_columns(sets: dict[str, _File]) -> None:
+    """Files are compared column by column, so the columns must be the same, in the same order."""
+    first = sets["members"].columns
+    for key, read in sets.items():
+        if read.columns != first:
+            odd = sorted(set(first) ^ set(read.columns))
+            what = f"differ in {', '.join(odd)}" if odd else "stand in another order"
+            raise checks.InputError(f"data.{key}: the columns {what} than in data.members")
 
 
 def _known(plan: Plan, members: _File) -> Any:
@@ -285,9 +298,9 @@ def _from_table(path: Path, plan: DataPlan) -> _File:
         frame = readers[suffix](path)
     except Exception as error:
         raise checks.InputError(f"{path}: damaged or half-written ({error})") from None
+    for key in plan.model_fields_set & {"label", "id", "group"}:
+        checks.choice(getattr(plan, key), f"data.{key}", frame.columns)  # named, so it must be there
     apart = {name: frame[name].to_numpy() for name in (plan.label, plan.id, plan.group) if name in frame.columns}
-    if plan.group is not None:
-        checks.choice(plan.group, "data.group", frame.columns)
     rest = frame.drop(list(apart))
     wrong = [name for name, kind in rest.schema.items() if not kind.is_numeric() and kind != pl.Boolean]
     if wrong:

@@ -213,6 +213,26 @@ def recipes() -> tuple[Recipe, ...]:
 
 
 @cache
+def weight_recipes() -> tuple[Recipe, ...]:
+    """The recipes for shallow ReLU networks with two classes, whose weights the auditor holds."""
+    from divulge.attacks import Threshold
+    from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
+
+    return (
+        Recipe("margin-abs", MarginAbs(), Threshold(), summary="how large the network's output is"),
+        Recipe(
+            "margin-band", MarginBand(), Threshold(), summary="how close the output is to the margin, from both sides"
+        ),
+        Recipe(
+            "kkt-nnls",
+            KKTMultipliers(),
+            Threshold(),
+            summary="the record's multiplier in the best KKT explanation of the weights",
+        ),
+    )
+
+
+@cache
 def partial_recipes() -> tuple[Recipe, ...]:
     """The recipes for records of which only part is known (``dv.audit(known=…)``)."""
     from divulge.attacks import LiRA, LogRatio, Threshold
@@ -269,6 +289,11 @@ def partial_recipes() -> tuple[Recipe, ...]:
     )
 
 
+def everything() -> tuple[Recipe, ...]:
+    """All recipes that come with Divulge: for whole records, for partly known ones, for weights."""
+    return (*recipes(), *partial_recipes(), *weight_recipes())
+
+
 def resolve(wanted: object) -> Recipe:
     """The recipe that ``wanted`` means.
 
@@ -288,7 +313,7 @@ def resolve(wanted: object) -> Recipe:
         raise checks.InputError(f"recipes: a name or a Recipe is needed, got {type(wanted).__name__}")
     if ":" in wanted:
         return _third_party(wanted)
-    known = {recipe.name: recipe for recipe in (*recipes(), *partial_recipes())}
+    known = {recipe.name: recipe for recipe in everything()}
     return known[checks.choice(wanted, "recipes", known)]
 
 

@@ -168,7 +168,13 @@ def _calibration(summary: Mapping[str, Any]) -> Section:
     columns = ["recipe", "nominal FPR", "realised FPR", "on unseen classes", "raw"]
     blocks: list[Block] = [
         Table(
-            ["recipe", "nominal FPR", "called members", "one calibration's FPR", "what is claimed, and what it assumes"],
+            [
+                "recipe",
+                "nominal FPR",
+                "called members",
+                "one calibration's FPR",
+                "what is claimed, and what it assumes",
+            ],
             claims,
             note="A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown "
             "(95 %, Beta distribution of the conformal rank).",

@@ -20,7 +20,7 @@ from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, environment
 from divulge.evidence import Measurements, features, of_logits
 from divulge.recipes import PartialSignal, Signal
-from divulge.targets import Metered, adapt
+from divulge.targets import GivesWeights, Metered, adapt
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -141,16 +141,17 @@ def audit(
         None if pool is None else Path(pool),
     )
     settings = _settings(given, references, fpr, calibration, duplicates, outputs, device, seed)
+    settings["target"] = _target(adapted)
     if known is not None:
         settings["partial"] = dict(WHOLE) if seen is None else seen.about() | {"known": store.digest(seen.seen.known)}
-    dossier = None
-    if out is not None:
-        dossier = Dossier(Path(out))
+    if out is None:
+        return run.result(settings, None)
+    dossier = Dossier(Path(out))
+    with dossier.claimed():
         dossier.begin(KIND, store.digest(settings), overwrite=overwrite)
         dossier.write_plan(plan or settings)
         run.pool = run.pool or dossier.path / "pool"
-    result = run.result(settings, dossier)
-    if dossier is not None:
+        result = run.result(settings, dossier)
         result.save(dossier)
         dossier.finish()
     return result
@@ -225,18 +226,24 @@ class _Run:
         targets[0] |= self._active(views[0])
         references, trained_on = self._reference_signals(views, names)
         inside = np.arange(len(views[0])) >= len(views[0]) - len(given.population)
-        conditions = self._timed("features", lambda: features(views[0], inside, self.seed))
+        conditions = self._conditions(views[0], inside)
         return [
             Measurements(
                 target=target,
                 candidates=len(given.candidates) + len(given.calibration),
                 labels=view.y,
-                features=conditions[: len(view)],
+                features=None if conditions is None else conditions[: len(view)],
                 references=None if references is None else references[at],
                 trained_on=None if trained_on is None else trained_on[:, : len(view)],
             )
             for at, (view, target) in enumerate(zip(views, targets, strict=True))
         ]
+
+    def _conditions(self, view: Records, inside: Bools) -> Floats | None:
+        """Features, where an attack or the assessment of unseen classes reads them."""
+        if not (self.given.unseen_classes or any(recipe.features for recipe in self.given.recipes)):
+            return None
+        return self._timed("features", lambda: features(view, inside, self.seed))
 
     def _asked(self, view: Records, names: Sequence[str]) -> dict[str, Floats]:
         """Classification signals of one view, by name."""
@@ -429,6 +436,15 @@ def _settings(
             "population": _digest(given.population),
         },
     }
+
+
+def _target(target: GivesLogits) -> str:
+    """What was audited: the kind of target, and a digest of its weights where they can be read."""
+    kind = type(target).__name__
+    if not isinstance(target, GivesWeights):
+        return kind
+    held = target.weights()
+    return f"{kind}, weights {store.digest(*(part for name in sorted(held) for part in (name, held[name])))[:16]}"
 
 
 def _described(references: Any) -> str:

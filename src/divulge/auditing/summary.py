@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from divulge import checks, evaluation
 from divulge._version import __version__
 from divulge.decisions import fpr as by_fpr
@@ -92,7 +90,10 @@ def _subgroups(outcome: Outcome, names: Array, level: float) -> dict[str, Any]:
         str(row.group): {
             "members": row.members,
             "nonmembers": row.nonmembers,
-            **{name: None if e is None else as_data(e) for name, e in zip(_RATES, (row.auc, row.tpr, row.fpr), strict=True)},
+            **{
+                name: None if e is None else as_data(e)
+                for name, e in zip(_RATES, (row.auc, row.tpr, row.fpr), strict=True)
+            },
         }
         for row in evaluation.subgroups(outcome.scores, outcome.members, names, level)
     }

@@ -193,11 +193,11 @@ def gate(
 
 def list_all(json: printing.Json = False) -> None:
     """Recipes, signals and embedded data sets."""
-    from divulge.recipes import partial_recipes, recipes
+    from divulge.recipes import everything
     from divulge.signals import classification
 
     found = {
-        "recipes": {recipe.name: recipe.summary for recipe in (*recipes(), *partial_recipes())},
+        "recipes": {recipe.name: recipe.summary for recipe in everything()},
         "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()},
         "data sets": {"fashion-mnist": "10,000 images of clothing in 10 classes (Zalando, MIT licence)"},
     }

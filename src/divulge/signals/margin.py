@@ -94,20 +94,44 @@ class MarginAbs:
         return margin_abs(network(target), _flat(records), records.y)
 
 
+def densest(values: Floats) -> float:
+    """Where values crowd most closely, in relative terms: training points share one margin, fresh points do not.
+
+    The middle of the relatively narrowest window that holds a fiftieth of the values (at least 5).
+
+    Raises:
+        divulge.InputError: fewer than 6 values.
+
+    >>> densest(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
+    4.0
+    """
+    ordered = np.sort(values)
+    k = max(5, len(ordered) // 50)
+    if len(ordered) <= k:
+        raise checks.InputError(
+            f"records: at least {k + 1} are needed to find the margin among them, got {len(ordered)}"
+        )
+    low, high = ordered[:-k], ordered[k:]
+    narrowest = int(np.argmin((high - low) / np.maximum(high, 1e-300)))
+    return float(np.median(ordered[narrowest : narrowest + k + 1]))
+
+
 @dataclass(frozen=True, slots=True)
 class MarginBand:
-    """The signal `margin_band` at a given margin.
+    """The signal `margin_band`, at a given margin or, without one, at the `densest` |Φ| of all records it is given.
 
     >>> MarginBand(margin=2.0).name
     'margin-band'
     """
 
-    margin: float
+    margin: float | None = None
     name: str = field(default="margin-band", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number a record ``[n]``, larger = more like a member."""
-        return margin_band(network(target), _flat(records), records.y, margin=self.margin)
+        net, x = network(target), _flat(records)
+        margin = densest(margin_abs(net, x)) if self.margin is None else self.margin
+        return margin_band(net, x, records.y, margin=margin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +146,16 @@ class KKTMultipliers:
 
 
 def network(target: Any) -> ShallowReLU:
-    """The shallow network behind a target: itself, a torch module, or an adapter that holds one as ``module``.
+    """The shallow network behind a target: itself, a torch module, or what an adapter holds.
 
     Raises:
         divulge.InputError: a target without readable weights, or another architecture.
     """
     if isinstance(target, ShallowReLU):
         return target
+    held = getattr(target, "function", None)
+    if isinstance(held, ShallowReLU):
+        return held
     module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
     if module is None:
         raise checks.InputError(
