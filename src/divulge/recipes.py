@@ -220,9 +220,7 @@ def weight_recipes() -> tuple[Recipe, ...]:
 
     return (
         Recipe("margin-abs", MarginAbs(), Threshold(), summary="how large the network's output is"),
-        Recipe(
-            "margin-band", MarginBand(), Threshold(), summary="how close the output is to the margin, from both sides"
-        ),
+        Recipe("margin-band", MarginBand(), Threshold(), summary="how close the output is to the margin"),
         Recipe(
             "kkt-nnls",
             KKTMultipliers(),

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from divulge.types import Array, Estimate
 
 CONFIDENCE = 0.95
-_RATES = ("auc", "tpr", "fpr")
 
 
 def summarise(audit: Audit) -> dict[str, Any]:
@@ -90,10 +89,9 @@ def _subgroups(outcome: Outcome, names: Array, level: float) -> dict[str, Any]:
         str(row.group): {
             "members": row.members,
             "nonmembers": row.nonmembers,
-            **{
-                name: None if e is None else as_data(e)
-                for name, e in zip(_RATES, (row.auc, row.tpr, row.fpr), strict=True)
-            },
+            "auc": row.auc and as_data(row.auc),
+            "tpr": row.tpr and as_data(row.tpr),
+            "fpr": row.fpr and as_data(row.fpr),
         }
         for row in evaluation.subgroups(outcome.scores, outcome.members, names, level)
     }

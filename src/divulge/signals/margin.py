@@ -108,9 +108,7 @@ def densest(values: Floats) -> float:
     ordered = np.sort(values)
     k = max(5, len(ordered) // 50)
     if len(ordered) <= k:
-        raise checks.InputError(
-            f"records: at least {k + 1} are needed to find the margin among them, got {len(ordered)}"
-        )
+        raise checks.InputError(f"records: at least {k + 1} are needed to find a margin, got {len(ordered)}")
     low, high = ordered[:-k], ordered[k:]
     narrowest = int(np.argmin((high - low) / np.maximum(high, 1e-300)))
     return float(np.median(ordered[narrowest : narrowest + k + 1]))
