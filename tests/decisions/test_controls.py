@@ -54,25 +54,7 @@ def test_low_scores_equals_the_naive_one_sided_statistic():
     assert controls.low_scores(known, judged).p_value == pytest.approx(want)
 
 
-WORDS = np.array(
-    [
-        "the",
-        "a",
-        "model",
-        "data",
-        "king",
-        "queen",
-        "green",
-        "blue",
-        "runs",
-        "sleeps",
-        "with",
-        "of",
-        "train",
-        "test",
-        "paper",
-    ]
-)
+WORDS = np.array(["the", "a", "model", "data", "king", "queen", "green", "blue", "runs", "of", "train", "paper"])
 
 
 def texts(rng, count, tilt=None):

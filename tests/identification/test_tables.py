@@ -140,6 +140,8 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     assert summary["used"] == "bh"
     assert summary["warnings"][0].startswith("the guarantee is void: blind text FAILED")
     assert summary["claim"].startswith("VOID")
+    report = (tables / "out" / "report.html").read_text()
+    assert "The guarantee is void: blind text FAILED" in report
 
 
 @pytest.mark.parametrize(
@@ -177,8 +179,12 @@ def test_command_line(tables, tmp_path):
     summary = json.loads(done.stdout)
     assert summary["selected"] == selection(out)["selected"].sum()
     assert json.loads((out / "summary.json").read_text()) == summary
+    report = (out / "report.html").read_text()
+    assert f"{summary['selected']} of 1000 documents are identified as training data" in report
     shown = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member")
     assert "realised power" in shown.stdout
+    again = cli("decide", out, "--fdr", "0.3", "--json")
+    assert json.loads(again.stdout)["selected"] > summary["selected"]
     wrong = cli(*base, "--score", "lss:low")
     assert wrong.returncode == 2
     assert "nearest: loss" in wrong.stderr

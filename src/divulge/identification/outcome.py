@@ -136,7 +136,7 @@ def conclude(
         "kind": "identification",
         "version": __version__,
         "claim": str(claim),
-        "guarantee": asdict(claim),
+        "guarantee": {**asdict(claim), "assumes": list(claim.assumes)},
         "selected": selected,
         "candidates": counts.total,
         "calibration": len(counts.calibration),

@@ -124,9 +124,7 @@ class VisionLanguage:
         return torch.cat([language.reduce(language.finished(self.model, head(rows)), own) for rows, own in blocks], 1)
 
 
-def _places(
-    ids: torch.Tensor, real: torch.Tensor, image: torch.Tensor, part: str
-) -> tuple[torch.Tensor, torch.Tensor]:
+def _places(ids: torch.Tensor, real: torch.Tensor, image: torch.Tensor, part: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Where the distributions of a part stand, bool ``[B, L]``, and which token comes next there, ``[t]``."""
     following = torch.roll(ids, -1, dims=1)
     if part == "image":

@@ -1,0 +1,44 @@
+"""The demo, made small: the whole way from a corpus to a report."""
+
+import json
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from divulge import checks
+from divulge.cli.app import app
+from divulge.identification import demo
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+SMALL = demo.Recipe(epochs=1, width=16, layers=1, vocabulary=300, longest=32)
+
+
+def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "paragraphs", lambda seed: shortened(seed))
+    seen = []
+    summary = demo.run(tmp_path, fdr=0.5, recipe=SMALL, progress=lambda *at: seen.append(at))
+    candidates = pl.read_parquet(tmp_path / "candidates.parquet")
+    assert summary["truth"]["members"] == candidates["member"].sum()
+    assert summary["candidates"] == len(candidates) == summary["truth"]["known"]
+    assert {control["name"] for control in summary["controls"]} == {"blind text", "low scores"}
+    assert seen[-1][0] == seen[-1][1]
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert "Training-data identification" in (tmp_path / "report.html").read_text()
+
+
+def shortened(seed, whole=demo.paragraphs):
+    return whole(seed)[:120]
+
+
+def test_corpus_is_the_same_for_the_same_seed():
+    assert demo.paragraphs(1) == demo.paragraphs(1)
+    assert demo.paragraphs(1) != demo.paragraphs(2)
+    assert len(set(demo.paragraphs(1))) == len(demo.paragraphs(1)) > 500
+
+
+def test_demo_needs_a_folder():
+    found = CliRunner().invoke(app, ["identify", "--demo"])
+    assert isinstance(found.exception, checks.InputError)
