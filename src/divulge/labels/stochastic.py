@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _STEP = 9.0  # one integer step in standard deviations: seven of them failed once in three runs
 _STEPS = 300
-_LEAST_RATIO = 0.5  # message passing needs about half as many queries as binary labels
+_LEAST_RATIO = 0.5  # message passing needs half as many queries as binary labels, and some more when they are few
 
 
 def bounded(spec: OracleSpec) -> OracleSpec:
@@ -57,7 +57,7 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
     step = span / spec.rows_per_answer / (2 * spec.sigma)
     if queries is None:
         quantile = NormalDist().inv_cdf(1 - min(0.01 / spec.n, 0.25))
-        queries = max(math.ceil((quantile / step) ** 2), math.ceil(_LEAST_RATIO * spec.n), 1)
+        queries = max(math.ceil((quantile / step) ** 2), math.ceil(_LEAST_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1)
     inner = SignPlan(spec, checks.integer(queries, "queries", least=1), _order(max(spec.n, 4)))
     right = NormalDist().cdf(step * math.sqrt(queries))
     why = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {right:.6f} a label"
