@@ -57,7 +57,9 @@ CASES = [
     ("Titanic, AUC", "Titanic", {"metric": "auc"}, 324),
 ]
 for _dtype, _reach in (("float64", (43, 5, 322)), ("float32", (96, 11, 804))):
-    for (_name, _want), _noise in ((pair, noise) for pair in zip(("Titanic", "Iris", "Satimage"), _reach, strict=True) for noise in (0.0, 1e6)):
+    for (_name, _want), _noise in (
+        (pair, noise) for pair in zip(("Titanic", "Iris", "Satimage"), _reach, strict=True) for noise in (0.0, 1e6)
+    ):
         _options = {"metric": "softmax_cross_entropy", "float_dtype": _dtype, "noise": _noise}
         CASES.append((f"{_name}, cross-entropy {_dtype}, {_noise:g}", _name, _options, _want))
 GAUSSIAN = [(1e-4, None, 256), (1e-3, None, 480), (1e-2, 1000, 1000), (0.1, 1760, 1760), (0.1, None, None)]
@@ -75,8 +77,10 @@ def seeds_right(spec: labels.OracleSpec, y: np.ndarray, plan: labels.QueryPlan, 
     wrong = 0.0
     for seed in range(seeds):
         rng = np.random.default_rng(seed)
-        noise = rng.normal(0, spec.noise, len(answers)) if spec.noise_kind == "gaussian" else (
-            rng.choice([-spec.noise, spec.noise], len(answers))
+        noise = (
+            rng.normal(0, spec.noise, len(answers))
+            if spec.noise_kind == "gaussian"
+            else (rng.choice([-spec.noise, spec.noise], len(answers)))
         )
         noisy = answers + noise
         noisy = noisy if spec.decimals is None else np.array([round(a, spec.decimals) for a in noisy])
@@ -95,7 +99,9 @@ def entropy_limit(spec: labels.OracleSpec, y: np.ndarray) -> int:
 
 
 def table(cases: list, sets: dict[str, np.ndarray], seeds: int) -> None:
-    print(f"{'':38s}{'thm 3':>7s}{'thm 14':>7s}{'posit.':>7s}{'weigh.':>7s}{'auto':>7s}{'reach':>7s}{'limit':>7s}  seeds right")
+    print(
+        f"{'':38s}{'thm 3':>7s}{'thm 14':>7s}{'posit.':>7s}{'weigh.':>7s}{'auto':>7s}{'reach':>7s}{'limit':>7s}  seeds right"
+    )
     for name, key, options, reach in cases:
         y = sets[key]
         spec = labels.OracleSpec(n=len(y), classes=int(y.max()) + 1, **options)
@@ -149,8 +155,8 @@ def speed() -> None:
     started = time.perf_counter()
     found = labels.read(plan, answers)
     print(f"  with certainty and residuals: {1e3 * (time.perf_counter() - started):.0f} ms")
-    assert (digits == y[: 1_000_000]).all()
-    assert (found.labels == y[: 1_000_000]).all()
+    assert (digits == y[:1_000_000]).all()
+    assert (found.labels == y[:1_000_000]).all()
     started = time.perf_counter()
     plan = labels.design(labels.OracleSpec(n=1_000_000, noise=1e-9), "weighing", block=8)
     print(f"design, k = 8 weighing, 10^6 labels: {time.perf_counter() - started:.2f} s")
@@ -167,7 +173,9 @@ def speed() -> None:
         truth.append(labelling.ravel())
     started = time.perf_counter()
     digits, sound = code.decode(np.concatenate(parts))
-    print(f"k = 8 weighing decode of 10^6 labels: {time.perf_counter() - started:.2f} s; largest array {largest / 1e6:.0f} MB")
+    print(
+        f"k = 8 weighing decode of 10^6 labels: {time.perf_counter() - started:.2f} s; largest array {largest / 1e6:.0f} MB"
+    )
     assert (digits == np.concatenate(truth)[: code.n]).all()
     assert sound.all()
 

@@ -95,7 +95,7 @@ def test_the_recommended_clip_stops_our_attack_and_a_weaker_one_does_not():
 
 
 def test_the_recommended_cap_stops_our_attack_and_ten_times_it_does_not():
-    spec = labels.OracleSpec(n=300, noise=3.0, noise_kind="gaussian")
+    spec = labels.OracleSpec(n=100, noise=9.0, noise_kind="gaussian")
     cap = labels.defend(spec, accuracy=0.6).query_cap
     assert cap >= 1
     for queries, holds in ((cap, True), (10 * cap, False)):

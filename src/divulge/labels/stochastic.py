@@ -80,32 +80,24 @@ class SignPlan:
     count: int
     prime: int
 
-    def signs(self, index: int) -> Floats:
-        """Signs ``[n]`` of one query; rows come in a fixed random order and start over when all are used."""
-        order = seeds.generator(0, "labels", "paley").permutation(self.prime + 1)
-        return self._row(int(order[index % len(order)]))
-
     def matrix(self, indices: Ints) -> Floats:
-        """Signs of several queries, ``[q, n]``."""
-        order = seeds.generator(0, "labels", "paley").permutation(self.prime + 1)
-        return np.stack([self._row(int(order[i % len(order)])) for i in indices])
-
-    def _row(self, row: int) -> Floats:
+        """Signs ``[q, n]`` of some queries; rows come in a fixed random order and start over when all are used."""
         q, n = self.prime, self.spec.n
-        if row == 0:
-            return np.ones(n)
+        order = seeds.generator(0, "labels", "paley").permutation(q + 1)
+        rows = order[indices % (q + 1)]
         residue = np.full(q, -1.0)
         residue[(np.arange(1, q, dtype=np.int64) ** 2) % q] = 1.0
         residue[0] = 1.0  # the identity on the diagonal of Paley's matrix
-        found = np.empty(n)
-        found[0] = -1.0
-        found[1:] = residue[(row - 1 - np.arange(n - 1)) % q]
+        found = np.empty((len(rows), n))
+        found[:, 0] = -1.0
+        found[:, 1:] = residue[(rows[:, None] - 1 - np.arange(n - 1)) % q]
+        found[rows == 0] = 1.0
         return found
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
         rows = self._rows()
-        return rows[(self.signs(index) > 0).astype(int)]
+        return rows[(self.matrix(np.array([index]))[0] > 0).astype(int)]
 
     def _rows(self) -> Array:
         loss = self.spec.loss()
