@@ -99,9 +99,8 @@ def entropy_limit(spec: labels.OracleSpec, y: np.ndarray) -> int:
 
 
 def table(cases: list, sets: dict[str, np.ndarray], seeds: int) -> None:
-    print(
-        f"{'':38s}{'thm 3':>7s}{'thm 14':>7s}{'posit.':>7s}{'weigh.':>7s}{'auto':>7s}{'reach':>7s}{'limit':>7s}  seeds right"
-    )
+    heads = ("thm 3", "thm 14", "posit.", "weigh.", "auto", "reach", "limit")
+    print(" " * 38 + "".join(f"{head:>7s}" for head in heads) + "  seeds right", flush=True)
     for name, key, options, reach in cases:
         y = sets[key]
         spec = labels.OracleSpec(n=len(y), classes=int(y.max()) + 1, **options)
@@ -173,9 +172,8 @@ def speed() -> None:
         truth.append(labelling.ravel())
     started = time.perf_counter()
     digits, sound = code.decode(np.concatenate(parts))
-    print(
-        f"k = 8 weighing decode of 10^6 labels: {time.perf_counter() - started:.2f} s; largest array {largest / 1e6:.0f} MB"
-    )
+    spent = time.perf_counter() - started
+    print(f"k = 8 weighing decode of 10^6 labels: {spent:.2f} s; largest array {largest / 1e6:.0f} MB")
     assert (digits == np.concatenate(truth)[: code.n]).all()
     assert sound.all()
 
