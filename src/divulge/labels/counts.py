@@ -37,7 +37,7 @@ def plan(spec: OracleSpec) -> QueryPlan:
     """
     if spec.noise_kind != "bounded":
         raise checks.InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
-    threshold = {"accuracy": 1 / spec.n, "f1": 1 / (4 * spec.n), "auc": 1 / spec.n**2}[spec.name]
+    threshold = {"accuracy": 1 / (2 * spec.n), "f1": 1 / (4 * spec.n), "auc": 1 / (4 * spec.n**2)}[spec.name]
     if spec.tolerance >= threshold:
         raise checks.InputError(
             f"metric: {spec.name} leaks no label for certain at this precision: an error of ±{spec.tolerance:.3g} "
@@ -174,10 +174,13 @@ class AucPlan:
         residual = np.full(self.count, np.nan)
         if math.isnan(answers[0]):
             return Reading(labels, good, good.copy(), residual)
-        labels[0] = int(answers[0] > 0.5)
-        other = int(np.rint(0.5 / abs(answers[0] - 0.5))) if answers[0] != 0.5 else 1
-        ones = min(max(other if labels[0] else n - other, 1), n - 1)
-        good[0] = True
+        # One row on top, all others tied: 1/2 - 1/(2·zeros) when its label is 0, 1/2 + 1/(2·ones) when it is 1.
+        sizes = np.arange(1, n)
+        distance = np.abs(0.5 + np.concatenate([-0.5 / sizes, 0.5 / sizes]) - answers[0])
+        best = int(distance.argmin())
+        labels[0] = int(best >= n - 1)
+        ones = int(sizes[best - (n - 1)] if labels[0] else n - sizes[best])
+        good[0] = int((distance <= 2 * self.spec.noise + self.spec.rounding + 1e-13).sum()) == 1
         residual[0] = 0.0
         for index in range(1, self.count):
             if math.isnan(answers[index]):

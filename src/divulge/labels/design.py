@@ -53,7 +53,7 @@ def design(
 
     >>> from divulge.labels import OracleSpec
     >>> design(OracleSpec(n=2201, noise=1e-4), method="weighing").count
-    208
+    207
     """
     checks.choice(method, "method", METHODS)
     most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _STEP = 9.0  # one integer step in standard deviations: seven of them failed once in three runs
 _STEPS = 300
-_LEAST_RATIO = 0.5  # message passing needs about half as many queries as binary labels
+_LEAST_RATIO = 0.5  # message passing needs half as many queries as binary labels, and some more when they are few
 
 
 def bounded(spec: OracleSpec) -> OracleSpec:
@@ -57,7 +57,7 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
     step = span / spec.rows_per_answer / (2 * spec.sigma)
     if queries is None:
         quantile = NormalDist().inv_cdf(1 - min(0.01 / spec.n, 0.25))
-        queries = max(math.ceil((quantile / step) ** 2), math.ceil(_LEAST_RATIO * spec.n), 1)
+        queries = max(math.ceil((quantile / step) ** 2), math.ceil(_LEAST_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1)
     inner = SignPlan(spec, checks.integer(queries, "queries", least=1), _order(max(spec.n, 4)))
     right = NormalDist().cdf(step * math.sqrt(queries))
     why = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {right:.6f} a label"
@@ -80,32 +80,24 @@ class SignPlan:
     count: int
     prime: int
 
-    def signs(self, index: int) -> Floats:
-        """Signs ``[n]`` of one query; rows come in a fixed random order and start over when all are used."""
-        order = seeds.generator(0, "labels", "paley").permutation(self.prime + 1)
-        return self._row(int(order[index % len(order)]))
-
     def matrix(self, indices: Ints) -> Floats:
-        """Signs of several queries, ``[q, n]``."""
-        order = seeds.generator(0, "labels", "paley").permutation(self.prime + 1)
-        return np.stack([self._row(int(order[i % len(order)])) for i in indices])
-
-    def _row(self, row: int) -> Floats:
+        """Signs ``[q, n]`` of some queries; rows come in a fixed random order and start over when all are used."""
         q, n = self.prime, self.spec.n
-        if row == 0:
-            return np.ones(n)
+        order = seeds.generator(0, "labels", "paley").permutation(q + 1)
+        rows = order[indices % (q + 1)]
         residue = np.full(q, -1.0)
         residue[(np.arange(1, q, dtype=np.int64) ** 2) % q] = 1.0
         residue[0] = 1.0  # the identity on the diagonal of Paley's matrix
-        found = np.empty(n)
-        found[0] = -1.0
-        found[1:] = residue[(row - 1 - np.arange(n - 1)) % q]
+        found = np.empty((len(rows), n))
+        found[:, 0] = -1.0
+        found[:, 1:] = residue[(rows[:, None] - 1 - np.arange(n - 1)) % q]
+        found[rows == 0] = 1.0
         return found
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
         rows = self._rows()
-        return rows[(self.signs(index) > 0).astype(int)]
+        return rows[(self.matrix(np.array([index]))[0] > 0).astype(int)]
 
     def _rows(self) -> Array:
         loss = self.spec.loss()
