@@ -1,6 +1,6 @@
 """Reference training, engine by engine: time, memory and accuracy.
 
-    python benchmarks/reference_training.py [--quick] [--models 16 64] [--skip cnn processes ray dp lira]
+    python benchmarks/reference_training.py [--quick] [--models 16 64] [--skip mlp cnn processes ray dp lira scale]
 
 On a machine with an NVIDIA GPU the engines run there (``--device cpu`` keeps them on the CPU). Every network is
 trained on real images, the Fashion-MNIST subset that comes with the package. CPU seconds are those of one thread
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -250,6 +251,48 @@ def every_model_the_target(n):
     print(f"{naive / quick:.1f}x, largest difference {apart:.1e}")
 
 
+def scale(models_count, n):
+    """Signals of many linear models on many records, streamed to disk; LiRA and RMIA read them from there."""
+    from divulge import signals
+    from divulge.attacks import RMIA, LiRA
+
+    def both(logits, labels):
+        kinds = signals.classification
+        return np.stack([kinds.scaled_logit(logits, labels), kinds.confidence(logits, labels)], axis=1)
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, 20)).astype(np.float32)
+    everyone = dv.Records(x, (x[:, 0] > 0).astype(int))
+    some, others = everyone[np.arange(2000)], everyone[np.arange(2000, 7000)]
+    split = splits.online(2000, models_count, 0)
+    train = Train(lambda: nn.Linear(20, 2), models_count, 2, engine="stacked", device="cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.process_time()
+        found = train.fit(some, split, seed=0, observe=[everyone, others], signal=both, out=folder)
+        print(f"\nScale: {models_count} linear models x {n} records: {time.process_time() - started:.1f} CPU s", end="")
+        print(f", resident at most {peak():.0f} MB")
+        inside = np.zeros((models_count, n), dtype=bool)
+        inside[:, :2000] = found.trained_on
+        logit, sure = ([part[:, :, k] for part in found.outputs] for k in (0, 1))
+        started = time.process_time()
+        LiRA().score(dv.Evidence(target=logit[0][0], references=logit[0], trained_on=inside))
+        print(f"    LiRA {time.process_time() - started:.2f} CPU s, resident at most {peak():.0f} MB")
+        evidence = dv.Evidence(
+            target=sure[0][0],
+            references=sure[0],
+            trained_on=inside,
+            population=sure[1][0],
+            population_references=sure[1],
+        )
+        started = time.process_time()
+        RMIA(gamma=1.0, offline_a=0.3).score(evidence)
+        print(f"    RMIA {time.process_time() - started:.2f} CPU s, resident at most {peak():.0f} MB")
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def on_gpu(counts):
     """MLP and small ResNet, stacked against serial, on CUDA; CIFAR-100 where DIVULGE_DATA has it."""
     found = np.load(Path(os.environ["DIVULGE_DATA"], "cifar100_small.npz"))
@@ -280,7 +323,7 @@ def main():
     records, epochs = (2000, 5) if options.quick else (4000, 10)
     counts = [8] if options.quick else options.models
     data, test = images(records)
-    for count in counts:
+    for count in counts if "mlp" not in options.skip else ():
         in_process(f"{count} MLPs 784-256-10", mlp_net, mlp_plain, count, data, test, epochs)
     if "cnn" not in options.skip:
         in_process(f"{counts[0]} CNNs", cnn_net, None, counts[0], data, test, 1)
@@ -292,9 +335,11 @@ def main():
         private_training(4 if options.quick else 20)
     if "lira" not in options.skip:
         every_model_the_target(5_000 if options.quick else 50_000)
+    if "scale" not in options.skip:
+        scale(8 if options.quick else 64, 20_000 if options.quick else 500_000)
     if torch.cuda.is_available() and options.device != "cpu":
         on_gpu(counts)
-    print(f"\npeak memory of this process: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    print(f"\nresident at most: {peak():.0f} MB")
 
 
 if __name__ == "__main__":
