@@ -151,7 +151,8 @@ def test_a_plan_names_columns(case, tmp_path):
         frame.write_parquet(tmp_path / f"{name}.parquet")
     save_file(case.target.state_dict(), tmp_path / "model.safetensors")
     (tmp_path / "plan_factory.py").write_text(
-        "from torch import nn\n\n\ndef make():\n    return nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 4))\n"
+        "from torch import nn\n\n\n"
+        "def make():\n    return nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 4))\n"
     )
     text = (
         'recipes = ["partial-loss"]\nknown = {}\nimputer = "mean"\n'
