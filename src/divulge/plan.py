@@ -33,7 +33,7 @@ class TargetPlan(_Strict):
 
 
 class DataPlan(_Strict):
-    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``, ``columns``), ``.parquet`` or ``.csv``."""
+    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``; ``columns`` names them), ``.parquet`` or ``.csv``."""
 
     members: str
     nonmembers: str

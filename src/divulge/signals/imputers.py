@@ -61,7 +61,7 @@ class Fitted:
     warnings: tuple[str, ...] = ()
 
     def complete(self, partial: PartialRecords, draws: int = 1, seed: int = 0) -> Floats:
-        """Completed records ``[draws, n, ...]``; known values are returned as they came.
+        """Completed records ``[draws, n, ...]``, of the auxiliary records' type; known values as they came.
 
         Args:
             partial: ``n`` records of which some values are known.
@@ -90,8 +90,8 @@ class Fitted:
         x, known = partial.x.reshape(n, -1).astype(np.float64), partial.known.reshape(n, -1)
         raw = np.asarray(self.filler.fill(x, known, partial.y, draws, rng))
         settled = np.stack([self.columns.settle(completed, known, rng) for completed in raw])
-        kept = partial.x.dtype if self.columns.whole or partial.x.dtype.kind == "f" else np.float64
-        return settled.reshape(draws, *partial.x.shape).astype(kept)
+        own = self.auxiliary.dtype
+        return settled.reshape(draws, *partial.x.shape).astype(own if own.kind in "iuf" else np.float64)
 
 
 def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:

@@ -1,0 +1,169 @@
+"""Audits of records of which only part is known."""
+
+import json
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.auditing import load, over_shares
+from divulge.recipes import Imputed, Recipe, partial_recipes
+from divulge.signals import completion
+
+KNOWN = np.arange(12) < 10
+NAMES = tuple(recipe.name for recipe in partial_recipes())
+
+
+@pytest.fixture(scope="session")
+def partial_run(case, tmp_path_factory):
+    """Every recipe for partly known records, two of whole ones on the completions, in a run directory."""
+    out = tmp_path_factory.mktemp("partial") / "run"
+    return case.audit(known=KNOWN, recipes=(*NAMES, "loss", "gap"), fpr=(0.05,), out=out)
+
+
+# MRAD is what it is: here its interval need not exclude chance.
+@pytest.mark.parametrize("recipe", [name for name in NAMES if name != "mrad"])
+def test_orientation_every_recipe_finds_members_from_part_of_the_record(partial_run, recipe):
+    assert partial_run[recipe].auc.low > 0.5, partial_run[recipe].auc
+
+
+def test_mrad_is_run_and_counted(partial_run):
+    assert np.isfinite(partial_run["mrad"].scores).all()
+    queries = {name: recipe["queries"] for name, recipe in partial_run.summary()["recipes"].items()}
+    # 400 candidates, 125 calibration and 375 population records; 8 completions of the first two.
+    assert queries["mrad"] == 525
+    assert queries["partial-loss"] == queries["partial-lira-online"] == 900
+    assert queries["partial-rmia"] == queries["partial-marginal"] == 8 * 525
+
+
+def test_ordinary_recipes_are_asked_about_the_best_completion(partial_run):
+    np.testing.assert_array_equal(partial_run["loss"].scores, partial_run["partial-loss"].scores)
+
+
+def test_the_report_names_share_imputer_and_queries(partial_run):
+    html = (partial_run.path / "report.html").read_text()
+    assert "knows 83% of the values" in html
+    assert "class-conditional Gaussian" in html
+    assert load(partial_run.path).summary()["partial"]["draws"] == 8
+
+
+@pytest.mark.parametrize("known", [KNOWN, np.random.default_rng(0).random((400, 12)) < 0.8])
+def test_unknown_values_never_matter(case, known):
+    known = known | (np.arange(12) == 0)
+    rows = np.broadcast_to(known, (400, 12))
+
+    def scores(garbage):
+        rng = np.random.default_rng(garbage)
+        changed = [
+            dv.Records(np.where(mask, data.x, rng.normal(size=data.x.shape) * 1e6).astype(np.float32), data.y)
+            for data, mask in ((case.members, rows[:200]), (case.nonmembers, rows[200:]))
+        ]
+        recipes = ("partial-loss", "gap", Recipe("mean", "hinge", dv.attacks.Threshold(), imputed=Imputed(3)))
+        found = case.audit(known=known, recipes=recipes, fpr=(0.05,), members=changed[0], nonmembers=changed[1])
+        return found.scores | {"blind": np.array(found.about["blind_baseline"]["auc"]["value"])}
+
+    first, second = scores(1), scores(2)
+    for name in first:
+        np.testing.assert_array_equal(first[name], second[name])
+
+
+def test_everything_known_falls_back_and_says_so(case):
+    found = case.audit(known="share:1", recipes=("partial-loss", "mrad"), fpr=(0.05,))
+    whole = case.audit(recipes=("loss",), fpr=(0.05,))
+    np.testing.assert_array_equal(found["partial-loss"].scores, whole["loss"].scores)
+    np.testing.assert_array_equal(found["mrad"].scores, whole["loss"].scores)
+    assert "every value is known: these are attacks on whole records" in found.warnings[0]
+
+
+def test_the_imputer_can_be_chosen(case):
+    def zero(x, known, labels, auxiliary, rng):
+        return np.where(known, x, 0.0)
+
+    chosen = {"mean": completion.Mean(), "zero": zero}
+    found = {n: case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), imputer=i) for n, i in chosen.items()}
+    assert found["zero"].about["partial"]["imputer"] == "zero"
+    assert found["mean"].about["partial"]["imputer"] == "class mean"
+    assert not np.array_equal(found["zero"]["partial-loss"].scores, found["mean"]["partial-loss"].scores)
+
+
+def test_dropped_duplicates_take_their_masks_with_them(case):
+    mixed = dv.Records(np.r_[case.members.x[:5], case.nonmembers.x], np.r_[case.members.y[:5], case.nonmembers.y])
+    known = np.random.default_rng(0).random((405, 12)) < 0.8
+    known[:, 0] = True
+    dropped = case.audit(
+        known=known, recipes=("partial-loss",), fpr=(0.05,), nonmembers=mixed, duplicates="drop", seed=4
+    )
+    clean = case.audit(known=np.delete(known, np.s_[200:205], axis=0), recipes=("partial-loss",), fpr=(0.05,), seed=4)
+    np.testing.assert_array_equal(dropped["partial-loss"].scores, clean["partial-loss"].scores)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"known": None}, "recipes partial-loss are for records of which only part is known"),
+        ({"known": np.ones((3, 12), dtype=bool)}, r"known: shape \(400, 12\) is needed"),
+        ({"known": np.ones(12)}, "known: bool values are needed"),
+        ({"known": np.zeros(12, dtype=bool)}, "400 records have no known value at all"),
+        ({"known": "share:2"}, r"a share in \(0, 1\]"),
+        ({"known": KNOWN, "imputer": "mean"}, "a function or an imputer is needed"),
+        ({"known": KNOWN, "recipes": ("partial-lira",), "references": None}, "partial-lira need reference models"),
+    ],
+)
+def test_bad_input_is_named(case, change, message):
+    with pytest.raises(dv.InputError, match=message):
+        case.audit(**({"recipes": ("partial-loss",), "fpr": (0.05,)} | change))
+
+
+def test_candidates_among_the_auxiliary_records_are_refused(case):
+    """Also when only the known values agree: the rest may have been overwritten."""
+    disguised = dv.Records(
+        np.r_[case.population.x, np.where(KNOWN, case.members.x[:40], 0.5).astype(np.float32)],
+        np.r_[case.population.y, case.members.y[:40]],
+    )
+    with pytest.raises(dv.InputError, match="candidates agree with a population record in every known value"):
+        case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), population=disguised)
+
+
+def test_several_shares_in_one_report(case, tmp_path):
+    found = over_shares(
+        case.target,
+        known=["share:0.5", "share:0.8", "share:1"],
+        out=tmp_path / "run",
+        **case.arguments(recipes=("partial-loss",), fpr=(0.05,)),
+    )
+    assert [result.about["partial"]["share"] for result in found] == [0.5, pytest.approx(10 / 12), 1.0]
+    html = (tmp_path / "run" / "report.html").read_text()
+    for words in ("AUC over the known share", "TPR at FPR 0.05 over the known share", "gap to the whole record"):
+        assert words in html
+    with pytest.raises(dv.InputError, match="at least 1 mask"):
+        over_shares(case.target, known=[], **case.arguments())
+
+
+def test_a_plan_names_columns(case, tmp_path):
+    import polars as pl
+    from safetensors.torch import save_file
+
+    from divulge import plan
+
+    for name in ("members", "nonmembers", "population"):
+        data = getattr(case, name)
+        frame = pl.DataFrame(data.x.astype(float), schema=[f"f{i}" for i in range(12)]).with_columns(label=data.y)
+        frame.write_parquet(tmp_path / f"{name}.parquet")
+    save_file(case.target.state_dict(), tmp_path / "model.safetensors")
+    (tmp_path / "plan_factory.py").write_text(
+        "from torch import nn\n\n\n"
+        "def make():\n    return nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 4))\n"
+    )
+    text = (
+        'recipes = ["partial-loss"]\nknown = {}\nimputer = "mean"\n'
+        '[target]\nmodel = "model.safetensors"\nfactory = "plan_factory:make"\n'
+        '[data]\nmembers = "members.parquet"\nnonmembers = "nonmembers.parquet"\npopulation = "population.parquet"\n'
+    )
+    for words, expected in (('"columns:f0,f3"', 2), ('["share:0.5", "share:1"]', [6, 12])):
+        (tmp_path / "plan.toml").write_text(text.format(words))
+        known = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path).arguments["known"]
+        assert (known.sum() if isinstance(expected, int) else [mask.sum() for mask in known]) == expected
+        assert json.dumps(plan.read(tmp_path / "plan.toml").model_dump())
+    (tmp_path / "plan.toml").write_text(text.format('"columns:f99"'))
+    with pytest.raises(dv.InputError, match="known: column"):
+        plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)

@@ -1,0 +1,221 @@
+"""MRAD and its parts: gradients on unknown values, queries, detectors, against naive formulas."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import divulge as dv
+from divulge.signals import completion, contrastive, descent, detectors
+from divulge.targets import CallableTarget, Metered, TorchTarget
+
+MRAD = completion.MRAD
+
+
+class Distance:
+    """A detector of one's own."""
+
+    def deviation(self, target, x, labels):
+        return np.abs(x).sum(axis=1)
+
+
+@pytest.fixture(scope="module")
+def records():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 120)
+    return dv.Records(rng.normal(size=(120, 8)) + y[:, None], y)
+
+
+@pytest.fixture(scope="module")
+def auxiliary():
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 3, 300)
+    return dv.Records(rng.normal(size=(300, 8)) + y[:, None], y)
+
+
+@pytest.fixture(scope="module")
+def target(records):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3)).double()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    x, y = torch.from_numpy(records.x), torch.from_numpy(records.y)
+    for _ in range(60):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return TorchTarget(model, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def partial(records):
+    return dv.PartialRecords(records.x, records.y, np.arange(8) < 3)
+
+
+def test_one_step_descends_the_loss_on_unknown_values_alone(target, auxiliary, partial):
+    start = completion.Mean(per_class=False).fit(auxiliary).complete(partial)[0]
+    gradient = target.gradients(dv.Records(start, partial.y))
+    found = MRAD(step=0.5, detector="gradient-norm").fit(auxiliary).complete(target, partial)
+    np.testing.assert_allclose(found, np.where(partial.known, partial.x, start - 0.5 * gradient))
+    before, after = (target.loss(dv.Records(x, partial.y)).mean() for x in (start, found))
+    assert after < before
+
+
+@pytest.mark.parametrize("clip", ["range", (-0.1, 0.2)])
+def test_clipping_keeps_unknown_values_in_range(target, auxiliary, partial, clip):
+    found = MRAD(clip=clip, iterations=2, detector="gradient-norm").fit(auxiliary).complete(target, partial)
+    low, high = (auxiliary.x.min(axis=0), auxiliary.x.max(axis=0)) if clip == "range" else clip
+    unknown = ~partial.known
+    assert (np.broadcast_to(low, found.shape)[unknown] <= found[unknown]).all()
+    assert (found[unknown] <= np.broadcast_to(high, found.shape)[unknown]).all()
+    np.testing.assert_array_equal(found[partial.known], partial.x[partial.known])
+
+
+def test_zeroth_order_estimates_come_to_the_gradient(target, auxiliary, partial):
+    start = completion.Mean(per_class=False).fit(auxiliary).complete(partial)[0]
+    exact = np.where(partial.known, 0, target.gradients(dv.Records(start, partial.y)))
+    found = descent.Gradients("black", directions=400).at(target, start, partial.y, partial.known, 0)
+    # The estimate's relative error is about sqrt(unknown / directions) = 0.11.
+    assert np.linalg.norm(found - exact) < 0.3 * np.linalg.norm(exact)
+    assert (found[partial.known] == 0).all()
+
+
+def test_batches_of_directions_change_nothing(target, auxiliary, partial, monkeypatch):
+    start = completion.Mean().fit(auxiliary).complete(partial)[0]
+    whole = descent.Gradients("black", 3).at(target, start[:9], partial.y[:9], partial.known[:9], 0)
+    monkeypatch.setattr(descent, "_BATCH", 2 * 3 * 8 * 9)
+    np.testing.assert_allclose(
+        descent.Gradients("black", 3).at(target, start[:9], partial.y[:9], partial.known[:9], 0), whole
+    )
+
+
+@pytest.mark.parametrize(("iterations", "directions"), [(1, 5), (3, 2)])
+def test_black_box_queries_are_counted(target, auxiliary, partial, iterations, directions):
+    meter = Metered(target)
+    fitted = MRAD(access="black", iterations=iterations, directions=directions, detector="nci").fit(auxiliary)
+    fitted = replace(fitted, detector=Distance())
+    fitted.measure(meter, partial)
+    assert meter.queries == len(partial) * fitted.queries == len(partial) * 2 * iterations * directions
+
+
+def test_queries_are_capped_before_the_first(target, auxiliary, partial):
+    meter = Metered(target)
+    with pytest.raises(
+        dv.InputError, match=r"limit: 1200 queries are needed \(10 a record for 120 records\), got 1199"
+    ):
+        MRAD(access="black", detector="gradient-norm", limit=1199).fit(auxiliary).measure(meter, partial)
+    assert meter.queries == 0
+    MRAD(access="black", detector="gradient-norm", limit=1200).fit(auxiliary).measure(meter, partial)
+
+
+@pytest.mark.parametrize(
+    ("detector", "access"),
+    [("cade", "white"), ("msad", "black"), ("nci", "white"), ("gradient-norm", "white"), ("gradient-norm", "black")],
+)
+def test_unknown_values_are_never_read(target, auxiliary, partial, detector, access):
+    poisoned = dv.PartialRecords(np.where(partial.known, partial.x, np.nan), partial.y, partial.known)
+    fitted = MRAD(step=1.0, access=access, detector=detector).fit(auxiliary, seed=3)
+    found = fitted.measure(target, partial)
+    assert found.shape == (120,)
+    assert np.isfinite(found).all()
+    np.testing.assert_array_equal(fitted.measure(target, poisoned), found)
+
+
+def test_members_of_an_overfitted_model_have_small_gradients(auxiliary):
+    rng = np.random.default_rng(5)
+    pool = dv.Records(rng.normal(size=(120, 20)), rng.integers(0, 2, 120))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 128), nn.ReLU(), nn.Linear(128, 2)).double()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(200):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(torch.from_numpy(pool.x[:60])), torch.from_numpy(pool.y[:60])).backward()
+        optimizer.step()
+    known, others = np.arange(20) < 16, dv.Records(rng.normal(size=(200, 20)), rng.integers(0, 2, 200))
+    some = dv.PartialRecords(pool.x, pool.y, known)
+    for access in ("white", "black"):
+        found = MRAD(detector="gradient-norm", access=access).fit(others).measure(TorchTarget(model), some)
+        assert dv.evaluation.auc(found, np.arange(120) < 60).low > 0.5
+
+
+def test_cade_is_the_published_deviation(auxiliary, records):
+    found = detectors.CADE.fit(auxiliary, 0)
+    latent, new = found.encoder.encode(auxiliary.x), found.encoder.encode(records.x)
+    for c in range(3):
+        own = latent[auxiliary.y == c]
+        distances = np.linalg.norm(own - own.mean(axis=0), axis=1)
+        mad = 1.4826 * np.median(np.abs(distances - np.median(distances)))
+        rows = records.y == c
+        expected = np.abs(np.linalg.norm(new[rows] - own.mean(axis=0), axis=1) - np.median(distances)) / mad
+        np.testing.assert_allclose(found.deviation(None, records.x, records.y)[rows], expected)
+
+
+def test_msad_sums_the_two_nearest_squared_distances(auxiliary, records):
+    found = detectors.MSAD.fit(auxiliary, 0)
+
+    def direction(latent):
+        shifted = latent / np.linalg.norm(latent, axis=1, keepdims=True) - found.centre
+        return shifted / np.linalg.norm(shifted, axis=1, keepdims=True)
+
+    own, new = direction(found.encoder.encode(auxiliary.x)), direction(found.encoder.encode(records.x))
+    squared = ((new[:, None] - own[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(
+        found.deviation(None, records.x, records.y), np.sort(squared, axis=1)[:, :2].sum(axis=1), atol=1e-9
+    )
+
+
+def test_nci_reads_the_last_hidden_layer(target, auxiliary, records):
+    hidden, last = target.module[:2], target.module[2]
+    with torch.no_grad():
+        h = hidden(torch.from_numpy(records.x)).numpy()
+        mu = hidden(torch.from_numpy(auxiliary.x)).numpy().mean(axis=0)
+    w = last.weight.detach().numpy()[target.labels(records)]
+    expected = ((h - mu) * w).sum(axis=1) / np.linalg.norm(h - mu, axis=1) + 0.001 * np.abs(h).sum(axis=1)
+    found = detectors.NCI.fit(auxiliary, 0).deviation(target, records.x, records.y)
+    np.testing.assert_allclose(-found, expected, atol=1e-6)
+
+
+def test_classes_lie_together_in_the_contrastive_latent(auxiliary, records):
+    encoder = contrastive.Contrastive().fit(auxiliary, 0)
+    latent = encoder.encode(records.x)
+    centroids = np.stack([encoder.encode(auxiliary.x[auxiliary.y == c]).mean(axis=0) for c in range(3)])
+    nearest = ((latent[:, None] - centroids) ** 2).sum(axis=2).argmin(axis=1)
+    assert (nearest == records.y).mean() > 0.7
+    short = contrastive.Contrastive(steps=5)
+    np.testing.assert_array_equal(short.fit(auxiliary, 0).encode(records.x), short.fit(auxiliary, 0).encode(records.x))
+
+
+def test_the_shadow_ratio_is_a_ratio_of_deviations(target, auxiliary, partial):
+    fitted = MRAD(detector="gradient-norm").fit(auxiliary)
+    np.testing.assert_allclose(fitted.measure(target, partial, shadows=[target, target]), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"step": 0.0}, "step: must lie in"),
+        ({"iterations": 0}, "iterations: must be at least 1"),
+        ({"access": "grey"}, "access: 'grey' is unknown"),
+        ({"directions": 0}, "directions: must be at least 1"),
+        ({"epsilon": 0.0}, "epsilon: must lie in"),
+        ({"clip": (1.0, 0.0)}, "clip: "),
+        ({"detector": "cad"}, "did you mean 'cade'"),
+        ({"limit": 0}, "limit: must be at least 1"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(dv.InputError, match=message):
+        MRAD(**settings)
+
+
+def test_rights_that_a_target_does_not_give(auxiliary, partial):
+    black_box = CallableTarget(lambda x: x[:, :3])
+    with pytest.raises(dv.InputError, match="'white' needs a target that gives gradients, CallableTarget does not"):
+        MRAD(detector="gradient-norm").fit(auxiliary).measure(black_box, partial)
+    with pytest.raises(dv.InputError, match="detector: 'nci' looks at a torch network"):
+        MRAD(access="black", detector="nci").fit(auxiliary).measure(black_box, partial)
+    with pytest.raises(dv.InputError, match="a loss needs labels"):
+        MRAD(detector="gradient-norm").fit(auxiliary).measure(
+            black_box, dv.PartialRecords(partial.x, None, partial.known)
+        )
