@@ -54,12 +54,22 @@ class ReferencesPlan(_Strict):
     epochs: Annotated[int, Field(ge=1)] = 20
 
 
+class AccessPlan(_Strict):
+    """What the auditor does not hold: taken away from the population before anything learns from it."""
+
+    drop_classes: list[Annotated[int, Field(ge=0)]] = []
+    drop_share: _Rate | None = None
+    keep_per_class: Annotated[int, Field(ge=1)] | None = None
+    drop_groups: list[str] = []
+
+
 class Plan(_Strict):
     """A whole audit; relative paths and modules are looked up in ``folder``, itself relative to the plan's."""
 
     target: TargetPlan
     data: DataPlan
     references: ReferencesPlan | None = None
+    access: AccessPlan = AccessPlan()
     folder: str = "."
     recipes: Annotated[list[str], Field(min_length=1)] = ["loss", "lira", "rmia", "quantile"]
     unseen_classes: list[Annotated[int, Field(ge=0)]] = []

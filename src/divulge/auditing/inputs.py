@@ -95,6 +95,7 @@ def check(
     members, nonmembers, population, group_parts, count, notes = _separate(sets, group_parts, duplicates)
     for level in fpr:
         _enough(level, len(nonmembers))
+    notes += _scarce(unseen, fpr, members, nonmembers)
     named = _identified(members, nonmembers)
     kept, held = _halves(population, calibration, seed)
     return Inputs(
@@ -188,6 +189,25 @@ def _unseen(
             "their classes cannot do; use the offline form"
         )
     return wanted
+
+
+def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonmembers: Records) -> list[str]:
+    """What cannot be said of the unseen classes, and what could have been seen there all the same."""
+    if not classes or members.y is None or nonmembers.y is None:
+        return []
+    inside, outside = (int(np.isin(part.y, classes).sum()) for part in (members, nonmembers))
+    level = min(fpr)
+    if outside * level >= 1:
+        return []
+    power = ""
+    if inside and outside:
+        from divulge.evaluation import smallest_detectable
+
+        power = f"; what they could show: {smallest_detectable(inside, outside, max(fpr))}"
+    return [
+        f"fpr: {level:g} needs at least {int(np.ceil(1 / level))} non-members of the unseen classes {list(classes)}, "
+        f"got {outside} (and {inside} members), so no TPR is given there at this level{power}"
+    ]
 
 
 def _split_groups(groups: Any, members: int) -> tuple[Array, Array] | None:
