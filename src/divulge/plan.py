@@ -56,12 +56,12 @@ class ReferencesPlan(_Strict):
 
 
 class AccessPlan(_Strict):
-    """What is taken from the population before the auditor sees it (`divulge.references.access`)."""
+    """What the auditor does not hold: taken away from the population before anything learns from it."""
 
     drop_classes: list[Annotated[int, Field(ge=0)]] = []
     drop_share: _Rate | None = None
-    drop_groups: list[str] = []
     keep_per_class: Annotated[int, Field(ge=1)] | None = None
+    drop_groups: list[str] = []
 
 
 class Plan(_Strict):
