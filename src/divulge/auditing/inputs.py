@@ -257,7 +257,7 @@ def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonm
     """What cannot be said of the unseen classes, and what could have been seen there all the same."""
     if not classes or members.y is None or nonmembers.y is None:
         return []
-    inside, outside = (int(np.isin(part.y, classes).sum()) for part in (members, nonmembers))
+    inside, outside = (int(np.isin(labels, classes).sum()) for labels in (members.y, nonmembers.y))
     level = min(fpr)
     if outside >= (least := evaluation.least_nonmembers(level)):
         return []
