@@ -3,14 +3,11 @@
 Of every data set and seed, in the folder ``<out>/<data set>-<seed>``:
 
 - ``target.npz``: logits and hidden layer of the target on every record,
-- ``known.npz``: logits of reference models trained on halves of the whole population,
-- ``fold-<f>.npz``: the same without the classes of fold f,
-- ``pairs.npz``: models trained without the classes of two folds; in them, a seen class plays the unseen one.
+- ``fold-<f>.npz``: logits of reference models trained on halves of the population without the classes of fold f.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +18,9 @@ from torch import nn
 
 from divulge import references, seeds, store
 from divulge.types import Records
-from unseen_data import DATA_SETS, DataSet
+from unseen_data import DataSet
 
 REFERENCES = 6
-A_PAIR = 2
 OUTSIDERS = 6000
 
 
@@ -41,19 +37,18 @@ class Case:
     folder: Path
 
     @property
-    def inside(self) -> slice:
-        return slice(0, self.data.members)
-
-    @property
     def held(self) -> slice:
+        """The population's rows."""
         return slice(len(self.x) - self.data.population, None)
 
     @property
     def candidates(self) -> slice:
+        """The rows of members and non-members."""
         return slice(0, len(self.x) - self.data.population)
 
     @property
     def classes(self) -> int:
+        """Size of the label set."""
         return int(self.y.max()) + 1
 
 
@@ -132,35 +127,4 @@ def half_models(of: Case, without: tuple[int, ...]) -> dict[str, np.ndarray]:
         trained_on[:, rows] = found.trained_on
         return {"logits": found.outputs[0].astype(np.float16), "trained_on": trained_on}
 
-    name = "known" if not without else f"fold-{without[0]}"
-    return kept(of.folder / f"{name}.npz", make)
-
-
-def pair_models(of: Case, folds: int) -> dict[str, np.ndarray]:
-    """Models without two folds each: ``logits[m, n, K]`` and ``without[m, 2]``."""
-
-    def make() -> dict[str, np.ndarray]:
-        pairs = list(itertools.combinations(range(folds), 2))
-        logits = []
-        for pair in pairs:
-            rows = population(of, pair)
-            x = inputs(of, rows)
-            config = settings(of, x.shape[1], A_PAIR)
-            everything = np.ones((A_PAIR, len(rows)), dtype=bool)
-            records = Records(x[rows], of.y[rows])
-            found = config.fit(records, everything, seed=of.seed, observe=[x], classes=of.classes)
-            logits.append(found.outputs[0].astype(np.float16))
-        return {"logits": np.concatenate(logits), "without": np.repeat(pairs, A_PAIR, axis=0)}
-
-    return kept(of.folder / "pairs.npz", make)
-
-
-def train(keys: tuple[str, ...], seed: int, folds: int, out: Path) -> None:
-    for key in keys:
-        of = case(key, DATA_SETS[key](), seed, folds, out)
-        target(of)
-        everything = [()] if seed == 0 else []
-        for without in [*everything, *((fold,) for fold in range(folds))]:
-            half_models(of, without)
-        pair_models(of, folds)
-        print(f"{key}, seed {seed}: models are ready", flush=True)
+    return kept(of.folder / f"fold-{'-'.join(map(str, without))}.npz", make)

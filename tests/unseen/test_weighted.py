@@ -17,8 +17,7 @@ def test_p_values_equal_the_definition(nulls, scores, seed):
     rng = np.random.default_rng(seed)
     weights = weighted.Weights(rng.exponential(size=len(nulls)) + 1e-3, rng.exponential(size=len(scores)))
     naive = [
-        (sum(w for null, w in zip(nulls, weights.nulls, strict=True) if null >= s) + own)
-        / (weights.nulls.sum() + own)
+        (sum(w for null, w in zip(nulls, weights.nulls, strict=True) if null >= s) + own) / (weights.nulls.sum() + own)
         for s, own in zip(scores, weights.candidates, strict=True)
     ]
     assert np.allclose(weighted.p_values(nulls, scores, weights), naive)

@@ -11,10 +11,12 @@ from divulge import checks, seeds
 from divulge.attacks import needs
 
 if TYPE_CHECKING:
-    from divulge.types import Array, Evidence, Floats
+    from divulge.types import Array, Bools, Evidence, Floats, Ints
 
-_PENALTIES = tuple(float(penalty) for penalty in np.logspace(0, 5, 11))
+_PENALTIES = np.logspace(0, 5, 11)
 _LEAST = 20
+# A class has slopes of its own from this many records a feature on; fewer only add noise (Location-30).
+_A_SLOPE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,9 @@ class Transductive:
     signal given the features is the non-members' plus πδ, and the residual ranks records by whether they are
     members and not by how easy they are. Features must be the records', not the target's own outputs or
     embeddings: those depend on membership, and regressing on them takes away what is looked for.
+
+    One regression serves all classes; a class with four records a feature or more then has a second one, of what
+    is left, to itself.
 
     Nothing is learnt from the population and no reference model is needed. Calibration records that are scored
     together with the candidates are treated exactly like them, in random folds, so their scores stay exchangeable
@@ -58,29 +63,52 @@ class Transductive:
         Raises:
             divulge.InputError: no features, fewer than 20 candidates, or features that are texts.
         """
-        from sklearn.linear_model import RidgeCV
-
         features = needs.part(evidence.features, "Transductive", "features", "what the records look like")
         n = len(evidence)
         if n < _LEAST:
             raise checks.InputError(f"Transductive: at least {_LEAST} candidates are needed to learn from, got {n}")
-        table = _table(features, evidence.labels)
+        table, kinds = _table(features), _kinds(evidence.labels, n)
+        pooled = np.hstack([table, 3.0 * kinds])
         fold = seeds.generator(self.seed, "transductive", "folds").permutation(n) % self.folds
         scores = np.empty(n)
         for k in range(self.folds):
             held = fold == k
-            fitted = RidgeCV(_PENALTIES).fit(table[~held], evidence.target[~held])
-            scores[held] = evidence.target[held] - fitted.predict(table[held])
+            rest = evidence.target - _fitted(pooled, evidence.target, ~held)
+            for kind in kinds.T > 0:
+                if kinds.shape[1] > 1 and (kind & ~held).sum() >= max(_LEAST, _A_SLOPE * table.shape[1]):
+                    rest[kind] -= _fitted(table[kind], rest[kind], ~held[kind])
+            scores[held] = rest[held]
         return scores
 
 
-def _table(features: Array, labels: Array | None) -> Floats:
-    """Standardised features, and a column a class that the penalty hardly reaches."""
+def _fitted(table: Floats, signal: Floats, learn: Bools) -> Floats:
+    """Ridge predictions for every row, learnt from the rows ``learn``, with the penalty of least leave-one-out error.
+
+    One singular value decomposition serves every penalty, and leaving a record out is a division by one less
+    its leverage (Allen 1974).
+    """
+    centre, level = table[learn].mean(axis=0), signal[learn].mean()
+    u, size, vt = np.linalg.svd(table[learn] - centre, full_matrices=False)
+    kept = size > 1e-9 * size.max(initial=0.0)
+    u, size, vt = u[:, kept], size[kept], vt[kept]
+    target = signal[learn] - level
+    shrunk = size**2 / (size**2 + _PENALTIES[:, None])
+    along = u.T @ target
+    leverage = np.minimum(1 / len(target) + shrunk @ (u**2).T, 1 - 1e-9)
+    errors = (((target - (shrunk * along) @ u.T) / (1 - leverage)) ** 2).mean(axis=1)
+    best = int(errors.argmin())
+    return level + (table - centre) @ (vt.T @ (shrunk[best] / size * along))
+
+
+def _table(features: Array) -> Floats:
+    """Standardised features ``[n, d]``."""
     if features.dtype == object:
         raise checks.InputError("Transductive: evidence.features must be numbers, got texts")
     flat = features.reshape(len(features), -1).astype(np.float64)
     spread = flat.std(axis=0)
-    table = (flat - flat.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    if labels is None:
-        return table
-    return np.hstack([table, 3.0 * (labels[:, None] == np.unique(labels))])
+    return (flat - flat.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+
+
+def _kinds(labels: Ints | None, n: int) -> Floats:
+    """A column a class, ``[n, classes]``; a single one without labels."""
+    return np.ones((n, 1)) if labels is None else (labels[:, None] == np.unique(labels)).astype(np.float64)

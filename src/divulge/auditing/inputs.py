@@ -108,6 +108,7 @@ def check(
     members, nonmembers, population, kept, count, notes = _separate(sets, duplicates)
     for level in levels:
         _enough(level, len(nonmembers))
+    notes += _scarce(unseen, levels, members, nonmembers)
     named = _identified(members, nonmembers)
     learned, held = _halves(population, calibration, seed)
     return Inputs(
@@ -250,6 +251,25 @@ def _unseen(
             "their classes cannot do; use the offline form"
         )
     return wanted
+
+
+def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonmembers: Records) -> list[str]:
+    """What cannot be said of the unseen classes, and what could have been seen there all the same."""
+    if not classes or members.y is None or nonmembers.y is None:
+        return []
+    inside, outside = (int(np.isin(y, classes).sum()) for y in (members.y, nonmembers.y))
+    level = min(fpr)
+    if outside * level >= 1:
+        return []
+    power = ""
+    if inside and outside:
+        from divulge.evaluation import smallest_detectable
+
+        power = f"; what they could show: {smallest_detectable(inside, outside, max(fpr))}"
+    return [
+        f"fpr: {level:g} needs at least {int(np.ceil(1 / level))} non-members of the unseen classes {list(classes)}, "
+        f"got {outside} (and {inside} members), so no TPR is given there at this level{power}"
+    ]
 
 
 def _known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed: int) -> Bools | None:

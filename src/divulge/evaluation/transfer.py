@@ -82,7 +82,8 @@ class Transfer:
             )
         if self.p_value < 0.01:
             found.append(
-                f"the regressor's errors depend on the embedding (violation {self.violation:.2g}, p = {self.p_value:.1g})"
+                f"the errors on seen records depend on the embedding (violation {self.violation:.2g}, "
+                f"p = {self.p_value:.1g})"
             )
         return tuple(found)
 
@@ -116,7 +117,8 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
         seed: of the halves and the mixtures.
 
     Raises:
-        divulge.InputError: fewer than 50 records on either side, embeddings of different widths, a level outside (0, 1).
+        divulge.InputError: fewer than 50 records on either side, embeddings of different widths, a level
+            outside (0, 1).
 
     >>> rng = np.random.default_rng(0)
     >>> near = assess(rng.normal(size=(4000, 4)), rng.normal(size=(500, 4)), rng.random(4000) < 0.05, 0.05)
