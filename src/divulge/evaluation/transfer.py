@@ -142,7 +142,7 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
     basis = _basis(inside[look])
     weights = basis.T @ ratio / len(ratio)
     linear = basis @ weights
-    residual = chosen[look] - rate
+    residual = chosen[look].astype(np.float64) - rate
     violation, p_value = _violation(basis, residual, rate)
     error = float(np.mean((ratio - linear) ** 2))
     spread = float(ratio.var())

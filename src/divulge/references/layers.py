@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ def backbone(name: Architecture, size: int, channels: int, weights: str | None) 
         divulge.InputError: weights that are not there or do not fit.
     """
     try:
-        import transformers
+        transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise checks.extra("transformers", "text") from None
     configs: dict[str, Any] = {
