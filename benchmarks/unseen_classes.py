@@ -1,7 +1,7 @@
 """Classes the auditor holds no records of: which attack still works, and does its false-positive rate hold?
 
     DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/unseen_classes.py --out RUN [--quick]
-        [--data satimage location …] [--seeds 3] [--folds 4] [--references]
+        [--data satimage location …] [--seeds 3] [--folds 4] [--references] [--weight-decay 5e-4] [--epsilon 4]
 
 Classes (for Adult: occupations) are dealt into folds; each fold is unseen once: no regressor, reference model or
 calibration record is of its classes. Everything is measured on the unseen records alone. ``--folds`` as large as the
@@ -12,24 +12,28 @@ where it stopped. ``--references`` trains reference models too (LiRA, RMIA); wit
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import unseen_models as models
-from unseen_data import DATA_SETS
 
+import unseen_models as models
 from divulge import Evidence, InputError, evaluation
 from divulge.attacks import RMIA, LiRA, QuantileRegression, Transductive
+from divulge.attacks.boosting import Booster
+from divulge.attacks.regressors import Boosted
 from divulge.auditing.selector import mean
 from divulge.decisions import fpr, weighted
 from divulge.evaluation import transfer
 from divulge.signals import classification as signals
+from unseen_data import DATA_SETS
 
 LEVEL = 0.01
 CONFORMAL = 0.05  # the level of the second table: 1 % of a few hundred non-members is a handful
 COMPONENTS = 48
 BASELINE = "quantile, hinge"
+RATES = ("raw", "conformal", "weighted", "effective", "expected", "holds")
 
 
 def features(of: models.Case, population: np.ndarray) -> np.ndarray:
@@ -43,15 +47,20 @@ def features(of: models.Case, population: np.ndarray) -> np.ndarray:
 
 
 def attack(of: models.Case, fold: int, references: bool) -> dict[str, np.ndarray]:
-    """Scores of the unseen candidates under every attack, and what became of their false-positive rate."""
+    """Scores of the unseen candidates under every attack, and what became of their false-positive rate.
+
+    Half of the population is for calibration: regressors learn from the other half.
+    """
     population = models.population(of, (fold,))
+    order = np.random.default_rng(of.seed).permutation(population)
+    known, held = np.sort(order[len(order) // 2 :]), np.sort(order[: len(order) // 2])
     asked = np.flatnonzero(of.fold[: of.candidates.stop] == fold)
     member = asked < of.data.members
     table = features(of, population)
     logits = models.target(of)["logits"].astype(np.float64)
     hinge, gap = signals.hinge(logits, of.y), signals.top_two_gap(logits)
 
-    def evidence(signal: np.ndarray, known: np.ndarray, rows: np.ndarray = asked) -> Evidence:
+    def evidence(signal: np.ndarray, rows: np.ndarray) -> Evidence:
         return Evidence(
             signal[rows],
             features=table[rows],
@@ -61,18 +70,20 @@ def attack(of: models.Case, fold: int, references: bool) -> dict[str, np.ndarray
             population_labels=of.y[known],
         )
 
-    quantile = QuantileRegression(conformal=False, seed=of.seed)
+    quantile = QuantileRegression(Boosted(Booster(rounds=100), folds=3), conformal=False, seed=of.seed)
+    scores = quantile.score(evidence(hinge, np.r_[asked, held]))
     found = {
         "member": member,
         "LOSS": signals.negative_loss(logits, of.y)[asked],
         "gap": gap[asked],
-        BASELINE: quantile.score(evidence(hinge, population)),
-        "quantile, gap": quantile.score(evidence(gap, population)),
-        "transductive": Transductive(seed=of.seed).score(evidence(hinge, population)),
+        BASELINE: scores[: len(asked)],
+        "quantile, gap": quantile.score(evidence(gap, asked)),
+        "transductive": Transductive(seed=of.seed).score(evidence(hinge, asked)),
     }
     if references:
         found |= with_references(of, fold, asked, population, logits)
-    return found | rates(of, population, asked, member, table, lambda known, rows: evidence(hinge, known, rows))
+    raw = quantile.nominal_threshold(CONFORMAL)
+    return found | rates(scores[: len(asked)], scores[len(asked) :], member, table[asked], table[held], raw, of.seed)
 
 
 def with_references(of, fold, asked, population, logits) -> dict[str, np.ndarray]:
@@ -101,24 +112,19 @@ def with_references(of, fold, asked, population, logits) -> dict[str, np.ndarray
     }
 
 
-def rates(of, population, asked, member, table, evidence) -> dict[str, np.ndarray]:
+def rates(scores, nulls, member, asked, held, raw: float, seed: int) -> dict[str, np.ndarray]:
     """False-positive rates at 5 % of quantile regression: by itself, by conformal rank, and weighted for the shift."""
-    order = np.random.default_rng(of.seed).permutation(population)
-    known, held = np.sort(order[len(order) // 2 :]), np.sort(order[: len(order) // 2])
-    attack = QuantileRegression(conformal=False, seed=of.seed)
-    scores = attack.score(evidence(known, np.r_[asked, held]))
-    theirs, nulls = scores[: len(asked)], scores[len(asked) :]
-    outside = theirs[~member]
-    ratio = weighted.density_ratio(table[held], table[asked], seed=of.seed)
+    outside = scores[~member]
+    ratio = weighted.density_ratio(held, asked, seed=seed)
     try:
-        corrected = weighted.decide(nulls, theirs, CONFORMAL, ratio).selected[~member].mean()
+        corrected = weighted.decide(nulls, scores, CONFORMAL, ratio).selected[~member].mean()
     except InputError:
         corrected = np.nan
-    chosen = fpr.threshold(nulls, CONFORMAL).select(nulls)
-    seen = transfer.assess(table[held], table[asked], chosen, CONFORMAL, seed=of.seed)
+    threshold = fpr.threshold(nulls, CONFORMAL)
+    seen = transfer.assess(held, asked, threshold.select(nulls), CONFORMAL, seed=seed)
     found = {
-        "raw": (outside > attack.nominal_threshold(CONFORMAL)).mean(),
-        "conformal": fpr.threshold(nulls, CONFORMAL).select(outside).mean(),
+        "raw": (outside > raw).mean(),
+        "conformal": threshold.select(outside).mean(),
         "weighted": corrected,
         "effective": ratio.effective,
         "expected": seen.expected_fpr.value,
@@ -140,34 +146,33 @@ def tpr(scores: np.ndarray, member: np.ndarray) -> float:
 
 
 def report(name: str, cells: list[dict[str, np.ndarray]]) -> None:
-    print(f"\n{name}: {len(cells)} cells (fold and seed), {sum(int(c['member'].sum()) for c in cells)} members, "
-          f"{sum(int((~c['member']).sum()) for c in cells)} non-members of unseen classes")  # fmt: skip
-    print(
-        f"{'attack':18}{'AUC':>24}{'TPR at 1 %, %':>24}{'AUC less ' + BASELINE + ': paired DeLong':>44}{'over cells':>26}"
-    )
+    members, outside = (sum(int((c["member"] == side).sum()) for c in cells) for side in (True, False))
+    print(f"\n{name}: {len(cells)} cells (fold and seed); unseen: {members} members, {outside} non-members")
+    print(f"{'attack':18}{'AUC':>24}{'TPR at 1 %, %':>24}{'gain over quantile':>26}{'the same, over cells':>26}")
     for attack_name in [key for key in cells[0] if key != "member" and not key.startswith("fpr:")]:
         areas = [evaluation.auc(c[attack_name], c["member"]) for c in cells]
         gains = [evaluation.paired_difference(c[attack_name], c[BASELINE], c["member"]) for c in cells]
         powers = mean(np.array([100 * tpr(c[attack_name], c["member"]) for c in cells]))
         over = mean(np.array([one.value for one in gains]))
-        print(f"{attack_name:18}{pooled(areas):>24}{powers.value:8.2f} [{powers.low:5.2f}, {powers.high:5.2f}]"
-              f"{pooled(gains):>44}{over.value:+10.3f} [{over.low:+.3f}, {over.high:+.3f}]")  # fmt: skip
-    found = {key: np.array([c[f"fpr:{key}"][0] for c in cells]) for key in ("raw", "conformal", "weighted", "expected")}
+        print(
+            f"{attack_name:18}{pooled(areas):>24}{powers.value:8.2f} [{powers.low:5.2f}, {powers.high:5.2f}]"
+            f"{pooled(gains):>26}{over.value:+10.3f} [{over.low:+.3f}, {over.high:+.3f}]"
+        )
+    report_rates({key: np.array([c[f"fpr:{key}"][0] for c in cells]) for key in RATES})
+
+
+def report_rates(found: dict[str, np.ndarray]) -> None:
     refused = int(np.isnan(found["weighted"]).sum())
-    shown = ", ".join(f"{key} {_percent(values)}" for key, values in found.items())
-    print(f"FPR on unseen classes at nominal 5 %: {shown}; the weighted rule refused {refused} of {len(cells)} cells")
+    shown = ", ".join(f"{key} {_percent(found[key])}" for key in ("raw", "conformal", "weighted", "expected"))
+    print(f"FPR on unseen classes at nominal 5 %: {shown}; the weighted rule refused {refused} of {len(found['raw'])}")
     answered = ~np.isnan(found["weighted"])
     if answered.any():
-        before, after = (np.abs(found[key][answered] - CONFORMAL).mean() for key in ("conformal", "weighted"))
-        print(
-            f"where it answered, mean distance from 5 %: conformal {100 * before:.2f}, weighted {100 * after:.2f} points"
-        )
-    held = np.array([c["fpr:holds"][0] for c in cells]) > 0
+        before, after = (100 * np.abs(found[key][answered] - CONFORMAL).mean() for key in ("conformal", "weighted"))
+        print(f"where it answered, mean distance from 5 %: conformal {before:.2f}, weighted {after:.2f} points")
+    held = found["holds"] > 0
     for says, rows in (("expected to hold", held), ("not expected to hold", ~held)):
         if rows.any():
-            print(
-                f"transfer {says} in {int(rows.sum())} cells: realised conformal FPR {_percent(found['conformal'][rows])}"
-            )
+            print(f"{says}: {int(rows.sum())} cells, realised conformal FPR {_percent(found['conformal'][rows])}")
 
 
 def _percent(values: np.ndarray) -> str:
@@ -182,6 +187,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--folds", type=int, default=4)
     parser.add_argument("--references", action="store_true")
+    parser.add_argument("--weight-decay", type=float, default=0.0, help="of target and reference models")
+    parser.add_argument("--epsilon", type=float, help="train them with DP-SGD at this ε (δ = 1e-5)")
     parser.add_argument("--quick", action="store_true", help="satimage, one seed, two folds, no reference models")
     given = parser.parse_args()
     if given.quick:
@@ -190,11 +197,12 @@ def main() -> None:
     for key in given.data:
         data, cells = DATA_SETS[key](), []
         for seed in range(given.seeds):
-            of = models.case(key, data, seed, given.folds, out)
+            of = models.case(key, data, seed, given.folds, out, given.weight_decay, given.epsilon)
             for fold in range(given.folds):
                 kind = "full" if given.references else "plain"
                 path = of.folder / f"scores-{kind}-{given.folds}-{fold}.npz"
                 cells.append(models.kept(path, lambda of=of, fold=fold: attack(of, fold, given.references)))
+                print(f"{data.name}, seed {seed}, fold {fold}: done", file=sys.stderr, flush=True)
         report(data.name, cells)
 
 

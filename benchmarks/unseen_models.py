@@ -21,6 +21,7 @@ from divulge.types import Records
 from unseen_data import DataSet
 
 REFERENCES = 6
+BATCH = 128
 OUTSIDERS = 6000
 
 
@@ -35,6 +36,8 @@ class Case:
     y: np.ndarray
     fold: np.ndarray
     folder: Path
+    weight_decay: float = 0.0
+    noise: float = 0.0
 
     @property
     def held(self) -> slice:
@@ -52,14 +55,34 @@ class Case:
         return int(self.y.max()) + 1
 
 
-def case(key: str, data: DataSet, seed: int, folds: int, out: Path) -> Case:
-    """Members first, then non-members, then the population; classes (or subgroups) dealt into folds."""
+def case(
+    key: str, data: DataSet, seed: int, folds: int, out: Path, weight_decay: float = 0.0, epsilon: float | None = None
+) -> Case:
+    """Members first, then non-members, then the population; classes (or subgroups) dealt into folds.
+
+    ``weight_decay`` and ``epsilon`` (DP-SGD at δ = 1e-5) defend the target; reference models are trained alike.
+    """
     rng = seeds.generator(seed, "unseen", key)
     size = min(len(data.x), data.members + data.population + OUTSIDERS)
     rows = rng.permutation(len(data.x))[:size]
     names, codes = np.unique(data.group, return_inverse=True)
     dealt = (rng.permutation(len(names)) % folds)[codes]
-    return Case(key, seed, data, data.x[rows], data.y[rows], dealt[rows], out / f"{key}-{seed}")
+    noise = 0.0 if epsilon is None else noise_for(epsilon, data)
+    defended = f"-decay-{weight_decay:g}" * (weight_decay > 0) + f"-epsilon-{epsilon}" * (epsilon is not None)
+    folder = out / f"{key}-{seed}{defended}"
+    return Case(key, seed, data, data.x[rows], data.y[rows], dealt[rows], folder, weight_decay, noise)
+
+
+def noise_for(epsilon: float, data: DataSet) -> float:
+    """The noise multiplier that spends ``epsilon`` at δ = 1e-5 on the members."""
+    low, high = 0.3, 100.0
+    for _ in range(30):
+        noise = (low * high) ** 0.5
+        spent = references.Private(noise).epsilon(
+            records=data.members, batch_size=BATCH, epochs=data.epochs, delta=1e-5
+        )
+        low, high = (noise, high) if spent > epsilon else (low, noise)
+    return high
 
 
 def inputs(of: Case, rows: np.ndarray) -> np.ndarray:
@@ -83,8 +106,10 @@ def settings(of: Case, width: int, count: int) -> references.Train:
         epochs=of.data.epochs,
         optimizer="adam",
         lr=3e-3,
-        batch_size=128,
-        engine="stacked",
+        batch_size=BATCH,
+        weight_decay=of.weight_decay,
+        privacy=references.Private(of.noise) if of.noise else None,
+        engine="auto" if of.noise else "stacked",
     )
 
 

@@ -50,7 +50,7 @@ def backbone(name: Architecture, size: int, channels: int, weights: str | None) 
         divulge.InputError: weights that are not there or do not fit.
     """
     try:
-        transformers: Any = importlib.import_module("transformers")  # its names are made at run time
+        transformers: Any = importlib.import_module("transformers")
     except ImportError:
         raise checks.extra("transformers", "text") from None
     configs: dict[str, Any] = {
