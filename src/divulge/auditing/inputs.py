@@ -108,11 +108,7 @@ def check(
     members, nonmembers, population, kept, count, notes = _separate(sets, duplicates)
     for level in levels:
         _enough(level, len(nonmembers))
-<<<<<<< HEAD
-    notes += _scarce(unseen, fpr, members, nonmembers)
-=======
     notes += _scarce(unseen, levels, members, nonmembers)
->>>>>>> unseen
     named = _identified(members, nonmembers)
     learned, held = _halves(population, calibration, seed)
     return Inputs(
@@ -261,7 +257,6 @@ def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonm
     """What cannot be said of the unseen classes, and what could have been seen there all the same."""
     if not classes or members.y is None or nonmembers.y is None:
         return []
-<<<<<<< HEAD
     inside, outside = (int(np.isin(labels, classes).sum()) for labels in (members.y, nonmembers.y))
     level = min(fpr)
     if outside >= (least := evaluation.least_nonmembers(level)):
@@ -270,20 +265,6 @@ def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonm
     return [
         f"fpr: {level:g} needs at least {least} non-members of the unseen classes {list(classes)}, got {outside} (and "
         f"{inside} members), so no TPR is given there at this level; what they could show: {power}"
-=======
-    inside, outside = (int(np.isin(y, classes).sum()) for y in (members.y, nonmembers.y))
-    level = min(fpr)
-    if outside * level >= 1:
-        return []
-    power = ""
-    if inside and outside:
-        from divulge.evaluation import smallest_detectable
-
-        power = f"; what they could show: {smallest_detectable(inside, outside, max(fpr))}"
-    return [
-        f"fpr: {level:g} needs at least {int(np.ceil(1 / level))} non-members of the unseen classes {list(classes)}, "
-        f"got {outside} (and {inside} members), so no TPR is given there at this level{power}"
->>>>>>> unseen
     ]
 
 
