@@ -79,7 +79,8 @@ def audit(
         groups: a subgroup's name for each member, then for each non-member.
         known: which values of a record the adversary knows: bool, of one record's shape or with one mask for each
             member, then each non-member; or words such as "share:0.4" (`divulge.signals.completion.mask`). Unknown
-            values are never read, except to refuse duplicates across the sets. None: whole records.
+            values are never read, except to refuse duplicates across the sets and to tell whether two runs are of
+            the same candidates. None: whole records.
         imputer: completes them from the population: of `divulge.signals.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
@@ -112,7 +113,7 @@ def audit(
     >>> found["loss"].auc.low < 0.5 < found["loss"].auc.high
     True
     """
-    given = check(
+    whole = check(
         members=members,
         nonmembers=nonmembers,
         population=population,
@@ -126,7 +127,7 @@ def audit(
         known=known,
         seed=seed,
     )
-    given, seen = prepare(given, imputer, seed)
+    given, seen = prepare(whole, imputer, seed)
     adapted = adapt(target, outputs=outputs, device=device)
     classes = _classes(adapted, given)
     run = _Run(
@@ -140,7 +141,7 @@ def audit(
         seen,
         None if pool is None else Path(pool),
     )
-    settings = _settings(given, references, fpr, calibration, duplicates, outputs, device, seed)
+    settings = _settings(whole, references, fpr, calibration, duplicates, outputs, device, seed)
     settings["target"] = _target(adapted)
     if known is not None:
         settings["partial"] = dict(WHOLE) if seen is None else seen.about() | {"known": store.digest(seen.seen.known)}
