@@ -17,6 +17,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import rankdata
 
 import unseen_models as models
 from divulge import Evidence, InputError, evaluation
@@ -80,6 +81,8 @@ def attack(of: models.Case, fold: int, references: bool) -> dict[str, np.ndarray
         "quantile, gap": quantile.score(evidence(gap, asked)),
         "transductive": Transductive(seed=of.seed).score(evidence(hinge, asked)),
     }
+    ranks = [rankdata(found[name]) for name in (BASELINE, "transductive")]
+    found["combined"] = ranks[0] + ranks[1]
     if references:
         found |= with_references(of, fold, asked, population, logits)
     raw = quantile.nominal_threshold(CONFORMAL)

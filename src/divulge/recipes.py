@@ -153,7 +153,7 @@ def recipes() -> tuple[Recipe, ...]:
     >>> [recipe.name for recipe in recipes()][:4]
     ['loss', 'entropy', 'gap', 'calibrated']
     """
-    from divulge.attacks import RMIA, Calibrated, LiRA, QuantileRegression, Threshold, Transductive
+    from divulge.attacks import RMIA, Calibrated, Combined, LiRA, QuantileRegression, Threshold, Transductive
 
     return (
         Recipe("loss", "negative-loss", Threshold(), summary="LOSS: how small the loss is (Yeom et al. 2018)"),
@@ -204,10 +204,15 @@ def recipes() -> tuple[Recipe, ...]:
         ),
         Recipe(
             "transductive",
-            "negative-loss",
+            "hinge",
             Transductive(),
-            features=True,
-            summary="loss beyond what the candidates' own features explain, for unseen classes",
+            summary="hinge beyond what the candidates' own features explain, for unseen classes",
+        ),
+        Recipe(
+            "combined",
+            "hinge",
+            Combined((QuantileRegression(conformal=False), Transductive())),
+            summary="mean rank under quantile regression and the transductive attack, for unseen classes",
         ),
     )
 
@@ -316,11 +321,19 @@ def resolve(wanted: object) -> Recipe:
 
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
-    """The recipe with the run's seed in its attack, where the attack draws."""
-    attack: Any = recipe.attack
-    if dataclasses.is_dataclass(attack) and any(field.name == "seed" for field in dataclasses.fields(attack)):
-        return dataclasses.replace(recipe, attack=dataclasses.replace(attack, seed=seed))
-    return recipe
+    """The recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
+    return dataclasses.replace(recipe, attack=_seeded(recipe.attack, seed))
+
+
+def _seeded(attack: Any, seed: int) -> Any:
+    from divulge.attacks import Combined
+
+    if not dataclasses.is_dataclass(attack) or isinstance(attack, type):
+        return attack
+    if isinstance(attack, Combined):
+        return Combined(tuple(_seeded(part, seed) for part in attack.attacks))
+    draws = any(field.name == "seed" for field in dataclasses.fields(attack))
+    return dataclasses.replace(attack, seed=seed) if draws else attack
 
 
 def _third_party(name: str) -> Recipe:

@@ -1,12 +1,14 @@
 """The transductive attack, and the choice of an attack by leaving seen classes out."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divulge import Evidence, InputError
-from divulge.attacks import QuantileRegression, Threshold, Transductive, regressors
+from divulge.attacks import Combined, QuantileRegression, Threshold, Transductive, regressors
 from divulge.attacks.boosting import Booster
 from divulge.auditing.selector import leave_one_class_out, mean
 from divulge.evaluation import auc
@@ -45,6 +47,23 @@ def test_on_an_unseen_class_that_is_hard_in_its_own_way_it_beats_quantile_regres
     assert ours.low > max(theirs.high, plain.high)
     # Without noise from the features, AUC = Φ(0.5 / (0.5·√2)) = 0.76.
     assert 0.7 < ours.value < 0.8
+
+
+def test_combined_ranks_do_not_care_for_units():
+    evidence, _ = unseen(2)
+
+    @dataclass(frozen=True)
+    class Scaled:
+        factor: float
+
+        def score(self, evidence):
+            return self.factor * evidence.target**3
+
+    alike = [Combined((Transductive(), other)).score(evidence) for other in (Threshold(), Scaled(1.0), Scaled(1e6))]
+    assert (alike[0] == alike[1]).all()
+    assert (alike[1] == alike[2]).all()
+    with pytest.raises(InputError, match="at least 2"):
+        Combined((Threshold(),))
 
 
 def test_nothing_leaks_nothing_is_found():

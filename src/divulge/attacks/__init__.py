@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from divulge.attacks import lira, regressors, rmia
 from divulge.attacks.calibrated import Calibrated
+from divulge.attacks.combined import Combined
 from divulge.attacks.lira import LiRA
 from divulge.attacks.quantile import QuantileRegression, Scored
 from divulge.attacks.ratio import LogRatio
@@ -18,6 +19,7 @@ from divulge.attacks.transductive import Transductive
 __all__ = [
     "RMIA",
     "Calibrated",
+    "Combined",
     "LiRA",
     "LogRatio",
     "QuantileRegression",

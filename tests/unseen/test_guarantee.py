@@ -1,0 +1,28 @@
+"""The one guarantee that needs no assumption about the regressor: conformal rank, with exchangeable nulls."""
+
+import numpy as np
+from scipy import stats
+
+from divulge import Evidence
+from divulge.attacks import QuantileRegression, regressors
+from divulge.decisions import fpr
+
+
+def test_the_conformal_rate_lies_in_its_interval_in_95_percent_of_200_draws():
+    """1,999 nulls, 2,000 outsiders: the count is beta-binomial; its central 98 % hold in 95 % of the draws or more.
+
+    P(fewer than 190 of 200 at 98 %) is 0.3 %.
+    """
+    level, nulls, outsiders, inside = 0.01, 1999, 2000, 0
+    low, high = stats.betabinom(outsiders, 20, nulls + 1 - 20).ppf([0.01, 0.99])
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(0, 3, 2 * nulls + outsiders)
+        signal = rng.standard_t(3, size=len(labels)) * (1 + labels) + labels
+        known, asked = slice(0, 2 * nulls), slice(2 * nulls, None)
+        evidence = Evidence(
+            signal[asked], population=signal[known], labels=labels[asked], population_labels=labels[known]
+        )
+        scored = QuantileRegression(regressors.PerClass(), seed=seed).score_with_nulls(evidence)
+        inside += bool(low <= fpr.threshold(scored.nulls, level).select(scored.scores).sum() <= high)
+    assert inside >= 190
