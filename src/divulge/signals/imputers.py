@@ -70,8 +70,8 @@ class Fitted:
             seed: of the draws.
 
         Raises:
-            divulge.InputError: records of another shape than the auxiliary ones; candidates that are among
-                the auxiliary records (see `overlap`).
+            divulge.InputError: records of another shape than the auxiliary ones. (Candidates among the auxiliary
+                records are found by `overlap`; an audit refuses them.)
         """
         checks.integer(draws, "draws", least=1)
         rng = seeds.generator(seed, "completion") if draws > 1 else None
