@@ -197,3 +197,26 @@ def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_p
     assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
     ours, theirs = (json.loads((place / "summary.json").read_text())["recipes"] for place in (out, finished))
     assert ours == theirs
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(project, tmp_path):
+    out = tmp_path / "stopped"
+    started = subprocess.Popen(
+        [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while len(list((out / "pool").rglob("*.safetensors"))) < 1 and time.monotonic() < deadline:
+        assert started.poll() is None, "the run ended before it could be stopped"
+        time.sleep(0.01)
+    started.send_signal(signal.SIGINT)
+    errors = started.communicate(timeout=120)[1]
+    assert started.returncode == 130
+    assert "the same call goes on from there" in errors
+    assert "Traceback" not in errors
+
+
+def test_a_report_that_cannot_be_written_is_one_line(finished):
+    assert "divulge: " in divulge("report", finished, "--to", "/proc/x.html", code=2).stderr

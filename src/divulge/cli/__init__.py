@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+INTERRUPTED = 130
+
 
 def main() -> None:
     """Run the command line; user errors become one line on standard error and exit code 2."""
@@ -15,6 +17,15 @@ def main() -> None:
     except (InputError, MissingExtraError, OSError) as error:
         sys.stderr.write(f"divulge: {error}\n")
         raise SystemExit(2) from None
-    except KeyboardInterrupt as stop:
-        sys.stderr.write(f"divulge: {stop or 'interrupted; what was finished is kept'}\n")
-        raise SystemExit(130) from None
+    except SystemExit as stop:
+        if stop.code == INTERRUPTED:
+            sys.stderr.write(f"divulge: {_what_is_kept(stop)}\n")
+        raise
+
+
+def _what_is_kept(stop: BaseException) -> str:
+    """The words of the KeyboardInterrupt that ended the command, wherever it stands in the chain of causes."""
+    cause: BaseException | None = stop
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__ or cause.__context__
+    return str(cause or "") or "interrupted; what was finished is kept, the same command goes on from there"
