@@ -97,6 +97,11 @@ def test_import_is_light():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
+def test_the_command_line_starts_without_numpy():
+    code = "import sys, divulge.cli.app; print('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
 def test_unknown_choice_suggests_the_nearest():
     with pytest.raises(dv.InputError, match="did you mean 'lira'"):
         checks.choice("lirra", "recipe", ("lira", "rmia"))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         targets,
     )
     from divulge.auditing import audit
-    from divulge.checks import InputError, MissingExtraError
+    from divulge.errors import InputError, MissingExtraError
     from divulge.identification import identify
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
 
@@ -58,8 +58,8 @@ _HOMES = {
     "Estimate": "divulge.types",
     "Evidence": "divulge.types",
     "Guarantee": "divulge.types",
-    "InputError": "divulge.checks",
-    "MissingExtraError": "divulge.checks",
+    "InputError": "divulge.errors",
+    "MissingExtraError": "divulge.errors",
     "PartialRecords": "divulge.types",
     "Records": "divulge.types",
     "Selection": "divulge.types",

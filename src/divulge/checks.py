@@ -8,25 +8,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from divulge.errors import InputError, MissingExtraError, extra
+
+__all__ = [
+    "InputError",
+    "MissingExtraError",
+    "array",
+    "choice",
+    "extra",
+    "identifiers",
+    "integer",
+    "labels",
+    "mask",
+    "matrix",
+    "nonempty",
+    "number",
+    "records",
+    "vector",
+]
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-class InputError(ValueError):
-    """Something the user handed in cannot be used; the message says what, why and what would do."""
-
-
-class MissingExtraError(ImportError):
-    """A part of Divulge was used whose optional dependency is not installed."""
-
-
-def extra(package: str, name: str) -> MissingExtraError:
-    """The error for a missing optional dependency.
-
-    >>> print(extra("torch", "torch"))
-    torch is not installed; it comes with: pip install 'divulge[torch]'
-    """
-    return MissingExtraError(f"{package} is not installed; it comes with: pip install 'divulge[{name}]'")
 
 
 def array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
@@ -199,7 +201,7 @@ def choice(value: str, name: str, options: Iterable[str]) -> str:
 
     >>> choice("lirra", "recipe", ("lira", "rmia"))
     Traceback (most recent call last):
-    divulge.checks.InputError: recipe: 'lirra' is unknown; did you mean 'lira'? (known: lira, rmia)
+    divulge.errors.InputError: recipe: 'lirra' is unknown; did you mean 'lira'? (known: lira, rmia)
     """
     known = tuple(options)
     if value in known:

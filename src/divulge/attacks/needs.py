@@ -20,7 +20,7 @@ def part(value: T | None, attack: str, name: str, why: str) -> T:
 
     >>> part(None, "LiRA", "references", "signals of the candidates under reference models")
     Traceback (most recent call last):
-    divulge.checks.InputError: LiRA: evidence.references is needed (signals of the candidates under reference models)
+    divulge.errors.InputError: LiRA: evidence.references is needed (signals of the candidates under reference models)
     """
     if value is None:
         raise checks.InputError(f"{attack}: evidence.{name} is needed ({why})")

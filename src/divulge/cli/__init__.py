@@ -9,8 +9,8 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; user errors become one line on standard error and exit code 2."""
-    from divulge.checks import InputError, MissingExtraError
     from divulge.cli.app import app
+    from divulge.errors import InputError, MissingExtraError
 
     try:
         app()

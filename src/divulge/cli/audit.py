@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from divulge import checks, store
 from divulge.cli import printing
+from divulge.errors import InputError
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
 
@@ -24,11 +24,11 @@ def audit(
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if out is None:
-        raise checks.InputError("--out: a run directory is needed")
+        raise InputError("--out: a run directory is needed")
     if demo == (plan is not None):
-        raise checks.InputError("audit: give a plan or --demo, exactly one of them")
+        raise InputError("audit: give a plan or --demo, exactly one of them")
     if not demo and (quick or seed is not None):
-        raise checks.InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
+        raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
     found = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite)
     if json:
         printing.as_json(
@@ -102,6 +102,8 @@ def decide(
     json: printing.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
+    from divulge import checks, store
+
     if store.read_json(run / "summary.json").get("kind") == "identification":
         _redecide(run, fpr, fdr, method, json)
         return
@@ -130,7 +132,7 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
     from divulge.identification import redecide
 
     if fpr is not None or fdr is None:
-        raise checks.InputError("decide: an identification is decided by --fdr")
+        raise InputError("decide: an identification is decided by --fdr")
     found = redecide(run, fdr=fdr, method=method)
     printing.as_json(found) if json else typer.echo(f"{found['selected']} of {found['candidates']}: {found['claim']}")
 

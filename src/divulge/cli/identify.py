@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge import checks
 from divulge.cli import printing
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -65,11 +65,11 @@ def identify(
 
 def _needed(*, judged: Sequence[Path], calibration: Sequence[Path] | None, out: Path | None) -> None:
     if not judged:
-        raise checks.InputError("candidates: at least one table is needed (or --demo)")
+        raise InputError("candidates: at least one table is needed (or --demo)")
     if not calibration:
-        raise checks.InputError("--calibration: a table of documents known not to have been used is needed")
+        raise InputError("--calibration: a table of documents known not to have been used is needed")
     if out is None:
-        raise checks.InputError("--out: a folder for the results is needed")
+        raise InputError("--out: a folder for the results is needed")
 
 
 @contextmanager
@@ -119,6 +119,8 @@ def score(
     }
     other = scoring.load(reference, None, **local) if reference else None
     options = scoring.Options(text, id, lowercase, other, shard)
+    from divulge import checks
+
     checks.choice(engine, "--engine", ("local", "ray"))
     with _bar("scoring") as progress:
         if engine == "ray":
@@ -156,7 +158,7 @@ def _demo(out: Path | None, fdr: float, method: str, seed: int, json: bool) -> N
     from divulge.identification import demo
 
     if out is None:
-        raise checks.InputError("--out: a folder for the results is needed")
+        raise InputError("--out: a folder for the results is needed")
     with _bar("training a small language model") as progress:
         summary = demo.run(out, fdr=fdr, method=method, seed=seed, progress=progress)
     _show(summary, out, json)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge import checks, store
 from divulge.cli import printing
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from divulge.margin import MarginDecision, ShallowReLU
@@ -34,11 +34,12 @@ def weights(
     json: printing.Json = False,
 ) -> None:
     """Which candidates was this network trained on? Read it off the weights."""
+    from divulge import checks
     from divulge.margin import ShallowReLU
 
     checks.choice(signal, "--signal", _SIGNALS)
     if margin is not None and leaked is not None:
-        raise checks.InputError("--margin and --leaked: give one of them, a leaked record tells the margin")
+        raise InputError("--margin and --leaked: give one of them, a leaked record tells the margin")
     net = ShallowReLU.from_safetensors(model)
     found = _examine(net, _Request(candidates, nonmembers, margin, leaked, band, signal, fpr, fdr))
     if out is not None:
@@ -66,6 +67,7 @@ def reconstruct(
     json: printing.Json = False,
 ) -> None:
     """Training points of a network of one input, read off its weights."""
+    from divulge import checks
     from divulge.margin import ShallowReLU
     from divulge.reconstruction import univariate
 
@@ -189,14 +191,16 @@ def _outputs_only(net: ShallowReLU, x: Floats, y: Any, signal: str, margin: floa
     if signal == "margin-abs":
         return signals.margin_abs(net, x, y)
     if margin is None:
-        raise checks.InputError("--signal margin-band: the margin is needed, give --margin or --leaked")
+        raise InputError("--signal margin-band: the margin is needed, give --margin or --leaked")
     return signals.margin_band(net, x, y, margin=margin)
 
 
 def _records(path: Path) -> tuple[Floats, Any]:
+    from divulge import checks, store
+
     arrays = store.read_arrays(path)
     if "x" not in arrays:
-        raise checks.InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
+        raise InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
     x = checks.nonempty(checks.array(arrays["x"], f"{path}: x"), f"{path}: x")
     return x.reshape(len(x), -1).astype(float), arrays.get("y")
 
