@@ -28,4 +28,6 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         found.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
     for row in rows:
         found.add_row(*(str(cell) for cell in row))
-    Console().print(found)
+    console = Console()
+    # A pipe or a log file has no width of its own; eighty columns would break intervals in two.
+    console.print(found, width=None if console.is_terminal else 120)
