@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,14 @@ import numpy as np
 from divulge import checks, store
 from divulge.attacks import QuantileRegression
 from divulge.auditing import exhibits, shift
+from divulge.auditing import settings as describe
 from divulge.auditing.inputs import Duplicates, Inputs, check
 from divulge.auditing.partial import WHOLE, Partial, evidences, prepare
 from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, environment
 from divulge.evidence import Measurements, features, of_logits
 from divulge.recipes import PartialSignal, Signal
-from divulge.targets import GivesWeights, Metered, adapt
+from divulge.targets import Metered, adapt
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 # Reference signals beyond this are kept on disk, where there is a run directory.
 MOST_BYTES = 1 << 30
-# Where an object lies in memory, as a repr tells it.
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 DEFAULT_RECIPES = ("loss", "lira", "rmia", "quantile")
 
@@ -141,8 +139,8 @@ def audit(
         seen,
         None if pool is None else Path(pool),
     )
-    settings = _settings(whole, references, fpr, calibration, duplicates, outputs, device, seed)
-    settings["target"] = _target(adapted)
+    settings = describe.settings(whole, references, fpr, calibration, duplicates, outputs, device, seed)
+    settings["target"] = describe.target(adapted)
     if known is not None:
         settings["partial"] = dict(WHOLE) if seen is None else seen.about() | {"known": store.digest(seen.seen.known)}
     if out is None:
@@ -407,64 +405,3 @@ def _classes(target: GivesLogits, given: Inputs) -> int:
         if records.y is not None:
             checks.labels(records.y, f"{name}: y", classes=width)
     return width
-
-
-def _settings(
-    given: Inputs,
-    references: Any,
-    fpr: Sequence[float],
-    calibration: float,
-    duplicates: str,
-    outputs: str,
-    device: str,
-    seed: int,
-) -> dict[str, Any]:
-    """All that determines the run: kept as its plan, and its digest names an interrupted run."""
-    return {
-        "seed": seed,
-        "recipes": [recipe.name for recipe in given.recipes],
-        "attacks": {recipe.name: f"{recipe.signal_name}: {recipe.attack!r}" for recipe in given.recipes},
-        "references": "none" if references is None else _described(references),
-        "unseen_classes": list(given.unseen_classes),
-        "fpr": list(fpr),
-        "calibration": calibration,
-        "duplicates": duplicates,
-        "outputs": outputs,
-        "device": device,
-        "data": {
-            "candidates": _digest(given.candidates, given.members),
-            "calibration": _digest(given.calibration),
-            "population": _digest(given.population),
-        },
-    }
-
-
-def _target(target: GivesLogits) -> str:
-    """What was audited: the kind of target, and a digest of its weights where they can be read."""
-    kind = type(target).__name__
-    if not isinstance(target, GivesWeights):
-        return kind
-    held = target.weights()
-    return f"{kind}, weights {store.digest(*(part for name in sorted(held) for part in (name, held[name])))[:16]}"
-
-
-def _described(references: Any) -> str:
-    """A repr that is the same in every process: functions by their name, not their address."""
-    if not is_dataclass(references):
-        raise checks.InputError(
-            f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
-        )
-    options = []
-    for option in fields(references):
-        value = getattr(references, option.name)
-        name = (
-            f"{value.__module__}.{value.__qualname__}"
-            if hasattr(value, "__qualname__")
-            else _ADDRESS.sub("", repr(value))
-        )
-        options.append(f"{option.name}={name}")
-    return f"{type(references).__name__}({', '.join(options)})"
-
-
-def _digest(records: Records, *more: Any) -> str:
-    return store.digest(records.x, *(() if records.y is None else (records.y,)), *more)

@@ -1,0 +1,81 @@
+"""All that determines a run, in words that are the same in every process."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from divulge import checks, store
+from divulge.targets import GivesWeights
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.auditing.inputs import Inputs
+    from divulge.targets import GivesLogits
+    from divulge.types import Records
+
+# Where an object lies in memory, as a repr tells it.
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def settings(
+    given: Inputs,
+    references: Any,
+    fpr: Sequence[float],
+    calibration: float,
+    duplicates: str,
+    outputs: str,
+    device: str,
+    seed: int,
+) -> dict[str, Any]:
+    """All that determines the run: kept as its plan, and its digest names an interrupted run."""
+    return {
+        "seed": seed,
+        "recipes": [recipe.name for recipe in given.recipes],
+        "attacks": {recipe.name: f"{recipe.signal_name}: {recipe.attack!r}" for recipe in given.recipes},
+        "references": "none" if references is None else described(references),
+        "unseen_classes": list(given.unseen_classes),
+        "fpr": list(fpr),
+        "calibration": calibration,
+        "duplicates": duplicates,
+        "outputs": outputs,
+        "device": device,
+        "data": {
+            "candidates": _digest(given.candidates, given.members),
+            "calibration": _digest(given.calibration),
+            "population": _digest(given.population),
+        },
+    }
+
+
+def target(target: GivesLogits) -> str:
+    """What was audited: the kind of target, and a digest of its weights where they can be read."""
+    kind = type(target).__name__
+    if not isinstance(target, GivesWeights):
+        return kind
+    held = target.weights()
+    return f"{kind}, weights {store.digest(*(part for name in sorted(held) for part in (name, held[name])))[:16]}"
+
+
+def described(references: Any) -> str:
+    """A repr that is the same in every process: functions by their name, not their address."""
+    if not is_dataclass(references):
+        raise checks.InputError(
+            f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
+        )
+    options = []
+    for option in fields(references):
+        value = getattr(references, option.name)
+        name = (
+            f"{value.__module__}.{value.__qualname__}"
+            if hasattr(value, "__qualname__")
+            else _ADDRESS.sub("", repr(value))
+        )
+        options.append(f"{option.name}={name}")
+    return f"{type(references).__name__}({', '.join(options)})"
+
+
+def _digest(records: Records, *more: Any) -> str:
+    return store.digest(records.x, *(() if records.y is None else (records.y,)), *more)
