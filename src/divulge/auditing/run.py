@@ -20,6 +20,7 @@ from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, environment
 from divulge.evidence import Measurements, features, of_logits
 from divulge.recipes import PartialSignal, Signal
+from divulge.references.progress import silent
 from divulge.targets import Metered, adapt
 from divulge.types import Records
 
@@ -135,7 +136,7 @@ def audit(
         references,
         seed,
         tuple(fpr),
-        progress or _silent,
+        progress or silent,
         seen,
         None if pool is None else Path(pool),
     )
@@ -392,10 +393,6 @@ class _Run:
         found = work()
         self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
         return found
-
-
-def _silent(done: float, total: int, note: str) -> None:
-    """No progress is shown unless the caller asks for it."""
 
 
 def _classes(target: GivesLogits, given: Inputs) -> int:
