@@ -100,8 +100,9 @@ def _texts(found: NDArray[Any], name: str) -> NDArray[Any]:
 def vector(value: object, name: str, *, length: int | None = None, finite: bool = True) -> NDArray[np.float64]:
     """``value`` as float64 ``[length]``.
 
-    >>> vector([1, 2], "scores")
-    array([1., 2.])
+    Examples:
+        >>> vector([1, 2], "scores")
+        array([1., 2.])
     """
     found = nonempty(array(value, name, finite=finite), name)
     if found.ndim != 1:
@@ -175,8 +176,9 @@ def mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.boo
 def number(value: float, name: str, *, above: float = -np.inf, below: float = np.inf, closed: bool = False) -> float:
     """``value`` if it lies in ``(above, below)``, or in ``[above, below]`` when ``closed``.
 
-    >>> number(0.5, "fpr", above=0, below=1)
-    0.5
+    Examples:
+        >>> number(0.5, "fpr", above=0, below=1)
+        0.5
     """
     if isinstance(value, str | bytes) or value is None:
         raise InputError(f"{name}: a number is needed, got {value!r}")
@@ -199,9 +201,10 @@ def integer(value: int, name: str, *, least: int) -> int:
 def choice(value: str, name: str, options: Iterable[str]) -> str:
     """``value`` if it is one of ``options``; otherwise an error that suggests the nearest.
 
-    >>> choice("lirra", "recipe", ("lira", "rmia"))
-    Traceback (most recent call last):
-    divulge.errors.InputError: recipe: 'lirra' is unknown; did you mean 'lira'? (known: lira, rmia)
+    Examples:
+        >>> choice("lirra", "recipe", ("lira", "rmia"))
+        Traceback (most recent call last):
+        divulge.errors.InputError: recipe: 'lirra' is unknown; did you mean 'lira'? (known: lira, rmia)
     """
     known = tuple(options)
     if value in known:

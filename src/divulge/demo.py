@@ -41,8 +41,9 @@ QUICK = Size(members=500, population=1500, count=4, epochs=20)
 def fashion_mnist() -> Records:
     """10,000 images of clothing in 10 classes, 28 x 28 grey values in [0, 1] (Zalando, MIT licence).
 
-    >>> fashion_mnist()
-    Records(n=10000, shape=(28, 28), classes=10)
+    Examples:
+        >>> fashion_mnist()
+        Records(n=10000, shape=(28, 28), classes=10)
     """
     with resources.as_file(resources.files("divulge") / "data" / "fashion_mnist_small.npz") as path:
         arrays = store.read_arrays(path)

@@ -14,7 +14,8 @@ class MissingExtraError(ImportError):
 def extra(package: str, name: str) -> MissingExtraError:
     """The error for a missing optional dependency.
 
-    >>> print(extra("torch", "torch"))
-    torch is not installed; it comes with: pip install 'divulge[torch]'
+    Examples:
+        >>> print(extra("torch", "torch"))
+        torch is not installed; it comes with: pip install 'divulge[torch]'
     """
     return MissingExtraError(f"{package} is not installed; it comes with: pip install 'divulge[{name}]'")

@@ -66,9 +66,10 @@ def averaged(views: Sequence[Measurements], signal: str, *, likelihood: bool) ->
         signal: which signal.
         likelihood: the logarithm of the mean of the exponentials, rather than the mean.
 
-    >>> two = [Measurements({"s": np.array([value])}, candidates=1) for value in (0.0, 2.0)]
-    >>> averaged(two, "s", likelihood=False).target["s"]
-    array([1.])
+    Examples:
+        >>> two = [Measurements({"s": np.array([value])}, candidates=1) for value in (0.0, 2.0)]
+        >>> averaged(two, "s", likelihood=False).target["s"]
+        array([1.])
     """
 
     def mean(parts: Sequence[Floats]) -> Floats:
@@ -96,8 +97,9 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
     Raises:
         divulge.InputError: a signal that needs labels where there are none.
 
-    >>> of_logits(np.array([[3.0, 1.0]]), np.array([0]), ("hinge", "top-two-gap"))
-    array([[2., 2.]])
+    Examples:
+        >>> of_logits(np.array([[3.0, 1.0]]), np.array([0]), ("hinge", "top-two-gap"))
+        array([[2., 2.]])
     """
     columns = []
     for name in signals:

@@ -150,8 +150,9 @@ class Recipe:
 def recipes() -> tuple[Recipe, ...]:
     """Every recipe for whole records that comes with Divulge, in the order of the report.
 
-    >>> [recipe.name for recipe in recipes()][:4]
-    ['loss', 'entropy', 'gap', 'calibrated']
+    Examples:
+        >>> [recipe.name for recipe in recipes()][:4]
+        ['loss', 'entropy', 'gap', 'calibrated']
     """
     from divulge.attacks import RMIA, Calibrated, Combined, LiRA, QuantileRegression, Threshold, Transductive
 
@@ -307,8 +308,9 @@ def resolve(wanted: object) -> Recipe:
     Raises:
         divulge.InputError: unknown name (the nearest is suggested), an import that fails, another type.
 
-    >>> resolve("loss").signal
-    'negative-loss'
+    Examples:
+        >>> resolve("loss").signal
+        'negative-loss'
     """
     if isinstance(wanted, Recipe):
         return wanted

@@ -13,8 +13,9 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
     Naming a stream instead of handing one generator round means that adding a draw in one place
     changes no number anywhere else.
 
-    >>> generator(0, "splits").integers(100) == generator(0, "splits").integers(100)
-    np.True_
+    Examples:
+        >>> generator(0, "splits").integers(100) == generator(0, "splits").integers(100)
+        np.True_
     """
     return np.random.default_rng(_sequence(seed, path))
 

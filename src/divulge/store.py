@@ -94,8 +94,9 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 def digest(*parts: object) -> str:
     """A SHA-256 of arrays (content, shape and type) and of anything whose repr says all.
 
-    >>> digest(np.arange(3)) == digest(np.arange(3)), digest(np.arange(3)) == digest(np.arange(3.0))
-    (True, False)
+    Examples:
+        >>> digest(np.arange(3)) == digest(np.arange(3)), digest(np.arange(3)) == digest(np.arange(3.0))
+        (True, False)
     """
     total = hashlib.sha256()
     for part in parts:

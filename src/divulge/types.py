@@ -36,8 +36,9 @@ class Records:
         divulge.InputError: empty ``x``, NaN or infinity in ``x``, labels that are not whole numbers ≥ 0,
             lengths that differ, repeated ids.
 
-    >>> Records([[0.0, 1.0], [2.0, 3.0]], [0, 1])
-    Records(n=2, shape=(2,), classes=2)
+    Examples:
+        >>> Records([[0.0, 1.0], [2.0, 3.0]], [0, 1])
+        Records(n=2, shape=(2,), classes=2)
     """
 
     x: Array
@@ -76,9 +77,10 @@ class PartialRecords:
     Raises:
         divulge.InputError: a mask that does not fit, a record of which nothing is known, NaN in a known value.
 
-    >>> import numpy as np
-    >>> PartialRecords(np.array([[1.0, np.nan]]), [0], np.array([True, False])).x
-    array([[1., 0.]])
+    Examples:
+        >>> import numpy as np
+        >>> PartialRecords(np.array([[1.0, np.nan]]), [0], np.array([True, False])).x
+        array([[1., 0.]])
     """
 
     x: Array
@@ -122,8 +124,9 @@ class Evidence:
     Raises:
         divulge.InputError: an array that is empty, has NaN or infinity, or does not fit the others.
 
-    >>> Evidence(target=[0.1, 0.9], population=[0.2, 0.3, 0.4])
-    Evidence(n=2, m=0, z=3)
+    Examples:
+        >>> Evidence(target=[0.1, 0.9], population=[0.2, 0.3, 0.4])
+        Evidence(n=2, m=0, z=3)
     """
 
     target: Floats
@@ -215,8 +218,9 @@ class Guarantee:
         assumes: one sentence an assumption; the report prints them beside the claim.
         holds: False when a control has shown an assumption to fail.
 
-    >>> print(Guarantee("FDR", 0.05, ("calibration and candidate non-members are exchangeable",)))
-    FDR ≤ 0.05, assuming calibration and candidate non-members are exchangeable
+    Examples:
+        >>> print(Guarantee("FDR", 0.05, ("calibration and candidate non-members are exchangeable",)))
+        FDR ≤ 0.05, assuming calibration and candidate non-members are exchangeable
     """
 
     kind: str
@@ -242,8 +246,9 @@ class Estimate:
         confidence: coverage of the interval, 0.95 for 95 %.
         method: how the interval was made ("clopper-pearson", "delong", …).
 
-    >>> print(Estimate(0.5, 0.4, 0.6, 0.95, "delong"))
-    0.5000 [0.4000, 0.6000]
+    Examples:
+        >>> print(Estimate(0.5, 0.4, 0.6, 0.95, "delong"))
+        0.5000 [0.4000, 0.6000]
     """
 
     value: float

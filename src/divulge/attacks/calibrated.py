@@ -25,9 +25,10 @@ class Calibrated:
     Args:
         over: "out" (models not trained on the record, where ``trained_on`` is known) or "all".
 
-    >>> from divulge import Evidence
-    >>> Calibrated().score(Evidence(target=[3.0, 1.0], references=[[1.0, 1.0], [3.0, 0.0]]))
-    array([1. , 0.5])
+    Examples:
+        >>> from divulge import Evidence
+        >>> Calibrated().score(Evidence(target=[3.0, 1.0], references=[[1.0, 1.0], [3.0, 0.0]]))
+        array([1. , 0.5])
     """
 
     over: Literal["out", "all"] = "out"

@@ -33,11 +33,12 @@ class Combined:
     Args:
         attacks: at least two.
 
-    >>> from divulge import Evidence
-    >>> from divulge.attacks import Calibrated, Threshold
-    >>> evidence = Evidence([3.0, 2.0, 1.0], references=[[3.0, 0.0, 1.0]])
-    >>> Combined((Threshold(), Calibrated())).score(evidence).round(3)
-    array([0.75 , 0.833, 0.417])
+    Examples:
+        >>> from divulge import Evidence
+        >>> from divulge.attacks import Calibrated, Threshold
+        >>> evidence = Evidence([3.0, 2.0, 1.0], references=[[3.0, 0.0, 1.0]])
+        >>> Combined((Threshold(), Calibrated())).score(evidence).round(3)
+        array([0.75 , 0.833, 0.417])
     """
 
     attacks: tuple[Scores, ...]

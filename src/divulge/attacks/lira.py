@@ -49,9 +49,10 @@ class LiRA:
             when ``trained_on`` is None).
         variance: "global" or "per_record".
 
-    >>> from divulge import Evidence
-    >>> LiRA().score(Evidence(target=[3.0, 0.0], references=[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]))
-    array([2.828..., 0. ])
+    Examples:
+        >>> from divulge import Evidence
+        >>> LiRA().score(Evidence(target=[3.0, 0.0], references=[[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]))
+        array([2.828..., 0. ])
     """
 
     mode: Literal["online", "offline"] = "offline"
@@ -117,8 +118,9 @@ def leave_one_out(
         divulge.InputError: fewer than two models, or some model whose removal leaves no OUT (or, online,
             no IN) value at all.
 
-    >>> leave_one_out([[3.0], [0.0], [1.0], [2.0]], [[True], [False], [False], [False]])[0]
-    array([2.])
+    Examples:
+        >>> leave_one_out([[3.0], [0.0], [1.0], [2.0]], [[True], [False], [False], [False]])[0]
+        array([2.])
     """
     attack = LiRA(mode, variance)
     found = checks.matrix(signals, "signals")

@@ -114,9 +114,10 @@ def moments(values: Floats, keep: Bools | None = None, *, complement: bool = Fal
         keep: bool ``[m, n]``; every row counts when None.
         complement: select where ``keep`` is False instead.
 
-    >>> import numpy as np
-    >>> moments(np.array([[1.0, 5.0], [3.0, 6.0]]), np.array([[True, False], [True, True]]))
-    Moments(count=array([2., 1.]), mean=array([2., 6.]), squares=array([2., 0.]))
+    Examples:
+        >>> import numpy as np
+        >>> moments(np.array([[1.0, 5.0], [3.0, 6.0]]), np.array([[True, False], [True, True]]))
+        Moments(count=array([2., 1.]), mean=array([2., 6.]), squares=array([2., 0.]))
     """
     m, n = values.shape
     count, mean, squares = np.empty(n), np.empty(n), np.empty(n)

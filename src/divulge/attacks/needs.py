@@ -18,9 +18,10 @@ def part(value: T | None, attack: str, name: str, why: str) -> T:
     Raises:
         divulge.InputError: it is missing.
 
-    >>> part(None, "LiRA", "references", "signals of the candidates under reference models")
-    Traceback (most recent call last):
-    divulge.errors.InputError: LiRA: evidence.references is needed (signals of the candidates under reference models)
+    Examples:
+        >>> part(None, "LiRA", "references", "candidates under reference models")
+        Traceback (most recent call last):
+        divulge.errors.InputError: LiRA: evidence.references is needed (candidates under reference models)
     """
     if value is None:
         raise checks.InputError(f"{attack}: evidence.{name} is needed ({why})")

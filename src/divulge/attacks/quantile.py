@@ -63,12 +63,13 @@ class QuantileRegression:
         output: "z" (in standard deviations, never saturates) or "level" (in [0, 1]; ties at 1 beyond z = 8.3).
         seed: of the split and of the regressor.
 
-    >>> import numpy as np
-    >>> from divulge import Evidence
-    >>> evidence = Evidence(target=[0.0, 3.0], population=np.linspace(-1, 1, 200))
-    >>> scored = QuantileRegression(seed=1).score_with_nulls(evidence)
-    >>> scored.scores.round(1), scored.nulls.shape
-    (array([0. , 5.3]), (100,))
+    Examples:
+        >>> import numpy as np
+        >>> from divulge import Evidence
+        >>> evidence = Evidence(target=[0.0, 3.0], population=np.linspace(-1, 1, 200))
+        >>> scored = QuantileRegression(seed=1).score_with_nulls(evidence)
+        >>> scored.scores.round(1), scored.nulls.shape
+        (array([0. , 5.3]), (100,))
     """
 
     regressor: regressors.Regressor = field(default_factory=regressors.Boosted)
@@ -124,8 +125,9 @@ class QuantileRegression:
 
         Reported beside the conformal one, to show what the calibration is for; it guarantees nothing.
 
-        >>> round(QuantileRegression().nominal_threshold(0.01), 4)
-        2.3263
+        Examples:
+            >>> round(QuantileRegression().nominal_threshold(0.01), 4)
+            2.3263
         """
         from scipy.special import ndtri
 

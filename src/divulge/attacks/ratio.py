@@ -26,9 +26,10 @@ class LogRatio:
         over: "out" (models not trained on the record, where ``trained_on`` is known) or "all" (online: about
             half of the models were trained on it).
 
-    >>> from divulge import Evidence
-    >>> LogRatio().score(Evidence(target=[-0.1, -2.0], references=[[-1.0, -2.0], [-1.0, -2.0]]))
-    array([0.9, 0. ])
+    Examples:
+        >>> from divulge import Evidence
+        >>> LogRatio().score(Evidence(target=[-0.1, -2.0], references=[[-1.0, -2.0], [-1.0, -2.0]]))
+        array([0.9, 0. ])
     """
 
     over: Literal["out", "all"] = "out"

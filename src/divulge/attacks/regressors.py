@@ -54,10 +54,11 @@ class Quantiles(Protocol):
 def fit(regressor: Regressor, features: Array, signal: Floats, labels: Ints | None, seed: int) -> Fitted:
     """``regressor`` fitted; the object handed in stays as it was.
 
-    >>> import numpy as np
-    >>> fitted = fit(Marginal(), np.empty((3, 0)), np.array([1.0, 2.0, 3.0]), None, seed=0)
-    >>> predict(fitted, np.empty((1, 0)), None)
-    (array([2.]), array([1.]))
+    Examples:
+        >>> import numpy as np
+        >>> fitted = fit(Marginal(), np.empty((3, 0)), np.array([1.0, 2.0, 3.0]), None, seed=0)
+        >>> predict(fitted, np.empty((1, 0)), None)
+        (array([2.]), array([1.]))
     """
     fresh = copy.deepcopy(regressor)
     fitted = fresh.fit(features, signal, **_asked(fresh.fit, labels=labels, seed=seed))

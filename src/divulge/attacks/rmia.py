@@ -46,11 +46,12 @@ class RMIA:
         offline_a: the constant a in [0, 1] that stands in for the IN models, or None for online.
         ranking: "tie-free" or "published".
 
-    >>> from divulge import Evidence
-    >>> evidence = Evidence(target=[0.9, 0.2], references=[[0.5, 0.4]],
-    ...                     population=[0.5, 0.1], population_references=[[0.5, 0.5]])
-    >>> RMIA(ranking="published").score(evidence)
-    array([1. , 0.5])
+    Examples:
+        >>> from divulge import Evidence
+        >>> evidence = Evidence(target=[0.9, 0.2], references=[[0.5, 0.4]],
+        ...                     population=[0.5, 0.1], population_references=[[0.5, 0.5]])
+        >>> RMIA(ranking="published").score(evidence)
+        array([1. , 0.5])
     """
 
     gamma: float = 1.0
@@ -106,9 +107,10 @@ def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
         population: likelihood ratios of the population, ``[z]``.
         gamma: the factor γ > 0.
 
-    >>> import numpy as np
-    >>> dominated(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0).round(3)
-    array([0.333, 0.667])
+    Examples:
+        >>> import numpy as np
+        >>> dominated(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0).round(3)
+        array([0.333, 0.667])
     """
     least = np.sort(gamma * (1.0 - _ROUNDING) * population)
     return np.searchsorted(least, ratio, side="right") / len(population)

@@ -18,9 +18,10 @@ class Threshold:
     Needs no reference models. It cannot tell a memorised record from an easy one, so it is the
     baseline that every other attack has to beat.
 
-    >>> from divulge import Evidence
-    >>> Threshold().score(Evidence(target=[0.3, 0.9]))
-    array([0.3, 0.9])
+    Examples:
+        >>> from divulge import Evidence
+        >>> Threshold().score(Evidence(target=[0.3, 0.9]))
+        array([0.3, 0.9])
     """
 
     def score(self, evidence: Evidence) -> Floats:

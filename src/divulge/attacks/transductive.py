@@ -41,13 +41,14 @@ class Transductive:
         folds: each record is predicted by a regression on the other folds.
         seed: of the folds.
 
-    >>> from divulge import Evidence
-    >>> rng = np.random.default_rng(0)
-    >>> x, member = rng.normal(size=(400, 1)), np.arange(400) < 200
-    >>> evidence = Evidence(target=5 * x[:, 0] + member, features=x)
-    >>> scores = Transductive().score(evidence)
-    >>> bool(scores[member].min() > scores[~member].max())
-    True
+    Examples:
+        >>> from divulge import Evidence
+        >>> rng = np.random.default_rng(0)
+        >>> x, member = rng.normal(size=(400, 1)), np.arange(400) < 200
+        >>> evidence = Evidence(target=5 * x[:, 0] + member, features=x)
+        >>> scores = Transductive().score(evidence)
+        >>> bool(scores[member].min() > scores[~member].max())
+        True
     """
 
     folds: int = 5

@@ -46,8 +46,9 @@ def page(audit: Audit, summary: Mapping[str, Any], inner: Mapping[str, Mapping[s
 def shown(estimate: Mapping[str, Any] | None) -> str:
     """An estimate as the report prints it; a dash where there were too few records.
 
-    >>> shown({"value": 0.5, "low": 0.4, "high": 0.6})
-    '0.500 [0.400, 0.600]'
+    Examples:
+        >>> shown({"value": 0.5, "low": 0.4, "high": 0.6})
+        '0.500 [0.400, 0.600]'
     """
     if estimate is None:
         return "–"

@@ -102,15 +102,16 @@ def audit(
             population holds or the candidates lack, too few non-members for ``fpr``, logits that are
             probabilities, a directory in use, a mask that does not fit or knows nothing of some record.
 
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> def records(n):
-    ...     return Records(rng.normal(size=(n, 2)), rng.integers(0, 2, n))
-    >>> honest = lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1)
-    >>> found = audit(honest, members=records(200), nonmembers=records(200), population=records(200),
-    ...               recipes=["loss"])
-    >>> found["loss"].auc.low < 0.5 < found["loss"].auc.high
-    True
+    Examples:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> def records(n):
+        ...     return Records(rng.normal(size=(n, 2)), rng.integers(0, 2, n))
+        >>> honest = lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1)
+        >>> found = audit(honest, members=records(200), nonmembers=records(200), population=records(200),
+        ...               recipes=["loss"])
+        >>> found["loss"].auc.low < 0.5 < found["loss"].auc.high
+        True
     """
     whole = check(
         members=members,

@@ -71,14 +71,15 @@ def leave_one_class_out(
         divulge.InputError: no option, shapes that do not fit, or no class with at least 10 members and 10
             non-members under any model.
 
-    >>> from divulge.attacks import Threshold
-    >>> rng = np.random.default_rng(0)
-    >>> inside, noise = rng.random((3, 200)) < 0.5, rng.normal(size=(3, 200))
-    >>> found = leave_one_class_out(
-    ...     {"sharp": (Threshold(), inside + 0.3 * noise), "blunt": (Threshold(), inside + 3 * noise)},
-    ...     inside, rng.normal(size=(200, 2)), np.arange(200) % 2)
-    >>> found.name, found.gains["blunt"].low > 0
-    ('sharp', True)
+    Examples:
+        >>> from divulge.attacks import Threshold
+        >>> rng = np.random.default_rng(0)
+        >>> inside, noise = rng.random((3, 200)) < 0.5, rng.normal(size=(3, 200))
+        >>> found = leave_one_class_out(
+        ...     {"sharp": (Threshold(), inside + 0.3 * noise), "blunt": (Threshold(), inside + 3 * noise)},
+        ...     inside, rng.normal(size=(200, 2)), np.arange(200) % 2)
+        >>> found.name, found.gains["blunt"].low > 0
+        ('sharp', True)
     """
     if not options:
         raise checks.InputError("options: at least 1 attack is needed, got none")
@@ -112,8 +113,9 @@ def leave_one_class_out(
 def mean(values: Floats, confidence: float = 0.95) -> Estimate:
     """The mean of independent values, with Student's interval.
 
-    >>> print(mean(np.array([1.0, 2.0, 3.0])))
-    2.0000 [-0.4841, 4.4841]
+    Examples:
+        >>> print(mean(np.array([1.0, 2.0, 3.0])))
+        2.0000 [-0.4841, 4.4841]
     """
     from scipy.special import stdtrit
 

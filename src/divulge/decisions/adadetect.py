@@ -35,11 +35,12 @@ def scores(candidates: object, calibration: object, *, seed: int = 0) -> tuple[F
     Raises:
         divulge.InputError: NaN, infinity, tables of different width, fewer than 4 calibration rows.
 
-    >>> rng = np.random.default_rng(0)
-    >>> x, null = rng.normal(size=(20, 2)) + 2, rng.normal(size=(60, 2))
-    >>> judged, kept = scores(x, null)
-    >>> judged.shape, kept.shape, bool(judged.mean() > kept.mean())
-    ((20,), (30,), True)
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> x, null = rng.normal(size=(20, 2)) + 2, rng.normal(size=(60, 2))
+        >>> judged, kept = scores(x, null)
+        >>> judged.shape, kept.shape, bool(judged.mean() > kept.mean())
+        ((20,), (30,), True)
     """
     from sklearn.linear_model import LogisticRegression
 

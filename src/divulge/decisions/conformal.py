@@ -32,8 +32,9 @@ def p_values(null_scores: object, scores: object) -> Floats:
         Vovk, Gammerman & Shafer, Algorithmic Learning in a Random World, 2005;
         Bates, Candès, Lei, Romano & Sesia, Testing for outliers with conformal p-values, 2023, eq. 2.
 
-    >>> p_values([1.0, 2.0, 2.0, 3.0], [0.0, 2.0, 9.0])
-    array([1. , 0.8, 0.2])
+    Examples:
+        >>> p_values([1.0, 2.0, 2.0, 3.0], [0.0, 2.0, 9.0])
+        array([1. , 0.8, 0.2])
     """
     nulls = np.sort(checks.vector(null_scores, "null_scores"))
     candidates = checks.vector(scores, "scores")

@@ -36,8 +36,9 @@ class Control:
         says: what was seen, in words.
         auc: how well the two sides are told apart, where that was measured.
 
-    >>> print(Control("exchangeability", 0.3, 0.05, "40 against 50 scores"))
-    exchangeability passed (p = 0.3): 40 against 50 scores
+    Examples:
+        >>> print(Control("exchangeability", 0.3, 0.05, "40 against 50 scores"))
+        exchangeability passed (p = 0.3): 40 against 50 scores
     """
 
     name: str
@@ -70,11 +71,12 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
     Raises:
         divulge.InputError: empty, NaN or infinity.
 
-    >>> rng = np.random.default_rng(0)
-    >>> exchangeability(rng.normal(size=300), rng.normal(size=200)).passed
-    True
-    >>> exchangeability(rng.normal(size=300), rng.normal(size=200) + 0.5).passed
-    False
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> exchangeability(rng.normal(size=300), rng.normal(size=200)).passed
+        True
+        >>> exchangeability(rng.normal(size=300), rng.normal(size=200) + 0.5).passed
+        False
     """
     return _two_samples("exchangeability", calibration, holdout, level, "declared-unseen holdout")
 
@@ -90,8 +92,9 @@ def clean_model(calibration: object, candidates: object, *, level: float = 0.05)
     Raises:
         divulge.InputError: empty, NaN or infinity.
 
-    >>> clean_model([0.0, 1.0, 2.0], [0.5, 1.5]).passed
-    True
+    Examples:
+        >>> clean_model([0.0, 1.0, 2.0], [0.5, 1.5]).passed
+        True
     """
     return _two_samples("clean model", calibration, candidates, level, "candidates under a model that saw neither")
 
@@ -111,9 +114,10 @@ def low_scores(calibration: object, candidates: object, *, level: float = 0.05) 
     Raises:
         divulge.InputError: empty, NaN or infinity.
 
-    >>> rng = np.random.default_rng(0)
-    >>> low_scores(rng.normal(size=300), rng.normal(size=200) - 1).passed
-    False
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> low_scores(rng.normal(size=300), rng.normal(size=200) - 1).passed
+        False
     """
     return low_scores_of(Counts.empty(calibration).add(candidates), level=level)
 
@@ -163,9 +167,10 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     Raises:
         divulge.InputError: fewer than 8 texts on a side, or something that is not a string.
 
-    >>> old, new = [f"the king of {i}" for i in range(40)], [f"a tweet of {i}" for i in range(40)]
-    >>> blind_text(old, new).passed
-    False
+    Examples:
+        >>> old, new = [f"the king of {i}" for i in range(40)], [f"a tweet of {i}" for i in range(40)]
+        >>> blind_text(old, new).passed
+        False
     """
     checks.number(level, "level", above=0, below=1)
     rng = seeds.generator(seed, "blind text")
@@ -237,8 +242,9 @@ def _surface(text: str) -> tuple[float, ...]:
 def auc(positive: object, negative: object) -> Estimate:
     """The probability that a positive scores above a negative, with DeLong's 95 % interval.
 
-    >>> print(auc([2.0, 3.0, 4.0], [1.0, 2.5, 0.0]))
-    0.8889 [0.5809, 1.0000]
+    Examples:
+        >>> print(auc([2.0, 3.0, 4.0], [1.0, 2.5, 0.0]))
+        0.8889 [0.5809, 1.0000]
     """
     return _interval(*_delong(checks.vector(positive, "positive"), checks.vector(negative, "negative")))
 

@@ -36,9 +36,10 @@ class Counts:
         tied: number of candidates with exactly that score, ``[n]``.
         total: number of candidates ``m``.
 
-    >>> counts = Counts.empty([0.0, 1.0, 2.0]).add([0.5, 3.0]).add([2.0])
-    >>> counts.above, counts.tied, counts.total
-    (array([3, 2, 1]), array([0, 0, 1]), 3)
+    Examples:
+        >>> counts = Counts.empty([0.0, 1.0, 2.0]).add([0.5, 3.0]).add([2.0])
+        >>> counts.above, counts.tied, counts.total
+        (array([3, 2, 1]), array([0, 0, 1]), 3)
     """
 
     calibration: Floats
@@ -118,8 +119,9 @@ def _above(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
 def ranks(candidates: Floats, calibration: Floats) -> Ints:
     """Number of calibration scores at or above each candidate, ``[m]``; ``calibration`` is ascending.
 
-    >>> ranks(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
-    array([2, 0, 1])
+    Examples:
+        >>> ranks(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
+        array([2, 0, 1])
     """
     found = np.empty(len(candidates), np.int64)
     for start, order, below in _looked_up(candidates, calibration):
@@ -130,8 +132,9 @@ def ranks(candidates: Floats, calibration: Floats) -> Ints:
 def p_values(candidates: Floats, calibration: Floats) -> Floats:
     """Conformal p-values ``(1 + #{S ≥ T}) / (n + 1)``, ``[m]``; ``calibration`` is ascending.
 
-    >>> p_values(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
-    array([0.75, 0.25, 0.5 ])
+    Examples:
+        >>> p_values(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
+        array([0.75, 0.25, 0.5 ])
     """
     found, most = np.empty(len(candidates)), len(calibration) + 1.0
     for start, order, below in _looked_up(candidates, calibration):

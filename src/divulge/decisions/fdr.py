@@ -67,9 +67,10 @@ def decide(counts: Counts, *, fdr: float, method: str = "storey", eta: float = 0
         divulge.InputError: a level outside (0, 1), no candidates, or calibration too small for any
             candidate ever to be selected at this level.
 
-    >>> rule = decide(Counts.empty(range(99)).add([98.5, 120.0, 7.0]), fdr=0.1, method="bh")
-    >>> rule.cut, rule.rank, rule.q_values[:2].round(3).tolist()
-    (93.0, 5, [0.015, 0.03])
+    Examples:
+        >>> rule = decide(Counts.empty(range(99)).add([98.5, 120.0, 7.0]), fdr=0.1, method="bh")
+        >>> rule.cut, rule.rank, rule.q_values[:2].round(3).tolist()
+        (93.0, 5, [0.015, 0.03])
     """
     checks.number(fdr, "fdr", above=0, below=1)
     checks.choice(method, "method", METHODS)
@@ -120,8 +121,9 @@ def tail_rank(n: int, eta: float) -> int:
 def grid(n: int, lam: float) -> int:
     """``K`` of Storey's ``λ = K / (n + 1)``: the conformal grid point at or next below ``lam``.
 
-    >>> grid(99, 0.5), grid(200, 0.5)
-    (50, 100)
+    Examples:
+        >>> grid(99, 0.5), grid(200, 0.5)
+        (50, 100)
     """
     checks.number(lam, "lam", above=0, below=1)
     return max(math.floor(lam * (n + 1) + 1e-9), 1)
@@ -151,8 +153,9 @@ def threshold(
     Raises:
         divulge.InputError: as `decide`, and NaN or infinity in a score.
 
-    >>> threshold([98.5, 120.0, 7.0], range(99), fdr=0.1, method="bh")
-    93.0
+    Examples:
+        >>> threshold([98.5, 120.0, 7.0], range(99), fdr=0.1, method="bh")
+        93.0
     """
     return decide(Counts.empty(calibration).add(candidates), fdr=fdr, method=method, eta=eta, lam=lam).cut
 
@@ -179,10 +182,11 @@ def select(
     Raises:
         divulge.InputError: NaN or infinity, empty or constant scores, calibration too small for the level.
 
-    >>> rng = np.random.default_rng(0)
-    >>> members, unseen = rng.normal(3, 1, 50), rng.normal(size=50)
-    >>> select(np.append(members, unseen), rng.normal(size=400), fdr=0.1, method="bh")
-    Selection(55 of 100 selected; FDR ≤ 0.1, assuming candidates that are non-members are exchangeable ...)
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> members, unseen = rng.normal(3, 1, 50), rng.normal(size=50)
+        >>> select(np.append(members, unseen), rng.normal(size=400), fdr=0.1, method="bh")
+        Selection(55 of 100 selected; FDR ≤ 0.1, assuming candidates that are non-members are exchangeable ...)
     """
     scores, counts = _counted(candidates, calibration)
     rule = decide(counts, fdr=fdr, method=method, eta=eta, lam=lam)
@@ -266,8 +270,9 @@ def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
     Raises:
         divulge.InputError: a level outside (0, 1), ``m`` or ``expected_selected`` below 1, or more than ``m``.
 
-    >>> required_calibration(1000, 0.05, 100)
-    199
+    Examples:
+        >>> required_calibration(1000, 0.05, 100)
+        199
     """
     checks.integer(m, "m", least=1)
     checks.number(fdr, "fdr", above=0, below=1)

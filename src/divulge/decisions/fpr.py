@@ -39,9 +39,10 @@ class Threshold:
         rank: rank, from the top, of the null score that the threshold lies just above.
         nulls: number of null scores.
 
-    >>> t = threshold([3.0, 1.0, 2.0, 2.0], fpr=0.4)
-    >>> t.rank, float(t) > 2.0, t.select([2.0, 3.0])
-    (2, True, array([False,  True]))
+    Examples:
+        >>> t = threshold([3.0, 1.0, 2.0, 2.0], fpr=0.4)
+        >>> t.rank, float(t) > 2.0, t.select([2.0, 3.0])
+        (2, True, array([False,  True]))
     """
 
     value: float
@@ -88,9 +89,10 @@ def threshold(null_scores: object, fpr: float, *, guarantee: Kind = "marginal", 
         Vovk, Conditional validity of inductive conformal predictors, 2012, Prop. 2a;
         Bates et al., Testing for outliers with conformal p-values, 2023, §3.
 
-    >>> t = threshold(range(1, 100), fpr=0.01)
-    >>> t.rank, round(float(t), 6), str(t.guarantee)
-    (1, 99.0, 'marginal FPR ≤ 0.01, assuming the nulls and the candidate non-members are exchangeable')
+    Examples:
+        >>> t = threshold(range(1, 100), fpr=0.01)
+        >>> t.rank, round(float(t), 6), str(t.guarantee)
+        (1, 99.0, 'marginal FPR ≤ 0.01, assuming the nulls and the candidate non-members are exchangeable')
     """
     nulls = checks.vector(null_scores, "null_scores")
     level = checks.number(fpr, "fpr", above=0, below=1)
@@ -110,8 +112,9 @@ def threshold(null_scores: object, fpr: float, *, guarantee: Kind = "marginal", 
 def required_nulls(fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> int:
     """How many nulls the level takes at least.
 
-    >>> required_nulls(0.01), required_nulls(0.01, guarantee="training-conditional")
-    (99, 299)
+    Examples:
+        >>> required_nulls(0.01), required_nulls(0.01, guarantee="training-conditional")
+        (99, 299)
     """
     level = checks.number(fpr, "fpr", above=0, below=1)
     if checks.choice(guarantee, "guarantee", KINDS) == "marginal":
@@ -127,10 +130,11 @@ def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
     The guarantee of `threshold` is an average over splits. The FPR of one split follows
     Beta(n + 1 - k, k) with ``k = ceil((1 - fpr)(n + 1))``; this is its mean and its central interval.
 
-    >>> print(realised_interval(99, 0.01))
-    0.0100 [0.0003, 0.0366]
-    >>> print(realised_interval(9999, 0.01))
-    0.0100 [0.0081, 0.0120]
+    Examples:
+        >>> print(realised_interval(99, 0.01))
+        0.0100 [0.0003, 0.0366]
+        >>> print(realised_interval(9999, 0.01))
+        0.0100 [0.0081, 0.0120]
     """
     size = checks.integer(n, "n", least=1)
     level = checks.number(fpr, "fpr", above=0, below=1)
@@ -151,8 +155,9 @@ def decide(
         The selection, with conformal p-values, the guarantee, and a warning that says how far the FPR of
         this one draw of nulls may lie from the level.
 
-    >>> decide(range(99), [5.0, 98.5], fpr=0.01).selected
-    array([False,  True])
+    Examples:
+        >>> decide(range(99), [5.0, 98.5], fpr=0.01).selected
+        array([False,  True])
     """
     found = threshold(null_scores, fpr, guarantee=guarantee, confidence=confidence)
     candidates = checks.vector(scores, "scores")

@@ -35,8 +35,9 @@ def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, 
     Raises:
         divulge.InputError: NaN, infinity, different lengths.
 
-    >>> select([3.0, 2.0, 4.0, 0.1, 5.0], [0.0, 0.0, 0.0, 0.2, 0.0], fdr=0.3)
-    (array([ True,  True,  True, False,  True]), 2.0)
+    Examples:
+        >>> select([3.0, 2.0, 4.0, 0.1, 5.0], [0.0, 0.0, 0.0, 0.2, 0.0], fdr=0.3)
+        (array([ True,  True,  True, False,  True]), 2.0)
     """
     checks.number(fdr, "fdr", above=0, below=1)
     scores = checks.vector(originals, "originals")
@@ -65,8 +66,9 @@ def symmetry(originals: object, knockoffs: object, *, level: float = 0.05) -> Co
     Raises:
         divulge.InputError: NaN, infinity, different lengths.
 
-    >>> symmetry(np.arange(30.0), np.zeros(30)).passed
-    False
+    Examples:
+        >>> symmetry(np.arange(30.0), np.zeros(30)).passed
+        False
     """
     from scipy.stats import binomtest, wilcoxon
 

@@ -42,11 +42,12 @@ def share(counts: Counts, *, confidence: float = 0.95) -> Estimate:
     Raises:
         divulge.InputError: a confidence outside (0, 1).
 
-    >>> from divulge.decisions.counts import Counts
-    >>> rng = np.random.default_rng(0)
-    >>> scores = np.append(rng.normal(4, 1, 300), rng.normal(size=700))
-    >>> print(share(Counts.empty(rng.normal(size=1000)).add(scores)))
-    0.2787 [0.2073, 0.6296]
+    Examples:
+        >>> from divulge.decisions.counts import Counts
+        >>> rng = np.random.default_rng(0)
+        >>> scores = np.append(rng.normal(4, 1, 300), rng.normal(size=700))
+        >>> print(share(Counts.empty(rng.normal(size=1000)).add(scores)))
+        0.2787 [0.2073, 0.6296]
     """
     checks.number(confidence, "confidence", above=0, below=1)
     m, n = counts.total, len(counts.calibration)

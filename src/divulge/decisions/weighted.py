@@ -68,10 +68,11 @@ def density_ratio(null_features: object, features: object, *, seed: int = 0) -> 
     Raises:
         divulge.InputError: different widths, or fewer than 10 records on either side.
 
-    >>> rng = np.random.default_rng(0)
-    >>> found = density_ratio(rng.normal(size=(2000, 1)), rng.normal(1, 1, size=(2000, 1)))
-    >>> bool(600 < found.effective < 900)  # 2000 / E[w²] = 2000 / e on paper
-    True
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> found = density_ratio(rng.normal(size=(2000, 1)), rng.normal(1, 1, size=(2000, 1)))
+        >>> bool(600 < found.effective < 900)  # 2000 / E[w²] = 2000 / e on paper
+        True
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -104,9 +105,10 @@ def p_values(null_scores: object, scores: object, weights: Weights) -> Floats:
     References:
         Tibshirani et al. 2019, lemma 3 and corollary 1.
 
-    >>> equal = Weights(np.ones(4), np.ones(2))
-    >>> p_values([1.0, 2.0, 2.0, 3.0], [2.0, 9.0], equal)
-    array([0.8, 0.2])
+    Examples:
+        >>> equal = Weights(np.ones(4), np.ones(2))
+        >>> p_values([1.0, 2.0, 2.0, 3.0], [2.0, 9.0], equal)
+        array([0.8, 0.2])
     """
     nulls = checks.vector(null_scores, "null_scores")
     candidates = checks.vector(scores, "scores")
@@ -132,8 +134,9 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
         divulge.InputError: the nulls' effective sample size is smaller than the level needs, or no score would
             be high enough for half of the candidates: too few nulls look like them to say anything.
 
-    >>> decide(range(99), [98.5, 5.0], 0.01, Weights(np.ones(99), np.ones(2))).selected
-    array([ True, False])
+    Examples:
+        >>> decide(range(99), [98.5, 5.0], 0.01, Weights(np.ones(99), np.ones(2))).selected
+        array([ True, False])
     """
     level = checks.number(fpr, "fpr", above=0, below=1)
     needed, effective = required_nulls(level), weights.effective

@@ -97,9 +97,10 @@ def baseline(
         Das, Zhang & Tramèr, Blind Baselines Beat Membership Inference Attacks, 2024;
         Ojala & Garriga, Permutation tests for studying classifier performance, 2010.
 
-    >>> rng = np.random.default_rng(0)
-    >>> baseline(rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 1.0).confounded
-    True
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> baseline(rng.normal(size=(60, 2)), rng.normal(size=(60, 2)) + 1.0).confounded
+        True
     """
     inside, outside = _pair(x_members, x_nonmembers)
     level = checks.number(false_alarm, "false_alarm", above=0, below=1)
@@ -156,9 +157,10 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
     Raises:
         divulge.InputError: NaN or infinity, shapes that differ, texts on one side only.
 
-    >>> found = duplicates([[1.0, 2.0], [3.0, 4.0]], [[3.0, 4.0], [5.0, 6.0]])
-    >>> found.members, found.nonmembers
-    (array([1]), array([0]))
+    Examples:
+        >>> found = duplicates([[1.0, 2.0], [3.0, 4.0]], [[3.0, 4.0], [5.0, 6.0]])
+        >>> found.members, found.nonmembers
+        (array([1]), array([0]))
     """
     inside, outside = (list(_digests(found)) for found in _pair(x_members, x_nonmembers))
     shared = set(inside) & set(outside)

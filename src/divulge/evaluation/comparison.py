@@ -27,8 +27,9 @@ def measure(scores: object, members: object, statistic: str, confidence: float =
     Raises:
         divulge.InputError: an unknown name, a false-positive rate that is not a number in (0, 1).
 
-    >>> measure([0.1, 0.9], [False, True], "auc").value
-    1.0
+    Examples:
+        >>> measure([0.1, 0.9], [False, True], "auc").value
+        1.0
     """
     simple = {"auc": auc, "advantage": advantage}
     if statistic in simple:
@@ -41,8 +42,9 @@ def measure(scores: object, members: object, statistic: str, confidence: float =
 def asked_fpr(statistic: str) -> float:
     """The level in "tpr@fpr=0.01".
 
-    >>> asked_fpr("tpr@fpr=0.01")
-    0.01
+    Examples:
+        >>> asked_fpr("tpr@fpr=0.01")
+        0.01
     """
     head, _, tail = statistic.partition("=")
     if head != "tpr@fpr":
@@ -77,9 +79,10 @@ def paired_difference(
     Raises:
         divulge.InputError: lengths that differ, an unknown statistic, and as for the statistic.
 
-    >>> members = np.arange(8) < 4
-    >>> print(paired_difference(members * 1.0, members * 2.0, members))
-    0.0000 [0.0000, 0.0000]
+    Examples:
+        >>> members = np.arange(8) < 4
+        >>> print(paired_difference(members * 1.0, members * 2.0, members))
+        0.0000 [0.0000, 0.0000]
     """
     first, truth = table(scores_a, members)
     second = checks.vector(scores_b, "scores_b", length=len(first))

@@ -61,9 +61,10 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
     Raises:
         divulge.InputError: NaN or infinity, lengths that differ, members or non-members only.
 
-    >>> curve = roc([0.9, 0.5, 0.5, 0.1], [True, True, False, False])
-    >>> curve.fpr, curve.tpr, curve.thresholds
-    (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]), array([inf, 0.9, 0.5, 0.1]))
+    Examples:
+        >>> curve = roc([0.9, 0.5, 0.5, 0.1], [True, True, False, False])
+        >>> curve.fpr, curve.tpr, curve.thresholds
+        (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]), array([inf, 0.9, 0.5, 0.1]))
     """
     inside, outside = halves(scores, members)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
@@ -98,10 +99,11 @@ def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 
     Raises:
         divulge.InputError: fewer than ``1/fpr - 1`` non-members, and as for `roc`.
 
-    >>> rng = np.random.default_rng(0)
-    >>> members = np.arange(2000) < 1000
-    >>> print(tpr_at_fpr(rng.normal(size=2000) + 2.0 * members, members, fpr=0.05))
-    0.6290 [0.5211, 0.6895]
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> members = np.arange(2000) < 1000
+        >>> print(tpr_at_fpr(rng.normal(size=2000) + 2.0 * members, members, fpr=0.05))
+        0.6290 [0.5211, 0.6895]
     """
     inside, outside = halves(scores, members)
     level = supported(len(outside), checks.number(fpr, "fpr", above=0, below=1))
@@ -123,8 +125,9 @@ def advantage(scores: object, members: object, confidence: float = 0.95) -> Esti
     Raises:
         divulge.InputError: as for `roc`.
 
-    >>> print(advantage([3.0, 4.0, 1.0, 2.0], [True, True, False, False]))
-    1.0000 [0.0000, 1.0000]
+    Examples:
+        >>> print(advantage([3.0, 4.0, 1.0, 2.0], [True, True, False, False]))
+        1.0000 [0.0000, 1.0000]
     """
     inside, outside = halves(scores, members)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)

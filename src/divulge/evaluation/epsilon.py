@@ -57,9 +57,10 @@ def epsilon_lower_bound(
         Nasr et al., Adversary Instantiation, 2021 (Clopper-Pearson audit of ε);
         the scores of members, and of non-members, are taken to be independent draws.
 
-    >>> members = np.arange(2000) < 1000
-    >>> round(epsilon_lower_bound(members.astype(float), members).low, 2)
-    5.0
+    Examples:
+        >>> members = np.arange(2000) < 1000
+        >>> round(epsilon_lower_bound(members.astype(float), members).low, 2)
+        5.0
     """
     values, truth = table(scores, members)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
@@ -100,9 +101,10 @@ def epsilon_one_run(
     References:
         Steinke, Nasr & Jagielski, Privacy Auditing with One (1) Training Run, 2023, Thm 5.2.
 
-    >>> members = np.arange(1000) % 2 == 0
-    >>> round(epsilon_one_run(members.astype(float), members, guesses=1000).low, 2)
-    5.81
+    Examples:
+        >>> members = np.arange(1000) % 2 == 0
+        >>> round(epsilon_one_run(members.astype(float), members, guesses=1000).low, 2)
+        5.81
     """
     values, truth = table(scores, members)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)

@@ -49,8 +49,9 @@ def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
     Raises:
         divulge.InputError: nothing, not bool, lengths that differ.
 
-    >>> print(rates([True, False, True], [True, True, False]).tpr)
-    0.5000 [0.0126, 0.9874]
+    Examples:
+        >>> print(rates([True, False, True], [True, True, False]).tpr)
+        0.5000 [0.0126, 0.9874]
     """
     yes = checks.nonempty(checks.mask(selected, "selected", (None,)), "selected")
     truth = checks.mask(members, "members", (None,))
@@ -115,9 +116,10 @@ def subgroups(
     Raises:
         divulge.InputError: as for `tpr_at_fpr`; one group a record is needed.
 
-    >>> rows = subgroups([0.9, 0.1, 0.8, 0.7], [True, False, True, False], ["a", "a", "b", "b"], fpr=0.5)
-    >>> [(row.group, row.members, row.tpr.value) for row in rows]
-    [('a', 1, 1.0), ('b', 1, 1.0)]
+    Examples:
+        >>> rows = subgroups([0.9, 0.1, 0.8, 0.7], [True, False, True, False], ["a", "a", "b", "b"], fpr=0.5)
+        >>> [(row.group, row.members, row.tpr.value) for row in rows]
+        [('a', 1, 1.0), ('b', 1, 1.0)]
     """
     values, truth = table(scores, members)
     names = np.asarray(groups)
@@ -166,8 +168,9 @@ def most_exposed(
     Raises:
         divulge.InputError: NaN or infinity, lengths that differ, repeated ids, members or non-members only.
 
-    >>> [found.id for found in most_exposed([0.9, 0.5, 0.7], [True, False, True], ["x", "y", "z"], k=1)]
-    ['x']
+    Examples:
+        >>> [found.id for found in most_exposed([0.9, 0.5, 0.7], [True, False, True], ["x", "y", "z"], k=1)]
+        ['x']
     """
     values, truth = table(scores, members)
     names = np.arange(len(values)) if ids is None else checks.identifiers(ids, "ids", len(values))

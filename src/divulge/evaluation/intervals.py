@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 def lower(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:
     """Clopper-Pearson lower bound of a share; P(share < bound) ≤ ``error``.
 
-    >>> lower(10, 10, 0.05).round(4)
-    np.float64(0.7411)
+    Examples:
+        >>> lower(10, 10, 0.05).round(4)
+        np.float64(0.7411)
     """
     from scipy.special import betaincinv
 
@@ -39,8 +40,9 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimat
     Raises:
         divulge.InputError: no trials, or more successes than trials.
 
-    >>> print(proportion(0, 100))
-    0.0000 [0.0000, 0.0362]
+    Examples:
+        >>> print(proportion(0, 100))
+        0.0000 [0.0000, 0.0362]
     """
     n = checks.integer(trials, "trials", least=1)
     k = int(checks.number(successes, "successes", above=0, below=n, closed=True))

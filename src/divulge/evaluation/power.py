@@ -61,8 +61,9 @@ def smallest_detectable(
     Raises:
         divulge.InputError: fewer than one record of a kind, a rate outside (0, 1).
 
-    >>> print(smallest_detectable(2000, 2000, fpr=0.01))
-    AUC ≥ 0.526, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
+    Examples:
+        >>> print(smallest_detectable(2000, 2000, fpr=0.01))
+        AUC ≥ 0.526, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
     """
     from scipy.special import ndtr, ndtri
 

@@ -40,8 +40,9 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
         DeLong, DeLong & Clarke-Pearson 1988; Sun & Xu 2014 (fast form); Brunner & Munzel 2000;
         Pauly, Asendorf & Konietschke 2016 (logit scale); Hoeffding 1963, §5.
 
-    >>> print(auc([0.1, 0.2, 0.3, 0.3], [False, False, True, False]))
-    0.8333 [0.0070, 1.0000]
+    Examples:
+        >>> print(auc([0.1, 0.2, 0.3, 0.3], [False, False, True, False]))
+        0.8333 [0.0070, 1.0000]
     """
     inside, outside = halves(scores, members)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
@@ -63,8 +64,9 @@ def placements(inside: Floats, outside: Floats) -> tuple[Floats, Floats]:
         inside: scores of members, any order, ``[m]``.
         outside: scores of non-members, any order, ``[n]``.
 
-    >>> placements(np.array([1.0, 3.0]), np.array([1.0, 2.0]))
-    (array([0.25, 1.  ]), array([0.75, 0.5 ]))
+    Examples:
+        >>> placements(np.array([1.0, 3.0]), np.array([1.0, 2.0]))
+        (array([0.25, 1.  ]), array([0.75, 0.5 ]))
     """
     return _share_below(inside, np.sort(outside)), 1 - _share_below(outside, np.sort(inside))
 

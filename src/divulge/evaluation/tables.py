@@ -33,8 +33,9 @@ def table(scores: object, members: object) -> tuple[Floats, Bools]:
 def halves(scores: object, members: object) -> tuple[Floats, Floats]:
     """The scores of members and of non-members, each sorted: row order is forgotten here.
 
-    >>> halves([0.1, 0.9, 0.4], [False, True, False])
-    (array([0.9]), array([0.1, 0.4]))
+    Examples:
+        >>> halves([0.1, 0.9, 0.4], [False, True, False])
+        (array([0.9]), array([0.1, 0.4]))
     """
     values, truth = table(scores, members)
     return np.sort(values[truth]), np.sort(values[~truth])
@@ -48,8 +49,9 @@ def above(ordered: Floats, thresholds: Floats) -> Floats:
 def least_nonmembers(fpr: float) -> int:
     """How many non-members it takes to speak of a false-positive rate of ``fpr``.
 
-    >>> least_nonmembers(0.01)
-    99
+    Examples:
+        >>> least_nonmembers(0.01)
+        99
     """
     from fractions import Fraction
     from math import ceil

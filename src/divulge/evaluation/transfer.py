@@ -120,13 +120,14 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
         divulge.InputError: fewer than 50 records on either side, embeddings of different widths, a level
             outside (0, 1).
 
-    >>> rng = np.random.default_rng(0)
-    >>> near = assess(rng.normal(size=(4000, 4)), rng.normal(size=(500, 4)), rng.random(4000) < 0.05, 0.05)
-    >>> near.holds
-    True
-    >>> far = assess(rng.normal(size=(4000, 4)), rng.normal(6, 1, size=(500, 4)), rng.random(4000) < 0.05, 0.05)
-    >>> far.holds, far.outside
-    (False, 1.0)
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> near = assess(rng.normal(size=(4000, 4)), rng.normal(size=(500, 4)), rng.random(4000) < 0.05, 0.05)
+        >>> near.holds
+        True
+        >>> far = assess(rng.normal(size=(4000, 4)), rng.normal(6, 1, size=(500, 4)), rng.random(4000) < 0.05, 0.05)
+        >>> far.holds, far.outside
+        (False, 1.0)
     """
     rate = checks.number(level, "level", above=0, below=1)
     known, asked, chosen = _checked(seen, query, selected)

@@ -72,12 +72,13 @@ def identify(
         divulge.InputError: NaN or infinity (the rows are named), empty or constant scores, calibration too
             small for the level, a text among both candidates and calibration, lengths that differ.
 
-    >>> rng = np.random.default_rng(0)
-    >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
-    >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
-    >>> found.count, round(found.threshold, 2), print(found.usage)
-    0.4735 [0.3311, 0.7402]
-    (105, 1.32, None)
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
+        >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
+        >>> found.count, round(found.threshold, 2), print(found.usage)
+        0.4735 [0.3311, 0.7402]
+        (105, 1.32, None)
     """
     checks.choice(method, "method", METHODS)
     checks.number(fdr, "fdr", above=0, below=1)
@@ -144,8 +145,9 @@ def _signals(value: object, name: str) -> Floats:
 def rows(index: Sequence[int] | np.ndarray) -> str:
     """Row numbers in words, the first ten of them.
 
-    >>> rows([4, 7])
-    '2 rows (4, 7)'
+    Examples:
+        >>> rows([4, 7])
+        '2 rows (4, 7)'
     """
     shown = ", ".join(str(int(i)) for i in index[:10])
     return f"{len(index)} rows ({shown}{', …' if len(index) > 10 else ''})"
@@ -281,9 +283,10 @@ def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
         Share of non-members among the selected (0 of none counts as 0), share of members that were
         selected; both with Clopper-Pearson intervals.
 
-    >>> fdp, power = realised(np.array([True, True, False]), np.array([True, False, True]))
-    >>> fdp.value, power.value
-    (0.5, 0.5)
+    Examples:
+        >>> fdp, power = realised(np.array([True, True, False]), np.array([True, False, True]))
+        >>> fdp.value, power.value
+        (0.5, 0.5)
     """
     chosen = checks.mask(selected, "selected", (None,))
     member = checks.mask(truth, "truth", (len(chosen),))

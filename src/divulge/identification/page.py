@@ -22,8 +22,9 @@ _LISTED = 50  # selected documents in the table
 def shown(estimate: Mapping[str, Any]) -> str:
     """An estimate in words.
 
-    >>> shown({"value": 0.5, "low": 0.25, "high": 1.0, "confidence": 0.95})
-    '0.500 [0.250, 1.000]'
+    Examples:
+        >>> shown({"value": 0.5, "low": 0.25, "high": 1.0, "confidence": 0.95})
+        '0.500 [0.250, 1.000]'
     """
     return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
 

@@ -26,8 +26,9 @@ _ROWS = 1 << 20  # read at a time
 class Score:
     """A column of scores and which end of it is member-like.
 
-    >>> Score.parse("loss:low")
-    Score(column='loss', sign=-1)
+    Examples:
+        >>> Score.parse("loss:low")
+        Score(column='loss', sign=-1)
     """
 
     column: str

@@ -50,9 +50,10 @@ def capacity(spec: OracleSpec) -> Capacity:
     Laplace noise: the same with its standard deviation, plus the 0.11 bit by which its entropy stays below that
     of a Gaussian. Counting metrics: the logarithm of the number of different answers.
 
-    >>> from divulge.labels import OracleSpec
-    >>> capacity(OracleSpec(n=198, clip=1e-15, decimals=5)).queries
-    10
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> capacity(OracleSpec(n=198, clip=1e-15, decimals=5)).queries
+        10
     """
     span, units = _range(spec)
     counting = spec.name in ("accuracy", "f1", "auc")

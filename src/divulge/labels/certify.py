@@ -63,10 +63,11 @@ def certify(spec: OracleSpec, predictions: Any) -> Certificate:
     Raises:
         divulge.InputError: predictions that do not fit the oracle.
 
-    >>> from divulge.labels import OracleSpec
-    >>> rows = np.array([[0.5, 0.5], [0.9, 0.1]])
-    >>> certify(OracleSpec(n=2, noise=0.01), rows).why
-    'two labellings answer alike'
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> rows = np.array([[0.5, 0.5], [0.9, 0.1]])
+        >>> certify(OracleSpec(n=2, noise=0.01), rows).why
+        'two labellings answer alike'
     """
     from divulge.labels.oracles import check_predictions
     from divulge.labels.plans import QueryPlan

@@ -35,8 +35,9 @@ _SAFE_BITS = 61
 def conway_guy(size: int) -> tuple[int, ...]:
     """``size`` integers all of whose subset sums differ, in ascending order.
 
-    >>> conway_guy(5)
-    (6, 9, 11, 12, 13)
+    Examples:
+        >>> conway_guy(5)
+        (6, 9, 11, 12, 13)
     """
     u = [0, 1]
     while len(u) <= size:
@@ -82,8 +83,9 @@ class Digits:
 def most_digits(base: int, bound: int, dense: bool) -> int:
     """How many members a set of sum-distinct integers up to ``bound`` gets.
 
-    >>> most_digits(2, 81, dense=False), most_digits(2, 162, dense=True), most_digits(3, 600, dense=False)
-    (7, 9, 6)
+    Examples:
+        >>> most_digits(2, 81, dense=False), most_digits(2, 162, dense=True), most_digits(3, 600, dense=False)
+        (7, 9, 6)
     """
     if bound < 1:
         return 0
@@ -182,8 +184,9 @@ class Shape:
 def subset_sums(values: Ints) -> Ints:
     """For each number S the sum over its subsets x of ``(-1)^|x| values[x]``, along the last axis.
 
-    >>> subset_sums(np.array([[5, 2, 1]]))
-    array([[5, 3, 4]])
+    Examples:
+        >>> subset_sums(np.array([[5, 2, 1]]))
+        array([[5, 3, 4]])
     """
     count = values.shape[-1]
     if count == 1:
@@ -211,8 +214,9 @@ def shape(count: int, base: int, bound: int, dense: bool) -> Shape:
 def counting_shape(count: int) -> Shape:
     """Lindström's detecting matrix: weights 0 and -1 only, and nothing at all in query 0 (which need not be asked).
 
-    >>> counting_shape(512).capacity
-    2304
+    Examples:
+        >>> counting_shape(512).capacity
+        2304
     """
     found = shape(count, 2, 1, False)
     levels = tuple(Digits(2, tuple(2**j for j in range(s)), s, None) for s in range(len(found.levels)))
@@ -342,8 +346,9 @@ class Code:
 def capacity(count: int, base: int, bound: int, dense: bool) -> int:
     """Rows that a block of ``count`` queries reads.
 
-    >>> capacity(128, 2, 81, dense=False), capacity(128, 2, 81, dense=True)
-    (1344, 1471)
+    Examples:
+        >>> capacity(128, 2, 81, dense=False), capacity(128, 2, 81, dense=True)
+        (1344, 1471)
     """
     return _reads(count, _sizes(base, bound, dense, count.bit_length()))
 
@@ -366,8 +371,9 @@ def _reads(count: int, sizes: list[int]) -> int:
 def fewest(n: int, base: int, bound: int, dense: bool, most: int) -> tuple[int, int, int]:
     """Whole blocks, their size, and the size of a last smaller block, that read n rows with the fewest queries.
 
-    >>> fewest(2201, 2, 81, False, 11)
-    (0, 2048, 207)
+    Examples:
+        >>> fewest(2201, 2, 81, False, 11)
+        (0, 2048, 207)
     """
     top = 1 << max(k for k in range(most + 1) if k == 0 or _fits(k, base, bound))
     sizes = _sizes(base, bound, dense, top.bit_length())
@@ -396,9 +402,10 @@ def queries(n: int, base: int, bound: int, dense: bool, most: int) -> int:
 def build(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code:
     """The code for n rows with digits below ``base``, weights up to ``bound`` and at most ``2^most`` queries a block.
 
-    >>> code = build(2201, 2, 81, dense=False, most=11)
-    >>> code.count
-    207
+    Examples:
+        >>> code = build(2201, 2, 81, dense=False, most=11)
+        >>> code.count
+        207
     """
     if bound < 1:
         raise checks.InputError(f"bound: at least 1 distinguishable step is needed, got {bound}")
@@ -417,8 +424,9 @@ def build(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code:
 def relaxed(n: int, base: int, bound: int, *, dense: bool, most: int) -> int:
     """Smallest weight bound that needs no more queries than ``bound``: the same plan with the widest margin.
 
-    >>> relaxed(60, 2, 100, dense=False, most=0), queries(60, 2, 64, False, 0) == queries(60, 2, 100, False, 0)
-    (64, True)
+    Examples:
+        >>> relaxed(60, 2, 100, dense=False, most=0), queries(60, 2, 64, False, 0) == queries(60, 2, 100, False, 0)
+        (64, True)
     """
     target = queries(n, base, bound, dense, most)
     low, high = 0, bound

@@ -67,9 +67,10 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
     Raises:
         divulge.InputError: accuracy outside (½, 1), or fewer than one query.
 
-    >>> from divulge.labels import OracleSpec
-    >>> round(defend(OracleSpec(n=2201), queries=100, accuracy=0.55).noise, 3)
-    0.652
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> round(defend(OracleSpec(n=2201), queries=100, accuracy=0.55).noise, 3)
+        0.652
     """
     checks.integer(queries, "queries", least=1)
     checks.number(accuracy, "accuracy", above=0.5, below=1.0)

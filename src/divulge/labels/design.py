@@ -51,9 +51,10 @@ def design(
         divulge.InputError: nothing leaks at this precision (the message names the threshold), or the method
             does not apply to the metric.
 
-    >>> from divulge.labels import OracleSpec
-    >>> design(OracleSpec(n=2201, noise=1e-4), method="weighing").count
-    207
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> design(OracleSpec(n=2201, noise=1e-4), method="weighing").count
+        207
     """
     checks.choice(method, "method", METHODS)
     most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
@@ -113,8 +114,9 @@ def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
 def _splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
     """Ways to ask for a class digit by digit: K itself and, when ``dense``, radices with product K or just above.
 
-    >>> _splits(6, True)
-    [(6,), (2, 2, 2), (2, 3), (3, 2)]
+    Examples:
+        >>> _splits(6, True)
+        [(6,), (2, 2, 2), (2, 3), (3, 2)]
     """
     if not dense:
         return [(classes,)]

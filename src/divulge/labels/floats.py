@@ -24,8 +24,9 @@ Node: TypeAlias = "tuple[Floats, Floats, Floats]"
 def depth(n: int, order: str) -> int:
     """Largest number of additions that one of n elements passes through.
 
-    >>> depth(2201, "pairwise"), depth(2201, "sequential")
-    (30, 2201)
+    Examples:
+        >>> depth(2201, "pairwise"), depth(2201, "sequential")
+        (30, 2201)
     """
     if order == "sequential" or n < 8:
         return n
@@ -35,8 +36,9 @@ def depth(n: int, order: str) -> int:
 def depths(n: int, order: str) -> Floats:
     """Number of additions that each of n elements passes through, in NumPy's pairwise tree or a plain loop.
 
-    >>> depths(9, "pairwise")
-    array([4., 4., 4., 4., 4., 4., 4., 4., 1.])
+    Examples:
+        >>> depths(9, "pairwise")
+        array([4., 4., 4., 4., 4., 4., 4., 4., 1.])
     """
     if order == "sequential" or n < 8:
         return np.arange(n, 0, -1, dtype=float)
@@ -83,8 +85,9 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
         order: "pairwise" or "sequential".
         dtype: the floats of the sum.
 
-    >>> drift(np.ones((1, 9)), np.ones((1, 9)), np.full((1, 9), 1e-17), 0.5, "pairwise", "float64")
-    array([0.])
+    Examples:
+        >>> drift(np.ones((1, 9)), np.ones((1, 9)), np.full((1, 9), 1e-17), 0.5, "pairwise", "float64")
+        array([0.])
     """
     add = functools.partial(_add, grid=grid, dtype=dtype)
 

@@ -86,10 +86,11 @@ class Submission:
         columns: header, the identifier's column first; made up when empty.
         separator: between columns.
 
-    >>> print(Submission(ids=("a", "b"), columns=("id", "p")).text(np.array([0.25, 0.5])), end="")
-    id,p
-    a,0.25
-    b,0.5
+    Examples:
+        >>> print(Submission(ids=("a", "b"), columns=("id", "p")).text(np.array([0.25, 0.5])), end="")
+        id,p
+        a,0.25
+        b,0.5
     """
 
     ids: Sequence[str] = ()

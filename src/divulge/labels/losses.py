@@ -67,9 +67,10 @@ class Linear:
         high: largest prediction; ``loss(θ, 1) - loss(θ, 0)`` must be monotone on ``[low, high]``.
         name: what reports call it.
 
-    >>> hinge = Linear(lambda t, y: np.maximum(0, 1 - (2 * y - 1) * t), low=-1.0, high=1.0, name="hinge")
-    >>> of(hinge, 2).span
-    2.0
+    Examples:
+        >>> hinge = Linear(lambda t, y: np.maximum(0, 1 - (2 * y - 1) * t), low=-1.0, high=1.0, name="hinge")
+        >>> of(hinge, 2).span
+        2.0
     """
 
     loss: Callable[[Any, int], Any]
@@ -91,8 +92,9 @@ def norm_like(alpha: float) -> Metric:
 
     The paper's main text gives a ``g`` for which α = 2, θ = 1/4 yields 25/6; the divergence itself is 9/8.
 
-    >>> norm_like(3)
-    Metric(name='norm_like', parameter=3.0)
+    Examples:
+        >>> norm_like(3)
+        Metric(name='norm_like', parameter=3.0)
     """
     return Metric("norm_like", checks.number(alpha, "alpha", above=1.0))
 
@@ -106,8 +108,9 @@ def mahalanobis(matrix: object) -> Metric:
     Raises:
         divulge.InputError: not a positive multiple of the identity.
 
-    >>> mahalanobis([[2, 0], [0, 2]])
-    Metric(name='mahalanobis', parameter=2.0)
+    Examples:
+        >>> mahalanobis([[2, 0], [0, 2]])
+        Metric(name='mahalanobis', parameter=2.0)
     """
     found = np.asarray(checks.array(matrix, "A"), dtype=float)
     alpha = float(found.flat[0]) if found.size else math.nan
@@ -211,9 +214,10 @@ def _as(predictions: object, kind: np.dtype[Any]) -> Array:
 def probabilities(gaps: Floats, digits: Ints) -> Floats:
     """Rows ``[n, K]`` with ``-ln p[c] = base + gap·digits[c]``; each column computed for itself.
 
-    >>> probabilities(np.array([0.0, math.log(3)]), np.arange(2)).round(6)
-    array([[0.5 , 0.5 ],
-           [0.75, 0.25]])
+    Examples:
+        >>> probabilities(np.array([0.0, math.log(3)]), np.arange(2)).round(6)
+        array([[0.5 , 0.5 ],
+               [0.75, 0.25]])
     """
     exponents = -np.multiply.outer(gaps, digits.astype(float))
     exponents -= exponents.max(axis=1, keepdims=True)
@@ -357,8 +361,9 @@ def weighted(loss: Loss, weights: tuple[float, ...]) -> Loss:
 def bisect(function: Callable[[Any], Any], wanted: Floats, low: float, high: float) -> Floats:
     """Arguments in ``[low, high]`` at which a monotone ``function`` takes the ``wanted`` values.
 
-    >>> bisect(lambda t: t * t, np.array([4.0]), 0.0, 10.0).round(9)
-    array([2.])
+    Examples:
+        >>> bisect(lambda t: t * t, np.array([4.0]), 0.0, 10.0).round(9)
+        array([2.])
     """
     wanted = np.asarray(wanted, dtype=float)
     left, right = np.full(wanted.shape, low), np.full(wanted.shape, high)

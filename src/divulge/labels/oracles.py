@@ -234,9 +234,10 @@ def simulate(
         oracle: instead of a `LocalOracle`.
         seed: of the oracle's noise.
 
-    >>> from divulge.labels import OracleSpec
-    >>> simulate(OracleSpec(n=6, noise=1e-3), [0, 1, 1, 0, 0, 1]).accuracy
-    1.0
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> simulate(OracleSpec(n=6, noise=1e-3), [0, 1, 1, 0, 0, 1]).accuracy
+        1.0
     """
     from divulge.labels.design import design
 

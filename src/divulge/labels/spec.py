@@ -50,8 +50,9 @@ class OracleSpec:
     Raises:
         divulge.InputError: a value outside its range.
 
-    >>> OracleSpec(metric="log_loss", n=2201, clip=1e-15, decimals=5).tolerance
-    5e-06
+    Examples:
+        >>> OracleSpec(metric="log_loss", n=2201, clip=1e-15, decimals=5).tolerance
+        5e-06
     """
 
     metric: str | Metric | Linear = "log_loss"

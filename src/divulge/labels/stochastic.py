@@ -33,9 +33,10 @@ _LEAST_RATIO = 0.5  # message passing needs half as many queries as binary label
 def bounded(spec: OracleSpec) -> OracleSpec:
     """The oracle with bounded noise whose plans serve this one: half a step is its bound.
 
-    >>> from divulge.labels import OracleSpec
-    >>> bounded(OracleSpec(n=10, noise=0.1, noise_kind="gaussian")).noise
-    0.45
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> bounded(OracleSpec(n=10, noise=0.1, noise_kind="gaussian")).noise
+        0.45
     """
     scale = _STEP / 2 if spec.noise_kind == "gaussian" else 13.0
     return replace(spec, noise=scale * spec.noise, noise_kind="bounded")

@@ -73,10 +73,11 @@ def known_margin(
     Raises:
         divulge.InputError: another dimension, a margin ≤ 0, a band ≤ 0.
 
-    >>> from divulge.margin.network import ShallowReLU
-    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
-    >>> known_margin(net, [[-2.0], [0.5], [2.001]], m=2.0).members
-    array([ True, False,  True])
+    Examples:
+        >>> from divulge.margin.network import ShallowReLU
+        >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+        >>> known_margin(net, [[-2.0], [0.5], [2.001]], m=2.0).members
+        array([ True, False,  True])
     """
     checks.number(m, "m", above=0.0, below=np.inf)
     checks.number(band, "band", above=0.0)
@@ -98,11 +99,12 @@ def leaked_point(
     Raises:
         divulge.InputError: another dimension, a network that answers zero everywhere on ``z``.
 
-    >>> from divulge.margin.network import ShallowReLU
-    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
-    >>> found = leaked_point(net, [[2.0], [0.5]], x=[[-2.0], [0.1]])
-    >>> found.margin, found.members
-    (2.0, array([ True, False]))
+    Examples:
+        >>> from divulge.margin.network import ShallowReLU
+        >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+        >>> found = leaked_point(net, [[2.0], [0.5]], x=[[-2.0], [0.1]])
+        >>> found.margin, found.members
+        (2.0, array([ True, False]))
     """
     margin = float(np.max(np.abs(net(inputs(z, "z", net.dimension)))))
     if margin == 0:
@@ -129,10 +131,11 @@ def bounded_margin(
     Raises:
         divulge.InputError: another dimension, bounds ≤ 0 or in the wrong order.
 
-    >>> from divulge.margin.network import ShallowReLU
-    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
-    >>> bounded_margin(net, [[-2.0], [0.5]], c=1.0).members
-    array([ True, False])
+    Examples:
+        >>> from divulge.margin.network import ShallowReLU
+        >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+        >>> bounded_margin(net, [[-2.0], [0.5]], c=1.0).members
+        array([ True, False])
     """
     low, high = (float(c[0]), float(c[1])) if isinstance(c, tuple) else (float(c), np.inf)
     checks.number(low, "c", above=0.0, below=np.inf)

@@ -58,10 +58,11 @@ def orthogonality(x: object, fresh: object = None) -> Orthogonality:
     Raises:
         divulge.InputError: fewer than two records, dimensions that differ.
 
-    >>> import numpy as np
-    >>> found = orthogonality(1e3 * np.eye(3))
-    >>> found.delta, found.Delta, bool(found.bound < 1e-5), found.says_something
-    (0.0, 1000000.0, True, True)
+    Examples:
+        >>> import numpy as np
+        >>> found = orthogonality(1e3 * np.eye(3))
+        >>> found.delta, found.Delta, bool(found.bound < 1e-5), found.says_something
+        (0.0, 1000000.0, True, True)
     """
     data = inputs(x, "x")
     n = len(data)
@@ -101,9 +102,10 @@ def least_margin(loss: float, n: int = 1) -> float:
     Raises:
         divulge.InputError: a loss ≤ 0 or n < 1.
 
-    >>> import math
-    >>> round(least_margin(1 / math.e), 2), abs(least_margin(math.log(2) / 7, n=7)) < 1e-12
-    (0.81, True)
+    Examples:
+        >>> import math
+        >>> round(least_margin(1 / math.e), 2), abs(least_margin(math.log(2) / 7, n=7)) < 1e-12
+        (0.81, True)
     """
     checks.number(loss, "loss", above=0.0)
     total = loss * checks.integer(n, "n", least=1)

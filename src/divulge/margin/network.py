@@ -33,9 +33,10 @@ class ShallowReLU:
     Raises:
         divulge.InputError: NaN or infinity, or shapes that do not fit.
 
-    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, 1.0])
-    >>> net([[-2.0], [3.0]])
-    array([2., 3.])
+    Examples:
+        >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, 1.0])
+        >>> net([[-2.0], [3.0]])
+        array([2., 3.])
     """
 
     w: Floats

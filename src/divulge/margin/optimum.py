@@ -72,9 +72,10 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
         divulge.InputError: labels that are not ±1, one class alone, the same record under both labels, no
             convergence within ``max_rounds``.
 
-    >>> found = solve([[-1.0], [1.0]], [-1, 1])
-    >>> bool(abs(found.gap) < 1e-6), found.multipliers.round(3)
-    (True, array([0.707, 0.707]))
+    Examples:
+        >>> found = solve([[-1.0], [1.0]], [-1, 1])
+        >>> bool(abs(found.gap) < 1e-6), found.multipliers.round(3)
+        (True, array([0.707, 0.707]))
     """
     data = inputs(x, "x")
     sign = signs(y, "y", len(data))

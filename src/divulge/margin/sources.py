@@ -34,8 +34,9 @@ class Source(Protocol):
 class Sphere:
     """Uniform on the sphere of radius √d.
 
-    >>> Sphere(100).extremes(20, 0.05)[1]
-    100.0
+    Examples:
+        >>> Sphere(100).extremes(20, 0.05)[1]
+        100.0
     """
 
     dimension: int
@@ -60,8 +61,9 @@ class Mixture:
     Args:
         means: ``[k, d]``.
 
-    >>> Mixture(np.zeros((2, 50))).sample(3, seed=0).shape
-    (3, 50)
+    Examples:
+        >>> Mixture(np.zeros((2, 50))).sample(3, seed=0).shape
+        (3, 50)
     """
 
     means: Floats
@@ -97,8 +99,9 @@ class Mixture:
 class Gaussian:
     """N(μ, I) with μ = (mean, 0, …, 0).
 
-    >>> Gaussian(30).sample(2, seed=1).shape
-    (2, 30)
+    Examples:
+        >>> Gaussian(30).sample(2, seed=1).shape
+        (2, 30)
     """
 
     dimension: int
@@ -150,8 +153,9 @@ def assumption(source: Source, n: int, tau: float = 0.05) -> Assumption:
     Raises:
         divulge.InputError: n < 2, tau outside (0, 1).
 
-    >>> assumption(Sphere(1000), n=20).says_something, assumption(Sphere(200_000), n=20).says_something
-    (False, True)
+    Examples:
+        >>> assumption(Sphere(1000), n=20).says_something, assumption(Sphere(200_000), n=20).says_something
+        (False, True)
     """
     checks.integer(n, "n", least=2)
     checks.number(tau, "tau", above=0.0, below=1.0)

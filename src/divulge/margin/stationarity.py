@@ -59,10 +59,11 @@ def kkt(
         divulge.InputError: another dimension, labels that are not ±1, one class alone, a record that the network
             misclassifies (no margin then exists), a network that is zero everywhere.
 
-    >>> from divulge.margin.network import ShallowReLU
-    >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
-    >>> bool(kkt(net, [[-1.0], [1.0]], [-1, 1]).residual < 1e-9)
-    True
+    Examples:
+        >>> from divulge.margin.network import ShallowReLU
+        >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
+        >>> bool(kkt(net, [[-1.0], [1.0]], [-1, 1]).residual < 1e-9)
+        True
     """
     data = inputs(x, "x", net.dimension)
     sign = signs(y, "y", len(data))
@@ -114,10 +115,11 @@ def multipliers(net: ShallowReLU, pool: object, y: object = None, *, tolerance: 
     Raises:
         divulge.InputError: another dimension, labels that are not ±1, a network that is zero everywhere.
 
-    >>> from divulge.margin.network import ShallowReLU
-    >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
-    >>> multipliers(net, [[-1.0], [0.2], [1.0]], [-1, 1, 1]).round(3) + 0.0
-    array([0.707, 0.   , 0.707])
+    Examples:
+        >>> from divulge.margin.network import ShallowReLU
+        >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
+        >>> multipliers(net, [[-1.0], [0.2], [1.0]], [-1, 1, 1]).round(3) + 0.0
+        array([0.707, 0.   , 0.707])
     """
     return explain(net, pool, y, tolerance=tolerance).multipliers
 
@@ -213,8 +215,9 @@ def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
         moment: c, ``[n + p]``.
         owner: for each κ the index of its λ, ``[p]``; every z is a λ when None.
 
-    >>> weigh(np.eye(2), np.array([3.0, -1.0]))
-    array([3., 0.])
+    Examples:
+        >>> weigh(np.eye(2), np.array([3.0, -1.0]))
+        array([3., 0.])
     """
     from scipy.optimize import nnls
 

@@ -90,10 +90,11 @@ def train(
     Raises:
         divulge.InputError: labels that are not ±1, one class alone, a margin ≤ 0, the same record under both labels.
 
-    >>> import numpy as np
-    >>> run = train(np.eye(4), [1, -1, 1, -1], width=30, target_margin=5.0)
-    >>> run.reached, bool((run.net(np.eye(4)) * [1, -1, 1, -1] >= 5).all())
-    (True, True)
+    Examples:
+        >>> import numpy as np
+        >>> run = train(np.eye(4), [1, -1, 1, -1], width=30, target_margin=5.0)
+        >>> run.reached, bool((run.net(np.eye(4)) * [1, -1, 1, -1] >= 5).all())
+        (True, True)
     """
     data, sign = _problem(x, y)
     checks.number(target_margin, "target_margin", above=0.0)
@@ -134,9 +135,10 @@ def descend(
     Raises:
         divulge.InputError: labels that are not ±1, one class alone, a learning rate ≤ 0.
 
-    >>> import numpy as np
-    >>> descend(np.eye(2), [1, -1], width=5, steps=50, learning_rate=0.5).steps
-    50
+    Examples:
+        >>> import numpy as np
+        >>> descend(np.eye(2), [1, -1], width=5, steps=50, learning_rate=0.5).steps
+        50
     """
     data, sign = _problem(x, y)
     checks.integer(steps, "steps", least=1)

@@ -104,10 +104,11 @@ def univariate(
         divulge.InputError: more than one input, a margin that is absent or ≤ 0, a network that is zero or bends
             nowhere, an unknown algorithm.
 
-    >>> from divulge import margin
-    >>> found = univariate(margin.solve([[-1.0], [0.5], [2.0]], [-1, 1, 1]).net, margin=1.0)
-    >>> found.candidates.round(3), found.supported.round(3)
-    (array([-1. ,  0.5]), array([-1. ,  0.5]))
+    Examples:
+        >>> from divulge import margin
+        >>> found = univariate(margin.solve([[-1.0], [0.5], [2.0]], [-1, 1, 1]).net, margin=1.0)
+        >>> found.candidates.round(3), found.supported.round(3)
+        (array([-1. ,  0.5]), array([-1. ,  0.5]))
     """
     if margin is None:
         raise checks.InputError(

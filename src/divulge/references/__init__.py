@@ -1,8 +1,9 @@
 """Data into trained reference models: many, fast, resumable.
 
->>> from divulge import references
->>> references.splits.online(6, 2, seed=0)
-Splits(models=2, records=6, members=3..3)
+Examples:
+    >>> from divulge import references
+    >>> references.splits.online(6, 2, seed=0)
+    Splits(models=2, records=6, members=3..3)
 """
 
 from divulge.references import access, bodies, splits

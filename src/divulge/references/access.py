@@ -41,9 +41,10 @@ class DropClasses:
     Raises:
         divulge.InputError: no class, or a negative one.
 
-    >>> from divulge import Records
-    >>> DropClasses((1,)).apply(Records([[0.0], [1.0], [2.0]], [0, 1, 0]))
-    Records(n=2, shape=(1,), classes=1)
+    Examples:
+        >>> from divulge import Records
+        >>> DropClasses((1,)).apply(Records([[0.0], [1.0], [2.0]], [0, 1, 0]))
+        Records(n=2, shape=(1,), classes=1)
     """
 
     classes: tuple[int, ...]
@@ -79,9 +80,10 @@ class DropShare:
     Args:
         share: of the classes, in (0, 1); at least one class goes and at least one stays.
 
-    >>> from divulge import Records
-    >>> DropShare(0.5).dropped(Records([[0.0]] * 4, [0, 1, 2, 3]), seed=0)
-    (1, 3)
+    Examples:
+        >>> from divulge import Records
+        >>> DropShare(0.5).dropped(Records([[0.0]] * 4, [0, 1, 2, 3]), seed=0)
+        (1, 3)
     """
 
     share: float
@@ -119,9 +121,10 @@ class KeepPerClass:
         count: records kept of each, drawn by the seed; the fewer are part of the more.
         classes: the classes that are scarce; every class when empty.
 
-    >>> from divulge import Records
-    >>> KeepPerClass(1).apply(Records([[0.0], [1.0], [2.0]], [0, 1, 0]))
-    Records(n=2, shape=(1,), classes=2)
+    Examples:
+        >>> from divulge import Records
+        >>> KeepPerClass(1).apply(Records([[0.0], [1.0], [2.0]], [0, 1, 0]))
+        Records(n=2, shape=(1,), classes=2)
     """
 
     count: int
@@ -158,9 +161,10 @@ class DropGroups:
     Args:
         groups: names of the subgroups that are taken away.
 
-    >>> from divulge import Records
-    >>> DropGroups(("ward 3",)).apply(Records([[0.0], [1.0]]), groups=["ward 1", "ward 3"])
-    Records(n=1, shape=(1,), unlabelled)
+    Examples:
+        >>> from divulge import Records
+        >>> DropGroups(("ward 3",)).apply(Records([[0.0], [1.0]]), groups=["ward 1", "ward 3"])
+        Records(n=1, shape=(1,), unlabelled)
     """
 
     groups: tuple[str, ...]

@@ -19,8 +19,9 @@ def epoch(rows: Ints, seed: int, number: int, size: int) -> Sequence[Ints]:
 
     A last batch of a single record joins the one before (batch normalisation has no variance of one).
 
-    >>> [len(batch) for batch in epoch(np.arange(9), seed=0, number=0, size=4)]
-    [4, 5]
+    Examples:
+        >>> [len(batch) for batch in epoch(np.arange(9), seed=0, number=0, size=4)]
+        [4, 5]
     """
     order = rows[seeds.generator(seed, "order", number).permutation(len(rows))]
     return np.split(order, cuts(len(rows), size))

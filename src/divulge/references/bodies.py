@@ -113,8 +113,9 @@ class TextBag:
     def prepare(self, features: Array) -> Array:
         """Word numbers int64 ``[n, length]``; 0 where a document has ended.
 
-        >>> TextBag(length=3, rows=1000).prepare(np.array(["Yes, yes"], dtype=object)).shape
-        (1, 3)
+        Examples:
+            >>> TextBag(length=3, rows=1000).prepare(np.array(["Yes, yes"], dtype=object)).shape
+            (1, 3)
         """
         if features.dtype != object:
             raise checks.InputError(f"TextBag: texts are needed, got dtype {features.dtype}")

@@ -29,8 +29,9 @@ def function(thing: object) -> str:
     A captured object without a value of its own (its repr holds an address) makes a digest that never
     matches again: training anew is slow, a stale model would be wrong.
 
-    >>> function(lambda x: x + 1) == function(lambda x: x + 2)
-    False
+    Examples:
+        >>> function(lambda x: x + 1) == function(lambda x: x + 2)
+        False
     """
     if isinstance(thing, functools.partial):
         return store.digest("partial", function(thing.func), *map(value, thing.args), *_items(thing.keywords))

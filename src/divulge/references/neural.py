@@ -43,8 +43,9 @@ class Network:
     Raises:
         divulge.InputError: a setting out of its range.
 
-    >>> Network(epochs=5).head
-    'gaussian'
+    Examples:
+        >>> Network(epochs=5).head
+        'gaussian'
     """
 
     body: Body = field(default_factory=MLP)

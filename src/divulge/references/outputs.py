@@ -57,8 +57,9 @@ class Trained:
 def answers(predict: Predict, records: Records, signal: Signal | None) -> Floats:
     """Outputs of one model on all ``records``, asked in chunks, reduced by ``signal`` as they come.
 
-    >>> answers(lambda x: x, Records([[1.0, 2.0], [3.0, 4.0]], [0, 1]), lambda z, y: z.max(axis=1))
-    array([2., 4.])
+    Examples:
+        >>> answers(lambda x: x, Records([[1.0, 2.0], [3.0, 4.0]], [0, 1]), lambda z, y: z.max(axis=1))
+        array([2., 4.])
     """
     kept = [_chunk(predict, records, slice(at, at + CHUNK), signal) for at in range(0, len(records), CHUNK)]
     return kept[0] if len(kept) == 1 else np.concatenate(kept)

@@ -57,11 +57,12 @@ class Pool:
     Args:
         path: the folder; made when the first model is stored.
 
-    >>> import tempfile, numpy as np
-    >>> pool = Pool(Path(tempfile.mkdtemp()))
-    >>> pool.put("abc", {"w": np.ones(2)}, {"model": 0})
-    >>> pool.get("abc")["w"], pool.get("unknown")
-    (array([1., 1.]), None)
+    Examples:
+        >>> import tempfile, numpy as np
+        >>> pool = Pool(Path(tempfile.mkdtemp()))
+        >>> pool.put("abc", {"w": np.ones(2)}, {"model": 0})
+        >>> pool.get("abc")["w"], pool.get("unknown")
+        (array([1., 1.]), None)
     """
 
     path: Path

@@ -55,9 +55,10 @@ def train(
 def poisson(rows: Ints, seed: int, epoch: int, steps: int, size: int) -> Sequence[Ints]:
     """The batches of one epoch: each record in each batch with probability ``size / n``, independently.
 
-    >>> import numpy as np
-    >>> [len(batch) for batch in poisson(np.arange(8), seed=0, epoch=0, steps=4, size=2)]
-    [1, 2, 1, 2]
+    Examples:
+        >>> import numpy as np
+        >>> [len(batch) for batch in poisson(np.arange(8), seed=0, epoch=0, steps=4, size=2)]
+        [1, 2, 1, 2]
     """
     rng = seeds.generator(seed, "poisson", epoch)
     return [rows[rng.random(len(rows)) < size / len(rows)] for _ in range(steps)]

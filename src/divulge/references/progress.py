@@ -29,8 +29,9 @@ def silent(done: float, total: int, note: str) -> None:
 def describe(done: float, total: int, seconds: float) -> str:
     """Progress in words, with models a minute and the time left at the pace so far.
 
-    >>> describe(4, 16, 120.0)
-    '4.0/16 models, 2.0 models/min, 6 min left'
+    Examples:
+        >>> describe(4, 16, 120.0)
+        '4.0/16 models, 2.0 models/min, 6 min left'
     """
     if done <= 0 or seconds <= 0:
         return f"{done:.1f}/{total} models"
@@ -42,8 +43,9 @@ def describe(done: float, total: int, seconds: float) -> str:
 class Bar:
     """A progress bar on a terminal or in a notebook; in a log file one line every ten seconds.
 
-    >>> with Bar("references") as bar:  # doctest: +SKIP
-    ...     train.fit(records, splits, seed=0, progress=bar)
+    Examples:
+        >>> with Bar("references") as bar:  # doctest: +SKIP
+        ...     train.fit(records, splits, seed=0, progress=bar)
     """
 
     def __init__(self, title: str, *, every: float = 10.0, stream: TextIO | None = None) -> None:

@@ -25,8 +25,9 @@ class Splits:
     Raises:
         divulge.InputError: not a bool matrix, or a model without any record.
 
-    >>> Splits(np.array([[True, False], [False, True]]))
-    Splits(models=2, records=2, members=1..1)
+    Examples:
+        >>> Splits(np.array([[True, False], [False, True]]))
+        Splits(models=2, records=2, members=1..1)
     """
 
     trained_on: Bools
@@ -65,8 +66,9 @@ def online(records: int, models: int, seed: int, *, labels: Array | None = None)
     Raises:
         divulge.InputError: fewer than 2 models or records.
 
-    >>> online(10, 4, seed=0).trained_on.sum(axis=0)
-    array([2, 2, 2, 2, 2, 2, 2, 2, 2, 2])
+    Examples:
+        >>> online(10, 4, seed=0).trained_on.sum(axis=0)
+        array([2, 2, 2, 2, 2, 2, 2, 2, 2, 2])
     """
     return offline(records, models, seed, k=1, of=2, labels=labels)
 
@@ -95,9 +97,10 @@ def offline(
     Raises:
         divulge.InputError: fewer than 2 models, ``k`` not in ``1..of-1``, fewer usable records than ``of``.
 
-    >>> split = offline(8, 3, seed=0, k=2, of=3, candidates=np.arange(8) < 2)
-    >>> split.trained_on.sum(axis=0)
-    array([0, 0, 2, 2, 2, 2, 2, 2])
+    Examples:
+        >>> split = offline(8, 3, seed=0, k=2, of=3, candidates=np.arange(8) < 2)
+        >>> split.trained_on.sum(axis=0)
+        array([0, 0, 2, 2, 2, 2, 2, 2])
     """
     checks.integer(models, "models", least=2)
     checks.integer(of, "of", least=2)

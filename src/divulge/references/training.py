@@ -51,8 +51,9 @@ class Train:
     Raises:
         divulge.InputError: a setting out of its range.
 
-    >>> Train(lambda: ..., count=4, lr=0.1).learning_rate
-    0.1
+    Examples:
+        >>> Train(lambda: ..., count=4, lr=0.1).learning_rate
+        0.1
     """
 
     make_model: Callable[..., Any]

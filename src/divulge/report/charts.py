@@ -39,9 +39,10 @@ def roc(curves: Mapping[str, Curve]) -> Spec:
     Raises:
         divulge.InputError: no curve, or a rate outside [0, 1].
 
-    >>> spec = roc({"LiRA": Curve([0, 0.001, 1], [0.1, 0.2, 1])})
-    >>> spec["layer"][1]["data"]["values"][0]
-    {'series': 'LiRA', 'x': 0.0, 'y': 0.1}
+    Examples:
+        >>> spec = roc({"LiRA": Curve([0, 0.001, 1], [0.1, 0.2, 1])})
+        >>> spec["layer"][1]["data"]["values"][0]
+        {'series': 'LiRA', 'x': 0.0, 'y': 0.1}
     """
     checked = rates(curves)
     floor = floor_of(np.concatenate([curve.x for curve in checked.values()]))
@@ -60,8 +61,9 @@ def calibration(curves: Mapping[str, Curve]) -> Spec:
     Raises:
         divulge.InputError: no curve, or a rate outside [0, 1].
 
-    >>> calibration({"conformal": Curve([0.01, 0.1], [0.012, 0.098])})["layer"][1]["data"]["name"]
-    'curves'
+    Examples:
+        >>> calibration({"conformal": Curve([0.01, 0.1], [0.012, 0.098])})["layer"][1]["data"]["name"]
+        'curves'
     """
     checked = rates(curves)
     floor = floor_of(np.concatenate([np.r_[curve.x, curve.y] for curve in checked.values()]))
@@ -82,9 +84,10 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     Raises:
         divulge.InputError: no curve, or ``x`` ≤ 0 on a logarithmic axis.
 
-    >>> spec = lines({"RMIA": Curve([0.25, 1.0], [0.6, 0.8])}, x="known share", y="AUC", reference=0.5)
-    >>> spec["layer"][1]["data"]["values"]
-    [{'series': 'RMIA', 'x': 0.25, 'y': 0.6}, {'series': 'RMIA', 'x': 1.0, 'y': 0.8}]
+    Examples:
+        >>> spec = lines({"RMIA": Curve([0.25, 1.0], [0.6, 0.8])}, x="known share", y="AUC", reference=0.5)
+        >>> spec["layer"][1]["data"]["values"]
+        [{'series': 'RMIA', 'x': 0.25, 'y': 0.6}, {'series': 'RMIA', 'x': 1.0, 'y': 0.8}]
     """
     import altair as alt
 
@@ -119,10 +122,11 @@ def bars(
     Raises:
         divulge.InputError: no or repeated names, lengths that differ, NaN or infinity in an estimate.
 
-    >>> from divulge.types import Estimate
-    >>> spec = bars(["ship"], [Estimate(0.2, 0.1, 0.3, 0.95, "clopper-pearson")], quantity="TPR", unseen=[True])
-    >>> spec["data"]["values"]
-    [{'name': 'ship', 'value': 0.2, 'low': 0.1, 'high': 0.3, 'kind': 'unseen class'}]
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> spec = bars(["ship"], [Estimate(0.2, 0.1, 0.3, 0.95, "clopper-pearson")], quantity="TPR", unseen=[True])
+        >>> spec["data"]["values"]
+        [{'name': 'ship', 'value': 0.2, 'low': 0.1, 'high': 0.3, 'kind': 'unseen class'}]
     """
     import altair as alt
 
@@ -155,10 +159,11 @@ def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: fl
     Raises:
         divulge.InputError: no estimate, or NaN or infinity in one.
 
-    >>> from divulge.types import Estimate
-    >>> spec = intervals({"LOSS": Estimate(0.6, 0.58, 0.62, 0.95, "delong")}, quantity="AUC", reference=0.5)
-    >>> spec["layer"][0]["data"]["values"]
-    [{'name': 'LOSS', 'value': 0.6, 'low': 0.58, 'high': 0.62}]
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> spec = intervals({"LOSS": Estimate(0.6, 0.58, 0.62, 0.95, "delong")}, quantity="AUC", reference=0.5)
+        >>> spec["layer"][0]["data"]["values"]
+        [{'name': 'LOSS', 'value': 0.6, 'low': 0.58, 'high': 0.62}]
     """
     import altair as alt
 
@@ -186,9 +191,10 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
     Raises:
         divulge.InputError: no group, an empty group, NaN or infinity.
 
-    >>> spec = histogram({"members": [1.0, 2.0], "non-members": [0.0, 0.0]}, bins=2)
-    >>> [row["share"] for row in spec["data"]["values"] if row["group"] == "members"]
-    [0.0, 1.0, 1.0]
+    Examples:
+        >>> spec = histogram({"members": [1.0, 2.0], "non-members": [0.0, 0.0]}, bins=2)
+        >>> [row["share"] for row in spec["data"]["values"] if row["group"] == "members"]
+        [0.0, 1.0, 1.0]
     """
     import altair as alt
 
@@ -237,9 +243,10 @@ def scatter(
     Raises:
         divulge.InputError: no group, lengths that differ, NaN or infinity.
 
-    >>> spec = scatter({"member": ([1.0], [2.0])}, x="margin", y="|Φ|", horizontal={"margin": 2.0})
-    >>> spec["layer"][0]["data"]["values"]
-    [{'group': 'member', 'x': 1.0, 'y': 2.0}]
+    Examples:
+        >>> spec = scatter({"member": ([1.0], [2.0])}, x="margin", y="|Φ|", horizontal={"margin": 2.0})
+        >>> spec["layer"][0]["data"]["values"]
+        [{'group': 'member', 'x': 1.0, 'y': 2.0}]
     """
     import altair as alt
 
@@ -277,9 +284,10 @@ def network(
     Raises:
         divulge.InputError: lengths that differ, a decreasing ``x``, NaN or infinity.
 
-    >>> spec = network([0.0, 1.0], [-1.0, 1.0], break_points=[0.5], margin=1.0, candidates=[1.0])
-    >>> spec["layer"][2]["data"]["values"]
-    [{'what': 'break-point', 'x': 0.5, 'y': 0.0}, {'what': 'candidate', 'x': 1.0, 'y': 1.0}]
+    Examples:
+        >>> spec = network([0.0, 1.0], [-1.0, 1.0], break_points=[0.5], margin=1.0, candidates=[1.0])
+        >>> spec["layer"][2]["data"]["values"]
+        [{'what': 'break-point', 'x': 0.5, 'y': 0.0}, {'what': 'candidate', 'x': 1.0, 'y': 1.0}]
     """
     import altair as alt
 

@@ -26,8 +26,9 @@ class Curve:
     Raises:
         divulge.InputError: NaN or infinity, lengths that differ, a decreasing ``x``, or half a band.
 
-    >>> Curve([0.0, 0.5, 1.0], [0.2, 0.7, 1.0]).x
-    array([0. , 0.5, 1. ])
+    Examples:
+        >>> Curve([0.0, 0.5, 1.0], [0.2, 0.7, 1.0]).x
+        array([0. , 0.5, 1. ])
     """
 
     x: Floats

@@ -49,8 +49,9 @@ def render(page: Page) -> str:
         divulge.InputError: a chart with NaN, infinity or values that are not JSON, or with data from elsewhere;
             an unknown tone; a table row with too many or too few cells.
 
-    >>> "<h1>churn-model</h1>" in render(Page("churn-model", "Nothing leaks.", "clear", ()))
-    True
+    Examples:
+        >>> "<h1>churn-model</h1>" in render(Page("churn-model", "Nothing leaks.", "clear", ()))
+        True
     """
     import jinja2
 

@@ -22,8 +22,9 @@ def thumbnail(image: object, *, most: int = 128) -> bytes:
     Raises:
         divulge.InputError: another shape or type, NaN, or floats outside [0, 1].
 
-    >>> thumbnail(np.zeros((28, 28)))[:4]
-    b'\x89PNG'
+    Examples:
+        >>> thumbnail(np.zeros((28, 28)))[:4]
+        b'\x89PNG'
     """
     pixels = _pixels(image)
     pixels = _shrunk(pixels, checks.integer(most, "most", least=1))

@@ -19,16 +19,17 @@ def render(page: Page) -> str:
 
     Control characters in the page's text are left out, so that no record can command the reader's terminal.
 
-    >>> from divulge.report.page import Page, Section
-    >>> print(render(Page("churn-model", "Nothing leaks.", "clear", (Section("AUC", (Paragraph("0.50"),)),))))
-    # churn-model
-    <BLANKLINE>
-    **Nothing leaks.**
-    <BLANKLINE>
-    ## AUC
-    <BLANKLINE>
-    0.50
-    <BLANKLINE>
+    Examples:
+        >>> from divulge.report.page import Page, Section
+        >>> print(render(Page("churn-model", "Nothing leaks.", "clear", (Section("AUC", (Paragraph("0.50"),)),))))
+        # churn-model
+        <BLANKLINE>
+        **Nothing leaks.**
+        <BLANKLINE>
+        ## AUC
+        <BLANKLINE>
+        0.50
+        <BLANKLINE>
     """
     parts = [f"# {_line(page.title)}", f"**{_line(page.verdict)}**"]
     if page.facts:

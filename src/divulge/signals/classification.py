@@ -25,8 +25,9 @@ _BOUND = 1e200
 def negative_loss(logits: Floats, labels: Ints) -> Floats:
     """Log p(y): the negative cross-entropy in nats (Yeom et al. 2018).
 
-    >>> negative_loss(np.array([[0.0, 0.0]]), np.array([0])).round(4)
-    array([-0.6931])
+    Examples:
+        >>> negative_loss(np.array([[0.0, 0.0]]), np.array([0])).round(4)
+        array([-0.6931])
     """
     z, rows = _checked(logits, labels)
     return z[rows, labels] - _logsumexp(z)
@@ -35,8 +36,9 @@ def negative_loss(logits: Floats, labels: Ints) -> Floats:
 def confidence(logits: Floats, labels: Ints) -> Floats:
     """p(y), in [0, 1]; what RMIA takes (Zarifzadeh et al. 2024).
 
-    >>> confidence(np.array([[0.0, 0.0]]), np.array([0]))
-    array([0.5])
+    Examples:
+        >>> confidence(np.array([[0.0, 0.0]]), np.array([0]))
+        array([0.5])
     """
     return np.exp(negative_loss(logits, labels))
 
@@ -46,8 +48,9 @@ def scaled_logit(logits: Floats, labels: Ints) -> Floats:
 
     Computed as z_y - logsumexp of the other logits, so it does not saturate at p(y) = 1.
 
-    >>> scaled_logit(np.array([[1000.0, 0.0]]), np.array([0]))
-    array([1000.])
+    Examples:
+        >>> scaled_logit(np.array([[1000.0, 0.0]]), np.array([0]))
+        array([1000.])
     """
     z, rows = _checked(logits, labels)
     return z[rows, labels] - _logsumexp(_without(z, rows, labels))
@@ -56,8 +59,9 @@ def scaled_logit(logits: Floats, labels: Ints) -> Floats:
 def hinge(logits: Floats, labels: Ints) -> Floats:
     """z_y - max of the other logits: the true-class margin (Bertran et al. 2023; Thaker et al. 2025).
 
-    >>> hinge(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
-    array([1.])
+    Examples:
+        >>> hinge(np.array([[3.0, 1.0, 2.0]]), np.array([0]))
+        array([1.])
     """
     z, rows = _checked(logits, labels)
     return z[rows, labels] - _without(z, rows, labels).max(axis=1)
@@ -66,8 +70,9 @@ def hinge(logits: Floats, labels: Ints) -> Floats:
 def top_two_gap(logits: Floats, labels: Ints | None = None) -> Floats:
     """Largest minus second largest logit: label-agnostic, defined for any class (Thaker et al. 2025, §4.1).
 
-    >>> top_two_gap(np.array([[3.0, 1.0, 2.0]]))
-    array([1.])
+    Examples:
+        >>> top_two_gap(np.array([[3.0, 1.0, 2.0]]))
+        array([1.])
     """
     top = np.partition(_bounded(logits), -2, axis=1)[:, -2:]
     return top[:, 1] - top[:, 0]
@@ -78,8 +83,9 @@ def modified_entropy(logits: Floats, labels: Ints) -> Floats:
 
     -M(x, y) = (1 - p_y) log p_y + Σ_{k≠y} p_k log(1 - p_k)
 
-    >>> modified_entropy(np.array([[0.0, 0.0]]), np.array([0])).round(4)
-    array([-0.6931])
+    Examples:
+        >>> modified_entropy(np.array([[0.0, 0.0]]), np.array([0])).round(4)
+        array([-0.6931])
     """
     z, rows = _checked(logits, labels)
     log_p = z - _logsumexp(z)[:, None]

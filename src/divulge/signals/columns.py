@@ -33,9 +33,10 @@ class Columns:
     def of(cls, x: Array) -> Columns:
         """The columns of ``x[n, d]``.
 
-        >>> found = Columns.of(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
-        >>> [group.tolist() for group in found.groups], found.binary.tolist()
-        ([[1, 2, 3]], [False, False, False, False, True])
+        Examples:
+            >>> found = Columns.of(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
+            >>> [group.tolist() for group in found.groups], found.binary.tolist()
+            ([[1, 2, 3]], [False, False, False, False, True])
         """
         zero_or_one = np.array([bool(((column == 0) | (column == 1)).all()) for column in x.T])
         groups = tuple(_groups(x, zero_or_one))

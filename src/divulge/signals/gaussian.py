@@ -40,11 +40,12 @@ class ConditionalGaussian:
     Raises:
         divulge.InputError: a shrinkage outside its range.
 
-    >>> from divulge import PartialRecords, Records
-    >>> x = np.random.default_rng(0).normal(size=(500, 1))
-    >>> fitted = ConditionalGaussian().fit(Records(np.hstack([x, 2 * x])))
-    >>> fitted.complete(PartialRecords(np.array([[1.0, np.nan]]), None, np.array([True, False])))[0].round(1)
-    array([[1., 2.]])
+    Examples:
+        >>> from divulge import PartialRecords, Records
+        >>> x = np.random.default_rng(0).normal(size=(500, 1))
+        >>> fitted = ConditionalGaussian().fit(Records(np.hstack([x, 2 * x])))
+        >>> fitted.complete(PartialRecords(np.array([[1.0, np.nan]]), None, np.array([True, False])))[0].round(1)
+        array([[1., 2.]])
     """
 
     shrinkage: str | float = "ledoit-wolf"

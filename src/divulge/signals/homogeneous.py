@@ -94,8 +94,9 @@ def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
 class DeepMultipliers:
     """The signal `deep_multipliers`, for a target that holds a torch ``module`` or is one.
 
-    >>> DeepMultipliers().name
-    'kkt-nnls-deep'
+    Examples:
+        >>> DeepMultipliers().name
+        'kkt-nnls-deep'
     """
 
     name: str = field(default="kkt-nnls-deep", init=False)

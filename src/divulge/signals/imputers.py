@@ -101,9 +101,10 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
         partial: ``n`` records of which some values are known.
         auxiliary: ``[z, ...]``.
 
-    >>> from divulge import PartialRecords
-    >>> overlap(PartialRecords(np.eye(2), None, np.array([True, False])), np.array([[1.0, 5.0]]))
-    array([ True, False])
+    Examples:
+        >>> from divulge import PartialRecords
+        >>> overlap(PartialRecords(np.eye(2), None, np.array([True, False])), np.array([[1.0, 5.0]]))
+        array([ True, False])
     """
     n, z = len(partial), len(auxiliary)
     x, known = partial.x.reshape(n, -1), partial.known.reshape(n, -1)

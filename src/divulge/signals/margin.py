@@ -23,9 +23,10 @@ def margin_abs(net: ShallowReLU, x: object, y: object = None) -> Floats:
 
     With labels it is y·Φ(x), so that a record the network gets wrong counts as far from any margin.
 
-    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
-    >>> margin_abs(net, [[-2.0], [1.0]]), margin_abs(net, [[-2.0], [1.0]], [1, 1])
-    (array([2., 1.]), array([-2., 1.]))
+    Examples:
+        >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+        >>> margin_abs(net, [[-2.0], [1.0]]), margin_abs(net, [[-2.0], [1.0]], [1, 1])
+        (array([2., 1.]), array([-2., 1.]))
     """
     outputs = net(x)
     return np.abs(outputs) if y is None else signs(y, len(outputs)) * outputs
@@ -43,9 +44,10 @@ def margin_band(net: ShallowReLU, x: object, y: object = None, *, margin: float)
     Raises:
         divulge.InputError: a margin ≤ 0.
 
-    >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
-    >>> margin_band(net, [[-2.0], [1.0], [4.0]], margin=2.0) + 0.0
-    array([ 0. , -0.5, -1. ])
+    Examples:
+        >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
+        >>> margin_band(net, [[-2.0], [1.0], [4.0]], margin=2.0) + 0.0
+        array([ 0. , -0.5, -1. ])
     """
     checks.number(margin, "margin", above=0.0, below=np.inf)
     return -np.abs(margin_abs(net, x, y) - margin) / margin
@@ -57,9 +59,10 @@ def kkt_nnls(net: ShallowReLU, x: object, y: object = None) -> Floats:
     A multiplier depends on the whole pool. Known non-members that are to calibrate a decision must therefore
     stand in one pool with the candidates; scored apart, the two are not exchangeable.
 
-    >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
-    >>> kkt_nnls(net, [[-1.0], [0.2], [1.0]], [0, 1, 1]).round(3) + 0.0
-    array([0.707, 0.   , 0.707])
+    Examples:
+        >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
+        >>> kkt_nnls(net, [[-1.0], [0.2], [1.0]], [0, 1, 1]).round(3) + 0.0
+        array([0.707, 0.   , 0.707])
     """
     data = np.asarray(x)
     return multipliers(net, data, None if y is None else signs(y, len(data)))
@@ -71,8 +74,9 @@ def signs(y: object, length: int) -> Floats:
     Raises:
         divulge.InputError: other labels, a wrong length.
 
-    >>> signs([0, 1, 1], 3)
-    array([-1., 1., 1.])
+    Examples:
+        >>> signs([0, 1, 1], 3)
+        array([-1., 1., 1.])
     """
     found = checks.vector(y, "y", length=length)
     values = set(np.unique(found))
@@ -102,8 +106,9 @@ def densest(values: Floats) -> float:
     Raises:
         divulge.InputError: fewer than 6 values.
 
-    >>> densest(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
-    4.0
+    Examples:
+        >>> densest(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
+        4.0
     """
     ordered = np.sort(values)
     k = max(5, len(ordered) // 50)
@@ -118,8 +123,9 @@ def densest(values: Floats) -> float:
 class MarginBand:
     """The signal `margin_band`, at a given margin or, without one, at the `densest` |Φ| of all records it is given.
 
-    >>> MarginBand(margin=2.0).name
-    'margin-band'
+    Examples:
+        >>> MarginBand(margin=2.0).name
+        'margin-band'
     """
 
     margin: float | None = None

@@ -36,11 +36,12 @@ def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), see
         divulge.InputError: words that cannot be read, an unknown column, a share outside (0, 1], a block
             of records that are not images.
 
-    >>> mask("columns:age", (3,), columns=["age", "sex", "hours"])
-    array([ True, False, False])
-    >>> mask("block:top-left:0.25", (2, 2))
-    array([[ True, False],
-           [False, False]])
+    Examples:
+        >>> mask("columns:age", (3,), columns=["age", "sex", "hours"])
+        array([ True, False, False])
+        >>> mask("block:top-left:0.25", (2, 2))
+        array([[ True, False],
+               [False, False]])
     """
     kind, _, rest = words.partition(":")
     checks.choice(kind, "known", ("columns", "share", "block"))

@@ -26,9 +26,10 @@ _FLAT = 1e-12  # variance below which a distribution is as good as one token; ke
 def log_likelihood(stats: TokenStatistics) -> Floats:
     """Mean log-probability of the tokens: minus the logarithm of the perplexity (Yeom et al. 2018).
 
-    >>> from divulge.targets.statistics import TokenStatistics
-    >>> log_likelihood(TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0])))
-    array([-2., nan])
+    Examples:
+        >>> from divulge.targets.statistics import TokenStatistics
+        >>> log_likelihood(TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0])))
+        array([-2., nan])
     """
     return _mean(stats.logp, stats.offsets)
 
@@ -41,9 +42,10 @@ def zlib(stats: TokenStatistics) -> Floats:
 def min_k(stats: TokenStatistics, k: float = 0.2) -> Floats:
     """Mean log-probability of the least likely share ``k`` of the tokens, at least one (Shi et al. 2024, Min-K%).
 
-    >>> from divulge.targets.statistics import TokenStatistics
-    >>> min_k(TokenStatistics(np.array([0, 3]), np.array([9]), logp=np.array([-1.0, -3.0, -2.0])), k=0.67)
-    array([-2.5])
+    Examples:
+        >>> from divulge.targets.statistics import TokenStatistics
+        >>> min_k(TokenStatistics(np.array([0, 3]), np.array([9]), logp=np.array([-1.0, -3.0, -2.0])), k=0.67)
+        array([-2.5])
     """
     return _lowest(stats.logp, stats.offsets, k)
 

@@ -24,9 +24,10 @@ class CallableTarget:
         function: called with ``records.x``.
         outputs: "logits" or "probabilities": what it returns.
 
-    >>> from divulge import Records
-    >>> CallableTarget(lambda x: x).logits(Records([[0.5, -0.5]]))
-    array([[ 0.5, -0.5]])
+    Examples:
+        >>> from divulge import Records
+        >>> CallableTarget(lambda x: x).logits(Records([[0.5, -0.5]]))
+        array([[ 0.5, -0.5]])
     """
 
     function: Callable[[Array], Any]
@@ -53,9 +54,10 @@ class TableTarget:
     Raises:
         divulge.InputError: repeated ids, a shape that does not fit, records whose id is not in the table.
 
-    >>> from divulge import Records
-    >>> TableTarget(["a", "b"], [[1.0, 0.0], [0.0, 2.0]]).logits(Records([[0.0]], ids=["b"]))
-    array([[0., 2.]])
+    Examples:
+        >>> from divulge import Records
+        >>> TableTarget(["a", "b"], [[1.0, 0.0], [0.0, 2.0]]).logits(Records([[0.0]], ids=["b"]))
+        array([[0., 2.]])
     """
 
     ids: Array

@@ -68,8 +68,9 @@ class Endpoint:
     Raises:
         divulge.InputError: an address that is not HTTP, numbers out of range.
 
-    >>> Endpoint("http://127.0.0.1:8000/v1/", "tiny").url
-    'http://127.0.0.1:8000/v1'
+    Examples:
+        >>> Endpoint("http://127.0.0.1:8000/v1/", "tiny").url
+        'http://127.0.0.1:8000/v1'
     """
 
     url: str
@@ -158,8 +159,9 @@ class Endpoint:
 def _wait(headers: httpx.Headers) -> float | None:
     """Seconds the server asks to wait, from Retry-After or the rate-limit headers in use.
 
-    >>> _wait(httpx.Headers({"x-ratelimit-reset-requests": "250ms"}))
-    0.25
+    Examples:
+        >>> _wait(httpx.Headers({"x-ratelimit-reset-requests": "250ms"}))
+        0.25
     """
     for name in ("retry-after", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset"):
         found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|)", headers.get(name, "").strip())

@@ -30,11 +30,12 @@ class SklearnTarget:
     Raises:
         divulge.InputError: not fitted, no usable output, class names that are not whole numbers ≥ 0.
 
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from divulge import Records
-    >>> model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
-    >>> SklearnTarget(model).logits(Records([[0.5]])).round(3)
-    array([[0., 0.]])
+    Examples:
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from divulge import Records
+        >>> model = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+        >>> SklearnTarget(model).logits(Records([[0.5]])).round(3)
+        array([[0., 0.]])
     """
 
     estimator: Any

@@ -55,8 +55,9 @@ def load(
 def named(name: str, key: str, folder: Path | None = None) -> Any:
     """The object that ``"package.module:attribute"`` names; modules in ``folder`` can be imported.
 
-    >>> named("math:sqrt", "target.model")(4.0)
-    2.0
+    Examples:
+        >>> named("math:sqrt", "target.model")(4.0)
+        2.0
     """
     module, _, attribute = name.partition(":")
     if not module or not attribute:

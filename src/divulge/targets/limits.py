@@ -32,11 +32,12 @@ class Metered:
     Raises:
         divulge.InputError: a call that would go over the limit (before it is made).
 
-    >>> from divulge import Records
-    >>> from divulge.targets import CallableTarget, GivesGradients
-    >>> meter = Metered(CallableTarget(lambda x: x))
-    >>> meter.labels(Records([[0.0, 2.0], [3.0, 0.0]])), meter.queries, isinstance(meter, GivesGradients)
-    (array([1, 0]), 2, False)
+    Examples:
+        >>> from divulge import Records
+        >>> from divulge.targets import CallableTarget, GivesGradients
+        >>> meter = Metered(CallableTarget(lambda x: x))
+        >>> meter.labels(Records([[0.0, 2.0], [3.0, 0.0]])), meter.queries, isinstance(meter, GivesGradients)
+        (array([1, 0]), 2, False)
     """
 
     target: Any
@@ -71,11 +72,12 @@ class Metered:
 class Rounded:
     """A target whose probabilities are rounded to ``decimals`` places before anyone sees them.
 
-    >>> from divulge import Records
-    >>> from divulge.targets import CallableTarget
-    >>> inner = CallableTarget(lambda x: [[0.123, 0.877]], outputs="probabilities")
-    >>> np.exp(Rounded(inner, decimals=1).logits(Records([[0.0]])))
-    array([[0.1, 0.9]])
+    Examples:
+        >>> from divulge import Records
+        >>> from divulge.targets import CallableTarget
+        >>> inner = CallableTarget(lambda x: [[0.123, 0.877]], outputs="probabilities")
+        >>> np.exp(Rounded(inner, decimals=1).logits(Records([[0.0]])))
+        array([[0.1, 0.9]])
     """
 
     target: GivesLogits

@@ -34,9 +34,10 @@ class TorchLossOracle:
     Raises:
         divulge.MissingExtraError: torch is not installed.
 
-    >>> oracle = TorchLossOracle(np.array([0, 1]), "cross_entropy")
-    >>> round(oracle(np.zeros((2, 2))), 6)
-    0.693147
+    Examples:
+        >>> oracle = TorchLossOracle(np.array([0, 1]), "cross_entropy")
+        >>> round(oracle(np.zeros((2, 2))), 6)
+        0.693147
     """
 
     y: Ints

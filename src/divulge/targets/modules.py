@@ -39,9 +39,10 @@ class TorchTarget:
         divulge.InputError: parameters on several devices, outputs that are not what was declared,
             records the module cannot take.
 
-    >>> from divulge import Records
-    >>> TorchTarget(torch.nn.Identity(), device="cpu").logits(Records([[1.0, -1.0]]))
-    array([[ 1., -1.]])
+    Examples:
+        >>> from divulge import Records
+        >>> TorchTarget(torch.nn.Identity(), device="cpu").logits(Records([[1.0, -1.0]]))
+        array([[ 1., -1.]])
     """
 
     module: Any

@@ -28,8 +28,9 @@ def as_logits(outputs: Any, declared: str, length: int) -> Floats:
     Raises:
         divulge.InputError: NaN, a wrong shape, or values that are not what was declared.
 
-    >>> as_logits([[0.5, 0.5]], "probabilities", 1).round(3)
-    array([[-0.693, -0.693]])
+    Examples:
+        >>> as_logits([[0.5, 0.5]], "probabilities", 1).round(3)
+        array([[-0.693, -0.693]])
     """
     checks.choice(declared, "outputs", KINDS)
     found = checks.array(outputs, "target outputs").astype(np.float64, copy=False)

@@ -83,9 +83,10 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Gives
     Raises:
         divulge.InputError: nothing here fits ``model``.
 
-    >>> import numpy as np
-    >>> adapt(lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1))
-    CallableTarget(function=..., outputs='logits')
+    Examples:
+        >>> import numpy as np
+        >>> adapt(lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1))
+        CallableTarget(function=..., outputs='logits')
     """
     if isinstance(model, GivesLogits):
         return model

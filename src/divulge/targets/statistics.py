@@ -38,9 +38,10 @@ class TokenStatistics:
         renyi_two: of order 2, ``-log Σ p²``, ``[t]``.
         renyi_inf: of order ∞, ``-log max p``, ``[t]``.
 
-    >>> stats = TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0]))
-    >>> len(stats), stats.lengths
-    (2, array([2, 0]))
+    Examples:
+        >>> stats = TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0]))
+        >>> len(stats), stats.lengths
+        (2, array([2, 0]))
     """
 
     offsets: Ints
@@ -86,8 +87,9 @@ class TokenStatistics:
 def compressed(texts: Sequence[str]) -> Ints:
     """Bytes of each text, as UTF-8, under zlib.
 
-    >>> compressed(["", "aaaaaaaaaaaaaaaaaaaaaaaa"])
-    array([ 8, 11])
+    Examples:
+        >>> compressed(["", "aaaaaaaaaaaaaaaaaaaaaaaa"])
+        array([ 8, 11])
     """
     return np.array([len(zlib.compress(text.encode())) for text in texts], np.int64)
 

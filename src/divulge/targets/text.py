@@ -75,10 +75,11 @@ class Window:
 def windows(document: int, tokens: Sequence[int], length: int, stride: int) -> list[Window]:
     """Windows of at most ``length`` tokens, ``stride`` apart; each token is scored once, with all context it can have.
 
-    >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4, 5], length=3, stride=2)]
-    [((1, 2, 3), 0), ((3, 4, 5), 0)]
-    >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4], length=3, stride=1)]
-    [((1, 2, 3), 0), ((2, 3, 4), 1)]
+    Examples:
+        >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4, 5], length=3, stride=2)]
+        [((1, 2, 3), 0), ((3, 4, 5), 0)]
+        >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4], length=3, stride=1)]
+        [((1, 2, 3), 0), ((2, 3, 4), 1)]
     """
     found, scored = [], 1  # the first token is predicted by nothing
     for start in range(0, max(len(tokens) - 1, 0), stride):
