@@ -14,7 +14,7 @@ from divulge import store
 if TYPE_CHECKING:
     from torch import nn
 
-ARITHMETIC = 1
+ARITHMETIC = 2
 """Raised whenever a change to the training code changes what it computes."""
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 from divulge import seeds
-from divulge.references import batches, models
+from divulge.references import batches, layout, models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,6 +39,8 @@ def train(
     """
     where, dtype = data.x.device, models.precision(config.precision)
     module = models.build(config.make_model, seed).to(device=where, dtype=dtype)
+    form = layout.best(module, data.x)
+    module.to(memory_format=form)
     update = optimizer(config, module.parameters())
     total = config.epochs * batches.steps(len(rows), config.batch_size)
     step = 0
@@ -49,12 +51,12 @@ def train(
             correct = torch.zeros((), device=where)
             for batch in batches.epoch(rows, seed, epoch, config.batch_size):
                 at = torch.from_numpy(batch).to(where)
-                x, y = data.x[at], data.y[at]
+                x, y = data.x.index_select(0, at), data.y[at]
                 if config.augment is not None:
                     x = config.augment(x, vary)
                 set_rate(update, config.rate(step / total))
                 with torch.autocast(where.type, dtype=torch.bfloat16, enabled=config.precision == "mixed"):
-                    z = module(x)
+                    z = module(x.contiguous(memory_format=form))
                     loss = functional.cross_entropy(z, y)
                 update.zero_grad(set_to_none=True)
                 loss.backward()
@@ -68,7 +70,7 @@ def train(
                 tick((epoch + 1) / config.epochs)
             if config.stop_at_accuracy is not None and float(correct) >= config.stop_at_accuracy * len(rows):
                 break
-    return module
+    return module.to(memory_format=layout.PLAIN)
 
 
 def optimizer(config: Train, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:

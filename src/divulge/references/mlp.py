@@ -72,11 +72,11 @@ def _leaves(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
 
 
 class Stack:
-    """``M`` networks of one shape: weights ``[M, out, in]``, biases ``[M, out]``."""
+    """``M`` networks of one shape: weights ``[M, in, out]``, as the products read them fastest, biases ``[M, out]``."""
 
     def __init__(self, config: Train, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
         self._made, self._layers = made, shape
-        self._weights = [_gather(made, layer.name, "weight") for layer in shape]
+        self._weights = [_gather(made, layer.name, "weight", turned=True) for layer in shape]
         self._biases = [_gather(made, layer.name, "bias") if layer.bias else None for layer in shape]
         self._all = [p for p in (*self._weights, *self._biases) if p is not None]
         for p in self._all:
@@ -107,7 +107,7 @@ class Stack:
 
     def _accumulate(self, w: torch.Tensor, slope: torch.Tensor, a: torch.Tensor) -> None:
         assert w.grad is not None
-        w.grad.baddbmm_(slope.mT, a, beta=self._keep)
+        w.grad.baddbmm_(a.mT, slope, beta=self._keep)
         if self._decay:
             w.grad.add_(w, alpha=self._decay)
 
@@ -121,7 +121,7 @@ class Stack:
         module = self._made[index]
         for layer, w, b in zip(self._layers, self._weights, self._biases, strict=True):
             linear = module.get_submodule(layer.name)
-            linear.get_parameter("weight").copy_(w[index])
+            linear.get_parameter("weight").copy_(w[index].T)
             if b is not None:
                 linear.get_parameter("bias").copy_(b[index])
         return module
@@ -130,16 +130,16 @@ class Stack:
 def forward(
     shape: Sequence[Layer], weights: Sequence[torch.Tensor], biases: Sequence[torch.Tensor | None], a: torch.Tensor
 ) -> tuple[Sequence[torch.Tensor], torch.Tensor]:
-    """The input of every layer and the logits, for ``a[..., b, in]`` and weights ``[..., out, in]``."""
+    """The input of every layer and the logits, for ``a[..., b, in]`` and weights ``[..., in, out]``."""
     inputs = []
     for layer, w, b in zip(shape, weights, biases, strict=True):
         inputs.append(a)
         if b is None:
-            a = a @ w.mT
+            a = a @ w
         elif a.ndim == 3:
-            a = torch.baddbmm(b.unsqueeze(1), a, w.mT)
+            a = torch.baddbmm(b.unsqueeze(1), a, w)
         else:
-            a = torch.addmm(b, a, w.mT)
+            a = torch.addmm(b, a, w)
         if layer.activation == "relu":
             a.relu_()
         elif layer.activation == "tanh":
@@ -162,7 +162,7 @@ def backward(
         slope *= scale
     found = [slope]
     for index in range(len(shape) - 1, 0, -1):
-        slope = _through(shape[index - 1].activation, slope @ weights[index], inputs[index])
+        slope = _through(shape[index - 1].activation, slope @ weights[index].mT, inputs[index])
         found.append(slope)
     return found[::-1]
 
@@ -170,11 +170,12 @@ def backward(
 def _through(activation: Activation, slope: torch.Tensor, output: torch.Tensor) -> torch.Tensor:
     """The slope before an activation, from the slope after it and its output."""
     if activation == "relu":
-        return torch.where(output > 0, slope, 0.0)
+        return torch.ops.aten.threshold_backward(slope, output, 0.0)
     if activation == "tanh":
         return slope.mul_(1.0 - output.square())
     return slope
 
 
-def _gather(made: Sequence[nn.Module], name: str, kind: str) -> torch.Tensor:
-    return torch.stack([module.get_submodule(name).get_parameter(kind).detach() for module in made]).requires_grad_()
+def _gather(made: Sequence[nn.Module], name: str, kind: str, turned: bool = False) -> torch.Tensor:
+    own = torch.stack([module.get_submodule(name).get_parameter(kind).detach() for module in made])
+    return (own.mT.contiguous() if turned else own).requires_grad_()

@@ -98,10 +98,16 @@ def labels(y: Array, where: torch.device) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def logits(module: nn.Module, x: Array, where: torch.device, dtype: torch.dtype = torch.float32) -> Floats:
+def logits(
+    module: nn.Module,
+    x: Array,
+    where: torch.device,
+    dtype: torch.dtype = torch.float32,
+    form: torch.memory_format = torch.contiguous_format,
+) -> Floats:
     """Outputs ``[n, K]`` of a network in evaluation mode, as float32 (float64 for a float64 network)."""
     module.eval()
-    return module(tensor(x, module, where, dtype)).to(dtype).cpu().numpy()
+    return module(tensor(x, module, where, dtype).contiguous(memory_format=form)).to(dtype).cpu().numpy()
 
 
 def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device, dtype: torch.dtype) -> None:

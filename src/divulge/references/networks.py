@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from divulge import checks, seeds, store
-from divulge.references import alone, keys, loop, models, trial
+from divulge.references import alone, keys, layout, loop, models, trial
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import answers
 from divulge.targets.modules import resolve
@@ -76,7 +76,16 @@ class Networks:
         """A trained network as engines hand it on."""
         where, dtype = resolve(self.config.device), models.precision(self.config.precision)
         module.to(where)
-        return Learned(lambda _: models.arrays(module), lambda x: models.logits(module, x, where, dtype))
+        form: layout.Layout | None = None
+
+        def predict(x: Array) -> Floats:
+            nonlocal form
+            if form is None:
+                form = layout.best(module, models.tensor(x, module, where, dtype))
+                module.to(memory_format=form)
+            return models.logits(module, x, where, dtype, form)
+
+        return Learned(lambda _: models.arrays(module), predict)
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """Outputs of a stored network."""

@@ -79,8 +79,9 @@ class Ghost:
         """One step on a batch ``x[b, ...]``, ``y[b]``; the batch may be empty."""
         weights = [linear.get_parameter("weight") for linear in self._linear]
         biases = [linear.get_parameter("bias") if layer.bias else None for layer, linear in self._pairs()]
-        inputs, z = mlp.forward(self._layers, weights, biases, x.flatten(1))
-        slopes = mlp.backward(self._layers, weights, inputs, z, y, 1.0)
+        turned = [w.mT for w in weights]
+        inputs, z = mlp.forward(self._layers, turned, biases, x.flatten(1))
+        slopes = mlp.backward(self._layers, turned, inputs, z, y, 1.0)
         squares = torch.zeros_like(y, dtype=x.dtype)
         for layer, a, slope in zip(self._layers, inputs, slopes, strict=True):
             squares += slope.square().sum(1) * (a.square().sum(1) + float(layer.bias))

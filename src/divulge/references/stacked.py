@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = nn.Module | None
 """A trained network; None when it diverged."""
 
-CPU_WIDTH = {True: 4, False: 8}
-"""Models a stack on the CPU: hand-written steps stay in the cache with four, vmap pays its overhead off with eight."""
+CPU_WIDTH = 8
+"""Models a stack on the CPU: enough to spread the cost of each call, few enough for the cache to matter little."""
 
 
 class Stack(Protocol):
@@ -76,7 +76,7 @@ def groups(config: Train, jobs: Sequence[Job], where: torch.device) -> Iterator[
 
 def width(config: Train, jobs: int, where: torch.device) -> int:
     """The most models a stack."""
-    return min(jobs, CPU_WIDTH[by_hand(config)]) if where.type == "cpu" else jobs
+    return min(jobs, CPU_WIDTH) if where.type == "cpu" else jobs
 
 
 def by_hand(config: Train) -> bool:
@@ -129,7 +129,8 @@ def together(
         orders = [batches.epoch(job.rows, job.seed, epoch, size) for job in jobs]
         for batch in zip(*orders, strict=True):
             at = torch.from_numpy(np.stack(batch)).to(where)
-            x, y = data.x[at], data.y[at]
+            # index_select copies whole records; x[at] would look at every number's place.
+            x, y = data.x.index_select(0, at.view(-1)).unflatten(0, at.shape), data.y[at]
             if config.augment is not None:
                 x = torch.stack([config.augment(part, rng) for part, rng in zip(x, vary, strict=True)])
             z = stack.step(x, y, config.rate(step / total))
