@@ -60,17 +60,22 @@ def network() -> Any:
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 
 
+def _unwatched(_title: str) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
 def run(
     out: Path,
     *,
     seed: int = 0,
     size: Size = FULL,
     overwrite: bool = False,
-    watching: Callable[[str], AbstractContextManager[Progress | None]] = nullcontext,
+    watching: Callable[[str], AbstractContextManager[Progress | None]] = _unwatched,
 ) -> tuple[Audit, Audit]:
     """Train a target, then audit it twice: all classes known to the auditor, and class 3 (dresses) unseen.
 
-    The first audit lies in ``out``, the second in ``out/unseen``; the report in ``out`` shows both.
+    The first audit lies in ``out``, the second in ``out/unseen``; the report in ``out`` shows both. The target and
+    the records lie in ``out/inputs``, so that both plans can be run again and changed.
 
     Args:
         out: run directory.
@@ -97,12 +102,42 @@ def run(
         "seed": seed,
         "overwrite": overwrite,
     }
+    plan = _plan(size, seed)
     with watching("reference models, all classes known") as progress:
-        known = audit(target, population=population, out=out, progress=progress, **shared)
+        known = audit(target, population=population, out=out, plan=plan, progress=progress, **shared)
+    _keep(out / "inputs", target, {"members": inside, "nonmembers": outside, "population": population})
     without = population[np.asarray(population.y) != UNSEEN]
+    plan |= {"unseen_classes": [UNSEEN], "access": {"drop_classes": [UNSEEN]}, "folder": "../inputs"}
+    shared |= {"population": without, "unseen_classes": (UNSEEN,), "plan": plan}
     with watching(f"reference models, class {UNSEEN} unseen") as progress:
-        unseen = audit(
-            target, population=without, unseen_classes=(UNSEEN,), out=out / "unseen", progress=progress, **shared
-        )
+        unseen = audit(target, out=out / "unseen", progress=progress, **shared)
     known.report(out / "report.html")  # once more: now it also shows the second audit
     return known, unseen
+
+
+def _plan(size: Size, seed: int) -> dict[str, Any]:
+    """The first audit as `divulge audit` reads it, seen from its run directory."""
+    return {
+        "folder": "inputs",
+        "seed": seed,
+        "recipes": list(RECIPES),
+        "target": {"model": "target.safetensors", "factory": f"{__name__}:network"},
+        "data": {"members": "members.npz", "nonmembers": "nonmembers.npz", "population": "population.npz"},
+        "references": {
+            "make_model": f"{__name__}:network",
+            "count": size.count,
+            "epochs": size.epochs,
+            "optimizer": "adam",
+        },
+    }
+
+
+def _keep(folder: Path, target: Any, sets: dict[str, Records]) -> None:
+    """Write target and records to where the plans look for them."""
+    from safetensors.torch import save
+
+    folder.mkdir(exist_ok=True)
+    store.write_bytes(folder / "target.safetensors", save(target.state_dict()))
+    for name, records in sets.items():
+        assert records.y is not None
+        store.write_arrays(folder / f"{name}.npz", {"x": records.x, "y": records.y})

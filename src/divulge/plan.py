@@ -110,6 +110,11 @@ def read(path: str | Path) -> Plan:
         raise checks.InputError(f"plan: no such file: {where}") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise checks.InputError(f"plan: {where} is not readable TOML ({error})") from None
+    if isinstance(content.get("target"), str):
+        raise checks.InputError(
+            f"plan: {where} records an audit started from Python; its target and data were objects, not files, so it "
+            "cannot be run again from here"
+        )
     try:
         return Plan.model_validate(content)
     except ValidationError as error:

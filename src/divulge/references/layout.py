@@ -7,7 +7,7 @@ by side; the results differ by rounding alone.
 from __future__ import annotations
 
 import copy
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import nn
@@ -30,6 +30,12 @@ def best(module: nn.Module, x: torch.Tensor) -> Layout:
     return torch.channels_last if _takes(module, x[:2]) else PLAIN
 
 
+def turn(module: nn.Module, form: Layout) -> nn.Module:
+    """The network itself, its weights laid out anew."""
+    move: Any = module.to  # torch's own annotations leave this form of the call out
+    return move(memory_format=form)
+
+
 def _takes(module: nn.Module, x: torch.Tensor) -> bool:
     """Whether a copy of the network goes forward and back with channels last, and answers as it does without."""
     probe = copy.deepcopy(module)
@@ -37,7 +43,7 @@ def _takes(module: nn.Module, x: torch.Tensor) -> bool:
         try:
             with torch.no_grad():
                 plain = probe.eval()(x)
-                turned = probe.to(memory_format=torch.channels_last)(x.contiguous(memory_format=torch.channels_last))
+                turned = turn(probe, torch.channels_last)(x.contiguous(memory_format=torch.channels_last))
             probe.train()(x.contiguous(memory_format=torch.channels_last)).sum().backward()
         except (RuntimeError, ValueError):
             return False

@@ -40,7 +40,7 @@ def train(
     where, dtype = data.x.device, models.precision(config.precision)
     module = models.build(config.make_model, seed).to(device=where, dtype=dtype)
     form = layout.best(module, data.x)
-    module.to(memory_format=form)
+    layout.turn(module, form)
     update = optimizer(config, module.parameters())
     total = config.epochs * batches.steps(len(rows), config.batch_size)
     step = 0
@@ -70,7 +70,7 @@ def train(
                 tick((epoch + 1) / config.epochs)
             if config.stop_at_accuracy is not None and float(correct) >= config.stop_at_accuracy * len(rows):
                 break
-    return module.to(memory_format=layout.PLAIN)
+    return layout.turn(module, layout.PLAIN)
 
 
 def optimizer(config: Train, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:

@@ -82,7 +82,7 @@ class Networks:
             nonlocal form
             if form is None:
                 form = layout.best(module, models.tensor(x, module, where, dtype))
-                module.to(memory_format=form)
+                layout.turn(module, form)
             return models.logits(module, x, where, dtype, form)
 
         return Learned(lambda _: models.arrays(module), predict)

@@ -1,0 +1,39 @@
+"""The embedded demo: two audits whose plans can be run again."""
+
+import pytest
+
+from divulge import checks, demo, plan
+from divulge.auditing import audit
+
+RECIPES = ("loss", "rmia")  # the cheap ones are run twice
+SMALL = demo.Size(members=250, population=400, count=2, epochs=2)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("demo") / "run"
+    return out, demo.run(out, seed=3, size=SMALL)
+
+
+def again(path, out):
+    ready = plan.resolve(plan.read(path), path.parent)
+    return audit(ready.target, out=out, **ready.arguments | {"recipes": RECIPES})
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_its_plans_give_the_same_numbers_again(run, tmp_path, which):
+    out, found = run
+    path = (out / "plan.toml", out / "unseen" / "plan.toml")[which]
+    repeated = again(path, tmp_path / "again")
+    assert repeated.unseen_classes == found[which].unseen_classes == ((), (demo.UNSEEN,))[which]
+    for name in RECIPES:
+        assert repeated[name].auc == found[which][name].auc
+        assert repeated[name].tpr_at_fpr(0.05) == found[which][name].tpr_at_fpr(0.05)
+
+
+def test_an_audit_of_objects_says_that_its_plan_is_a_record(tmp_path, run):
+    ready = plan.resolve(plan.read(run[0] / "plan.toml"), run[0])
+    arguments = ready.arguments | {"plan": None, "recipes": ["loss"]}
+    audit(ready.target, out=tmp_path / "objects", **arguments)
+    with pytest.raises(checks.InputError, match="started from Python"):
+        plan.read(tmp_path / "objects" / "plan.toml")
