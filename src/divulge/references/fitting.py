@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.references import engines, keys
+from divulge.references import choice, engines, keys
 from divulge.references.jobs import Done, Job, Learner, Task
 from divulge.references.outputs import Sheets, Signal, Trained
 from divulge.references.pool import DamagedError, Pool
@@ -48,7 +48,7 @@ def fit(how: Learner, work: Work, count: int, seed: int) -> Trained:
     reused = len(jobs) - len(todo)
     note = "nothing to train"
     if todo:
-        engine, note = engines.choose(task, todo)
+        engine, note = choice.engine(task, todo)
         try:
             diverged = run.train(engine, todo, note)
             again = [_job(task, splits, job.model, seed, "retry") for job in diverged]

@@ -26,18 +26,25 @@ def silent(done: float, total: int, note: str) -> None:
     """Say nothing."""
 
 
-def describe(done: float, total: int, seconds: float) -> str:
+def describe(done: float, total: int, seconds: float, before: float = 0.0) -> str:
     """Progress in words, with models a minute and the time left at the pace so far.
 
+    Args:
+        done: models done, those found in the pool included.
+        total: models wanted.
+        seconds: time spent.
+        before: models that were done when the clock started: they say nothing about the pace.
+
     Examples:
-        >>> describe(4, 16, 120.0)
-        '4.0/16 models, 2.0 models/min, 6 min left'
+        >>> describe(5, 16, 120.0, before=1)
+        '5.0/16 models, 2.0 models/min, 6 min left'
     """
-    if done <= 0 or seconds <= 0:
+    fresh = done - before
+    if fresh <= 0 or seconds <= 0:
         return f"{done:.1f}/{total} models"
-    left = (total - done) * seconds / done
+    left = (total - done) * seconds / fresh
     words = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-    return f"{done:.1f}/{total} models, {60 * done / seconds:.1f} models/min, {words} left"
+    return f"{done:.1f}/{total} models, {60 * fresh / seconds:.1f} models/min, {words} left"
 
 
 class Bar:
@@ -73,9 +80,9 @@ class Bar:
     def __call__(self, done: float, total: int, note: str) -> None:
         """Show that ``done`` of ``total`` models are trained."""
         now = time.monotonic()
-        if self._start is None:  # models found in the pool took no time: they say nothing about the pace
+        if self._start is None:
             self._start = done
-        fresh = describe(done - self._start, total - int(self._start), now - self._started)
+        fresh = describe(done, total, now - self._started, self._start)
         words = f"{fresh} ({note})" if note else fresh
         self._bar.update(self._task, completed=done, total=float(total), words=words)
         if not self._live and (now - self._spoke >= self._every or done >= total):
