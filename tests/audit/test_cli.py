@@ -12,10 +12,12 @@ import pytest
 
 COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]
 FACTORY = """
+import os
 import time
 from torch import nn
 
 def make():
+    time.sleep(float(os.environ.get("SECONDS_A_NETWORK", "0")))  # for tests that must meet a run at work
     return nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 4))
 """
 
@@ -178,12 +180,11 @@ def test_tables_as_data(project, case, tmp_path):
 def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_path):
     """kill -9 in the middle of reference training; the result equals an uninterrupted run's."""
     out = tmp_path / "killed"
-    environment = dict(os.environ)
     started = subprocess.Popen(
         [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env=environment,
+        env=os.environ | {"SECONDS_A_NETWORK": "0.5"},
     )
     deadline = time.monotonic() + 120
     while len(list((out / "pool").rglob("*.safetensors"))) < 1 and time.monotonic() < deadline:
@@ -206,6 +207,7 @@ def test_ctrl_c_says_what_is_kept_and_how_to_go_on(project, tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        env=os.environ | {"SECONDS_A_NETWORK": "0.5"},
     )
     deadline = time.monotonic() + 120
     while len(list((out / "pool").rglob("*.safetensors"))) < 1 and time.monotonic() < deadline:

@@ -1,6 +1,7 @@
 """Was this record used? The only place where data, models, attacks and estimates meet."""
 
-from divulge.auditing.result import Audit, Outcome, load
+from divulge.auditing.outcome import Outcome
+from divulge.auditing.result import Audit, load
 from divulge.auditing.run import audit
 from divulge.auditing.shares import over_shares
 

@@ -11,7 +11,8 @@ from divulge import checks, evaluation
 from divulge.auditing.summary import scopes
 
 if TYPE_CHECKING:
-    from divulge.auditing.result import Audit, Outcome
+    from divulge.auditing.outcome import Outcome
+    from divulge.auditing.result import Audit
     from divulge.types import Estimate
 
 

@@ -13,13 +13,13 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from divulge.auditing.result import Audit, Outcome
+    from divulge.auditing.outcome import Findings, Outcome
     from divulge.report.page import Block
 
 _EXHIBITS = 12
 
 
-def page(audit: Audit, summary: Mapping[str, Any], inner: Mapping[str, Mapping[str, Any]]) -> Page:
+def page(audit: Findings, summary: Mapping[str, Any], inner: Mapping[str, Mapping[str, Any]]) -> Page:
     """The report as data; every number in it comes from a summary or from the scores.
 
     Args:
@@ -68,7 +68,7 @@ def table(summary: Mapping[str, Any], scope: str | None = None) -> tuple[list[st
     return columns, rows
 
 
-def _attacks(audit: Audit, summary: Mapping[str, Any]) -> Section:
+def _attacks(audit: Findings, summary: Mapping[str, Any]) -> Section:
     note = (
         "95 % intervals. TPR at FPR is conservative: the threshold's own uncertainty is in the interval. "
         "ε is a lower bound at 95 % confidence, 0 when nothing can be claimed; it takes the records' scores as "
@@ -95,7 +95,7 @@ def _inner(name: str, summary: Mapping[str, Any]) -> Section:
     return Section(f"The same audit: {name}", blocks)
 
 
-def _curves(audit: Audit) -> Section:
+def _curves(audit: Findings) -> Section:
     blocks: list[Block] = []
     if audit.unseen_classes:
         unseen = {name: audit[name].unseen for name in audit}
@@ -113,7 +113,7 @@ def _roc(outcomes: Mapping[str, Outcome], title: str) -> Chart:
     )
 
 
-def _classes(audit: Audit, summary: Mapping[str, Any]) -> Section:
+def _classes(audit: Findings, summary: Mapping[str, Any]) -> Section:
     blocks: list[Block] = []
     for name, recipe in summary["recipes"].items():
         for kind, one in (("classes", "class"), ("groups", "group")):
@@ -140,7 +140,7 @@ def _rates(found: Mapping[str, Any], one: str, name: str, level: float) -> Table
     return Table(columns, rows, title=f"{name}: by {one}", note=note)
 
 
-def _bars(audit: Audit, found: Mapping[str, Any], name: str, one: str) -> Chart:
+def _bars(audit: Findings, found: Mapping[str, Any], name: str, one: str) -> Chart:
     judged = {group: row["auc"] for group, row in found.items() if row["auc"] is not None}
     unseen = [one == "class" and int(group) in audit.unseen_classes for group in judged]
     spec = charts.bars(
@@ -194,7 +194,7 @@ def _claim(decision: Mapping[str, Any] | None) -> tuple[str, str, str]:
     return str(decision["selected"]), shown(decision["one_calibration"]), decision["guarantee"]
 
 
-def _exposed(audit: Audit, summary: Mapping[str, Any]) -> Section:
+def _exposed(audit: Findings, summary: Mapping[str, Any]) -> Section:
     strongest = _strongest(summary)
     scores = audit.scores[strongest]
     inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
@@ -203,7 +203,7 @@ def _exposed(audit: Audit, summary: Mapping[str, Any]) -> Section:
     return Section("Most exposed records", [Gallery(exhibits, note=note)] if exhibits else [])
 
 
-def _exhibit(audit: Audit, row: int, score: float) -> Exhibit:
+def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     label = "" if audit.labels is None else f", class {audit.labels[row]}"
     caption = f"{audit.ids[row]}{label}, score {score:.3g}"
     value = audit.exhibits[row]
@@ -248,7 +248,7 @@ def _blind(found: Mapping[str, Any] | None) -> str:
     )
 
 
-def _reproduce(audit: Audit, summary: Mapping[str, Any]) -> Section:
+def _reproduce(audit: Findings, summary: Mapping[str, Any]) -> Section:
     environment = audit.about["environment"]
     rows = [["seed", str(audit.about["settings"]["seed"])], ["divulge", summary["divulge"]]]
     rows += [["python", environment["python"]], *([name, v] for name, v in environment["packages"].items())]
@@ -266,7 +266,7 @@ def _reproduce(audit: Audit, summary: Mapping[str, Any]) -> Section:
     )
 
 
-def _facts(audit: Audit, summary: Mapping[str, Any]) -> dict[str, str]:
+def _facts(audit: Findings, summary: Mapping[str, Any]) -> dict[str, str]:
     counts = summary["counts"]
     return {
         "candidates": f"{counts['members']:,} members, {counts['nonmembers']:,} non-members",

@@ -1,224 +1,36 @@
-"""What an audit found: scores and truth, from which every number is computed again when asked for."""
+"""An audit's findings in a run directory and out of it, and on paper."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from divulge import checks
+from divulge import checks, store
+from divulge.auditing.outcome import Findings
+from divulge.auditing.page import page
+from divulge.auditing.summary import summarise
 from divulge.dossier import Dossier
 from divulge.recipes import RESERVED
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from divulge.evaluation import ROC
-    from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
-
 KIND = "audit"
 
-# How often the control of a sound decision voids its guarantee.
-FALSE_ALARM = 0.001
+_SIGNAL = "signal:"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """One recipe's scores beside the truth.
-
-    Args:
-        recipe: name of the recipe.
-        scores: ``[n]``, larger = more like a member.
-        members: bool ``[n]``, the truth.
-        labels: class of each candidate ``[n]``, or None.
-        nulls: scores of calibration records, known non-members that nothing was trained on, ``[k]``.
-        null_labels: their classes, or None.
-        unseen_classes: classes the auditor holds no records of.
-    """
-
-    recipe: str
-    scores: Floats
-    members: Bools
-    labels: Ints | None
-    nulls: Floats
-    null_labels: Ints | None = None
-    unseen_classes: tuple[int, ...] = ()
-
-    @property
-    def auc(self) -> Estimate:
-        """Area under the ROC curve, with DeLong's interval."""
-        from divulge import evaluation
-
-        return evaluation.auc(self.scores, self.members)
-
-    @property
-    def advantage(self) -> Estimate:
-        """Largest TPR - FPR over all thresholds."""
-        from divulge import evaluation
-
-        return evaluation.advantage(self.scores, self.members)
-
-    @property
-    def roc(self) -> ROC:
-        """The ROC curve with pointwise bands."""
-        from divulge import evaluation
-
-        return evaluation.roc(self.scores, self.members)
-
-    def tpr_at_fpr(self, fpr: float) -> Estimate:
-        """Share of members found where at most ``fpr`` of the non-members are taken for members.
-
-        Raises:
-            divulge.InputError: fewer non-members than the level needs.
-        """
-        from divulge import evaluation
-
-        return evaluation.tpr_at_fpr(self.scores, self.members, fpr)
-
-    def epsilon(self, delta: float = 0.0) -> Estimate:
-        """Empirical lower bound on ε at ``delta``."""
-        from divulge import evaluation
-
-        return evaluation.epsilon_lower_bound(self.scores, self.members, delta=delta)
-
-    def selection(self, *, fpr: float | None = None, fdr: float | None = None, method: str = "auto") -> Selection:
-        """Which candidates are called members, with what guarantee. Give ``fpr`` or ``fdr``, not both.
-
-        Args:
-            fpr: bound on the share of non-members called members.
-            fdr: bound on the expected share of non-members among those called members.
-            method: for ``fdr``: "auto", "bh", "ptdi", "storey".
-
-        Raises:
-            divulge.InputError: neither or both given, too few calibration records for the level.
-        """
-        from divulge.decisions import fpr as by_fpr
-        from divulge.identification import identify
-
-        if fpr is not None and fdr is None:
-            return self._qualified(by_fpr.decide(self.nulls, self.scores, fpr))
-        if fdr is not None and fpr is None:
-            return self._qualified(identify(self.scores, self.nulls, fdr=fdr, method=method))
-        raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
-
-    def _qualified(self, found: Selection) -> Selection:
-        """The decision, its guarantee void where calibration and non-members are seen not to be exchangeable."""
-        reason = self._strangers() or self._apart()
-        if not reason:
-            return found
-        guarantee = replace(found.guarantee, holds=False)
-        return replace(found, guarantee=guarantee, warnings=(f"the guarantee is void: {reason}", *found.warnings))
-
-    def _strangers(self) -> str:
-        """Candidates of classes that the calibration records lack, in words; empty without any."""
-        if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
-            return ""
-        return (
-            f"{int(strange.sum())} of {len(strange)} candidates are of the unseen classes {list(self.unseen_classes)}, "
-            "of which there are no calibration records"
-        )
-
-    def _apart(self) -> str:
-        """How the scores of known non-members differ from those of the calibration, in words; empty if they do not."""
-        from divulge.decisions import controls
-
-        outside = self.scores[~self.members]
-        if not len(outside):
-            return ""
-        control = controls.exchangeability(self.nulls, outside, level=FALSE_ALARM)
-        return "" if control.passed else f"calibration and true non-members are not exchangeable ({control})"
-
-    def realised_fpr(self, fpr: float) -> Estimate:
-        """Share of true non-members called members at nominal ``fpr``: what the guarantee came to here."""
-        from divulge.evaluation import intervals
-
-        outside = ~self.members
-        chosen = self.selection(fpr=fpr).selected[outside]
-        return intervals.proportion(int(chosen.sum()), int(outside.sum()))
-
-    def on(self, rows: Bools | Ints) -> Outcome:
-        """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""
-        labels = None if self.labels is None else self.labels[rows]
-        return replace(self, scores=self.scores[rows], members=self.members[rows], labels=labels)
-
-    @property
-    def unseen(self) -> Outcome:
-        """The same on the unseen classes alone.
-
-        Raises:
-            divulge.InputError: no class was declared unseen.
-        """
-        if not self.unseen_classes or self.labels is None:
-            raise checks.InputError("unseen: the audit declared no unseen classes")
-        return self.on(np.isin(self.labels, self.unseen_classes))
-
-    def __repr__(self) -> str:
-        return f"Outcome({self.recipe!r}, members={int(self.members.sum())}, nonmembers={int((~self.members).sum())})"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Audit:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Audit(Findings):
     """The result of an audit; indexing by a recipe's name gives its `Outcome`.
 
-    Args:
-        scores: recipe name → ``[n]``.
-        nulls: recipe name → ``[k]``, scores of calibration records.
-        ids: identifier of each candidate.
-        members: bool ``[n]``, the truth.
-        labels: ``[n]``, or None.
-        null_labels: ``[k]``, or None.
-        unseen_classes: classes the auditor holds no records of.
-        fpr: the levels reported.
-        signals: signal name → ``[n]``, under the target.
-        about: everything else that was recorded (recipes, queries, environment, checks, timings, …).
-        exhibits: the candidates' own values where the report shows them: row → array.
-        groups: subgroup names a candidate, or None.
-        path: the run directory, or None.
+    Its fields are those of `divulge.auditing.outcome.Findings`.
     """
-
-    scores: Mapping[str, Floats]
-    nulls: Mapping[str, Floats]
-    ids: Array
-    members: Bools
-    labels: Ints | None
-    null_labels: Ints | None
-    unseen_classes: tuple[int, ...]
-    fpr: tuple[float, ...]
-    signals: Mapping[str, Floats]
-    about: Mapping[str, Any]
-    exhibits: Mapping[int, Array | str] = field(default_factory=dict)
-    groups: Array | None = None
-    path: Path | None = None
-
-    def __getitem__(self, recipe: str) -> Outcome:
-        """The outcome of the recipe of that name."""
-        name = checks.choice(recipe, "recipe", self.scores)
-        return Outcome(
-            name, self.scores[name], self.members, self.labels, self.nulls[name], self.null_labels, self.unseen_classes
-        )
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.scores)
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the user must know before relying on the numbers."""
-        return tuple(self.about.get("warnings", ()))
 
     def summary(self) -> dict[str, Any]:
         """Every number of the report as plain data; what ``summary.json`` holds."""
-        from divulge.auditing.summary import summarise
-
         return summarise(self)
 
     def report(self, path: str | Path) -> Path:
         """Write the HTML report to ``path`` and return it; audits kept inside this one's directory are in it too."""
-        from divulge.auditing.page import page
         from divulge.report import html
 
         html.write(
@@ -233,11 +45,6 @@ class Audit:
         folders = [mark.parent for mark in sorted(self.path.glob("*/run.json"))]
         found = {folder.name: load(folder) for folder in folders if Dossier(folder).finished(KIND)}
         return {name: inner for name, inner in found.items() if inner.candidates == self.candidates}
-
-    @property
-    def candidates(self) -> str:
-        """Digest of the candidates' records and of the truth, in their order."""
-        return str(self.about["settings"]["data"]["candidates"])
 
     def save(self, dossier: Dossier) -> None:
         """Write scores, nulls, summary and report into ``dossier``."""
@@ -254,8 +61,6 @@ class Audit:
         if self.null_labels is not None:
             nulls = {"label": self.null_labels} | nulls
         dossier.write_table("nulls", pl.DataFrame(nulls))
-        from divulge import store
-
         texts = {str(row): text for row, text in self.exhibits.items() if isinstance(text, str)}
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         store.write_arrays(dossier.path / "exhibits.npz", arrays)
@@ -266,17 +71,12 @@ class Audit:
         return f"Audit({', '.join(self.scores)}; {int(self.members.sum())} members of {len(self.members)} candidates)"
 
 
-_SIGNAL = "signal:"
-
-
 def load(directory: str | Path) -> Audit:
     """The audit kept in ``directory``, without running anything again.
 
     Raises:
         divulge.InputError: no finished audit there, or a damaged file.
     """
-    from divulge import store
-
     dossier = Dossier(Path(directory)).open(KIND)
     scores, nulls, kept = dossier.read_table("scores"), dossier.read_table("nulls"), dossier.read_json("summary")
     recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith(_SIGNAL)]

@@ -12,14 +12,14 @@ from divulge.decisions import fpr as by_fpr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge.auditing.result import Audit, Outcome
+    from divulge.auditing.outcome import Findings, Outcome
     from divulge.types import Array, Estimate
 
 CONFIDENCE = 0.95
 
 
-def summarise(audit: Audit) -> dict[str, Any]:
-    """The audit in numbers; see `divulge.auditing.result.Audit.summary`."""
+def summarise(audit: Findings) -> dict[str, Any]:
+    """The audit in numbers; see `divulge.auditing.Audit.summary`."""
     smallest = _smallest(audit)
     return {
         "divulge": __version__,
@@ -55,7 +55,7 @@ def numbers(outcome: Outcome, fpr: tuple[float, ...]) -> dict[str, Any]:
     }
 
 
-def _recipe(audit: Audit, outcome: Outcome) -> dict[str, Any]:
+def _recipe(audit: Findings, outcome: Outcome) -> dict[str, Any]:
     found = dict(audit.about["recipes"][outcome.recipe]) | numbers(outcome, audit.fpr)
     found["decisions"] = {f"{level:g}": _decision(outcome, level) for level in audit.fpr}
     if raw := found.pop("raw_thresholds"):
@@ -111,13 +111,13 @@ def _or_none(work: Callable[[], Estimate]) -> dict[str, Any] | None:
         return None
 
 
-def _smallest(audit: Audit) -> dict[str, Any]:
+def _smallest(audit: Findings) -> dict[str, Any]:
     members = _judged(audit).members
     inside, outside = int(members.sum()), int((~members).sum())
     return asdict(evaluation.smallest_detectable(inside, outside, max(audit.fpr), _at_once(audit)))
 
 
-def _judged(audit: Audit) -> Outcome:
+def _judged(audit: Findings) -> Outcome:
     """Any recipe's outcome, on the candidates the verdict is about."""
     first = audit[next(iter(audit))]
     return first.unseen if audit.unseen_classes else first
@@ -138,13 +138,13 @@ class Claim:
         return self.estimate.low > self.chance
 
 
-def scopes(audit: Audit, name: str) -> list[Outcome]:
+def scopes(audit: Findings, name: str) -> list[Outcome]:
     """What is judged of a recipe: the unseen classes alone where there are some, and always all candidates."""
     outcome = audit[name]
     return [outcome.unseen, outcome] if audit.unseen_classes else [outcome]
 
 
-def claims(audit: Audit) -> list[list[Claim]]:
+def claims(audit: Findings) -> list[list[Claim]]:
     """AUC and TPR of every recipe, a list a scope, with intervals that hold all at once (Bonferroni).
 
     Otherwise, among five recipes with two statistics each, one would exclude chance by luck in every
@@ -169,13 +169,13 @@ def _supported(outcome: Outcome, levels: tuple[float, ...]) -> list[float]:
     return [level for level in levels if outside >= evaluation.least_nonmembers(level)]
 
 
-def _at_once(audit: Audit) -> float:
+def _at_once(audit: Findings) -> float:
     """Confidence of each interval that lets all of them hold at once."""
     tests = sum(1 + len(_supported(outcome, audit.fpr)) for name in audit for outcome in scopes(audit, name))
     return 1 - (1 - CONFIDENCE) / tests
 
 
-def verdict(audit: Audit, smallest: dict[str, Any]) -> dict[str, str]:
+def verdict(audit: Findings, smallest: dict[str, Any]) -> dict[str, str]:
     """What leaks, how sure we are, under which threat model: the first line of the report."""
     blind = audit.about["blind_baseline"]
     if blind is not None and blind["confounded"]:
@@ -195,7 +195,7 @@ def verdict(audit: Audit, smallest: dict[str, Any]) -> dict[str, str]:
     return {"tone": "clear", "text": _nothing(where, smallest)}
 
 
-def _found(audit: Audit, leaks: list[Claim], where: str) -> str:
+def _found(audit: Findings, leaks: list[Claim], where: str) -> str:
     worst = max(leaks, key=lambda claim: (claim.estimate.low - claim.chance) / claim.chance)
     e = worst.estimate
     return (

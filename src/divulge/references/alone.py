@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from torch import nn
 
     from divulge.references.models import Data
-    from divulge.references.training import Train
+    from divulge.references.settings import TrainSettings
     from divulge.types import Ints
 
 
-def train(config: Train, data: Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None) -> nn.Module:
+def train(
+    config: TrainSettings, data: Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+) -> nn.Module:
     """Train one network on ``data[rows]``, as ``config`` says.
 
     Raises:

@@ -15,14 +15,14 @@ from divulge.references.outputs import Predict
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
-    from divulge.references.training import Custom
+    from divulge.references.settings import CustomSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
     """Targets made by ``config.train``."""
 
-    config: Custom
+    config: CustomSettings
 
     def settings(self) -> dict[str, str]:
         """The function's name and version."""

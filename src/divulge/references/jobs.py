@@ -14,7 +14,7 @@ from divulge.types import Array, Floats, Ints, Records
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from divulge.references.training import Custom, Train
+    from divulge.references.settings import CustomSettings, TrainSettings
 
 Inner: TypeAlias = Literal["serial", "stacked"]
 """How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
@@ -60,7 +60,7 @@ class Learner(Protocol):
     """How one model is made: `Train` (networks) and `Custom` (anything)."""
 
     @property
-    def config(self) -> Train | Custom:
+    def config(self) -> TrainSettings | CustomSettings:
         """The user's settings."""
         ...
 

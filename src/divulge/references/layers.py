@@ -15,8 +15,6 @@ from divulge import checks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.references.bodies import Architecture
-
 
 def mlp(width: int, hidden: Sequence[int]) -> nn.Module:
     """Linear layers with ReLU on inputs normalised by running statistics."""
@@ -42,7 +40,7 @@ def _dense(widths: Sequence[int]) -> list[nn.Module]:
     return [part for a, b in pairwise(widths) for part in (nn.Linear(a, b), nn.ReLU())]
 
 
-def backbone(name: Architecture, size: int, channels: int, weights: str | None) -> nn.Module:
+def backbone(name: str, size: int, channels: int, weights: str | None) -> nn.Module:
     """An architecture of the transformers library, with random or stored weights.
 
     Raises:

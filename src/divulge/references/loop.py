@@ -14,7 +14,7 @@ from divulge.references import batches, layout, models
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from divulge.references.training import Train
+    from divulge.references.settings import TrainSettings
     from divulge.types import Ints
 
 
@@ -23,7 +23,7 @@ class DivergedError(ArithmeticError):
 
 
 def train(
-    config: Train, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+    config: TrainSettings, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
 ) -> nn.Module:
     """Train one network on ``data[rows]``.
 
@@ -73,7 +73,7 @@ def train(
     return layout.turn(module, layout.PLAIN)
 
 
-def optimizer(config: Train, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+def optimizer(config: TrainSettings, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
     """Torch's optimiser for a configuration; all of them work element by element, so stacked weights do too."""
     kept = [p for p in parameters if p.requires_grad]
     if config.optimizer == "sgd":

@@ -17,7 +17,7 @@ from divulge.references import loop
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.references.training import Train
+    from divulge.references.settings import TrainSettings
 
 Activation: TypeAlias = Literal["relu", "tanh", "none"]
 
@@ -74,7 +74,7 @@ def _leaves(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
 class Stack:
     """``M`` networks of one shape: weights ``[M, in, out]``, as the products read them fastest, biases ``[M, out]``."""
 
-    def __init__(self, config: Train, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
+    def __init__(self, config: TrainSettings, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
         self._made, self._layers = made, shape
         self._weights = [_gather(made, layer.name, "weight", turned=True) for layer in shape]
         self._biases = [_gather(made, layer.name, "bias") if layer.bias else None for layer in shape]

@@ -18,14 +18,14 @@ from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
     from divulge.references.progress import Progress
-    from divulge.references.training import Train
+    from divulge.references.settings import TrainSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
     """Networks trained as ``config`` says."""
 
-    config: Train
+    config: TrainSettings
 
     def settings(self) -> dict[str, str]:
         """The configuration, field by field."""
@@ -94,7 +94,7 @@ class Networks:
         return [answers(learned.predict, records, task.signal) for records in task.observe]
 
 
-def load(config: Train, records: Records) -> models.Data:
+def load(config: TrainSettings, records: Records) -> models.Data:
     """Records on the device a configuration names, as its network wants them."""
     where = resolve(config.device)
     module = models.build(config.make_model, 0)
@@ -103,7 +103,7 @@ def load(config: Train, records: Records) -> models.Data:
     return models.Data(x, models.labels(records.y, where))
 
 
-def one(config: Train, records: Records, seed: int, classes: int, progress: Progress | None) -> nn.Module:
+def one(config: TrainSettings, records: Records, seed: int, classes: int, progress: Progress | None) -> nn.Module:
     """A single network trained on all ``records``; back on the CPU, in evaluation mode."""
     dtype = models.precision(config.precision)
     probe = models.build(config.make_model, 0).to(dtype=dtype)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from divulge.references.privacy import Private
-    from divulge.references.training import Train
+    from divulge.references.settings import TrainSettings
     from divulge.types import Ints
 
 
 def train(
-    config: Train, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+    config: TrainSettings, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
 ) -> nn.Module:
     """Train one network on ``data[rows]`` with DP-SGD.
 
@@ -67,7 +67,7 @@ def poisson(rows: Ints, seed: int, epoch: int, steps: int, size: int) -> Sequenc
 class Ghost:
     """DP-SGD steps of one MLP, its per-record norms from slopes and inputs."""
 
-    def __init__(self, config: Train, module: nn.Module, layers: Sequence[mlp.Layer], seed: int) -> None:
+    def __init__(self, config: TrainSettings, module: nn.Module, layers: Sequence[mlp.Layer], seed: int) -> None:
         self._privacy, self._size = _privacy(config), config.batch_size
         self._layers = layers
         self._linear = [module.get_submodule(layer.name) for layer in layers]
@@ -107,7 +107,7 @@ class Ghost:
 class ByOpacus:
     """DP-SGD steps of any network, by Opacus' per-record gradients and optimiser."""
 
-    def __init__(self, config: Train, module: nn.Module, records: int, seed: int) -> None:
+    def __init__(self, config: TrainSettings, module: nn.Module, records: int, seed: int) -> None:
         try:
             from opacus import GradSampleModule
             from opacus.optimizers import DPOptimizer
@@ -145,6 +145,6 @@ def noise(module: nn.Module, seed: int) -> torch.Generator:
     return torch.Generator(device=where).manual_seed(seeds.integer(seed, "privacy"))
 
 
-def _privacy(config: Train) -> Private:
+def _privacy(config: TrainSettings) -> Private:
     assert config.privacy is not None
     return config.privacy

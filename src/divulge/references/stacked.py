@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from divulge.references.jobs import Job
-    from divulge.references.training import Train
+    from divulge.references.settings import TrainSettings
 
 Outcome: TypeAlias = nn.Module | None
 """A trained network; None when it diverged."""
@@ -45,7 +45,7 @@ class Stack(Protocol):
         ...
 
 
-def refusal(config: Train, data: models.Data) -> str:
+def refusal(config: TrainSettings, data: models.Data) -> str:
     """Why networks of this kind cannot be stacked; empty when they can."""
     if config.privacy is not None:
         return "DP-SGD trains one network at a time"
@@ -63,7 +63,7 @@ def refusal(config: Train, data: models.Data) -> str:
     return ""
 
 
-def groups(config: Train, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
+def groups(config: TrainSettings, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
     """Jobs that fit one stack: equal numbers of records, and on the CPU few enough for the cache."""
     equal: dict[int, list[Job]] = defaultdict(list)
     for job in jobs:
@@ -74,19 +74,19 @@ def groups(config: Train, jobs: Sequence[Job], where: torch.device) -> Iterator[
             yield same[at : at + most]
 
 
-def width(config: Train, jobs: int, where: torch.device) -> int:
+def width(config: TrainSettings, jobs: int, where: torch.device) -> int:
     """The most models a stack."""
     return min(jobs, CPU_WIDTH) if where.type == "cpu" else jobs
 
 
-def by_hand(config: Train) -> bool:
+def by_hand(config: TrainSettings) -> bool:
     """True where the backward pass is written out: MLPs in one precision, without DP-SGD."""
     plain = config.precision != "mixed" and config.privacy is None
     return plain and mlp.layers(models.build(config.make_model, 0)) is not None
 
 
 def train(
-    config: Train, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    config: TrainSettings, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
 ) -> Iterator[tuple[Job, Outcome]]:
     """Train jobs stack by stack; a stack that does not fit the device's memory is halved.
 
@@ -115,7 +115,7 @@ def _halves(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[J
 
 
 def together(
-    config: Train, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    config: TrainSettings, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
 ) -> Sequence[Outcome]:
     """Train networks with equally many records as one stack."""
     where, size = data.x.device, config.batch_size
@@ -145,7 +145,9 @@ def together(
     return [found[index] if index in found else stack.module(index) for index in range(len(jobs))]
 
 
-def _settle(config: Train, stack: Stack, jobs: Sequence[Job], correct: torch.Tensor, found: dict[int, Outcome]) -> None:
+def _settle(
+    config: TrainSettings, stack: Stack, jobs: Sequence[Job], correct: torch.Tensor, found: dict[int, Outcome]
+) -> None:
     """After an epoch: give up networks that diverged, keep a copy of those that reached the accuracy to stop at."""
     for index, finite in enumerate(stack.finite()):
         if index in found:
@@ -157,7 +159,7 @@ def _settle(config: Train, stack: Stack, jobs: Sequence[Job], correct: torch.Ten
             found[index] = stack.module(index)
 
 
-def _stack(config: Train, made: Sequence[nn.Module], where: torch.device) -> Stack:
+def _stack(config: TrainSettings, made: Sequence[nn.Module], where: torch.device) -> Stack:
     made = [module.to(device=where, dtype=models.precision(config.precision)).train() for module in made]
     layers = mlp.layers(made[0])
     if layers is not None and config.precision != "mixed":

@@ -1,30 +1,25 @@
-"""How reference models are trained: the user's settings, frozen, and the `fit` that acts on them."""
+"""How reference models are trained: the user's settings, and the `fit` that acts on them."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from divulge import checks
 from divulge.references import fitting
 from divulge.references.outputs import Signal, Trained
-from divulge.references.privacy import Private
 from divulge.references.progress import Progress
+from divulge.references.settings import CustomSettings, TrainSettings
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
 
 if TYPE_CHECKING:
     import torch
 
-EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
-ENGINES = ("auto", "serial", "stacked", "processes", "ray")
-
 
 @dataclass(frozen=True, slots=True)
-class Train:
+class Train(TrainSettings):
     """Train ``count`` networks with cross-entropy.
 
     Args:
@@ -55,58 +50,6 @@ class Train:
         >>> Train(lambda: ..., count=4, lr=0.1).learning_rate
         0.1
     """
-
-    make_model: Callable[..., Any]
-    count: int = 16
-    epochs: int = 20
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
-    lr: float | None = None
-    momentum: float = 0.9
-    weight_decay: float = 0.0
-    batch_size: int = 128
-    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = "constant"
-    stop_at_accuracy: float | None = None
-    augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
-    privacy: Private | None = None
-    precision: Literal["single", "double", "mixed"] = "single"
-    engine: EngineName = "auto"
-    device: str = "auto"
-    workers: int | None = None
-
-    def __post_init__(self) -> None:
-        if not callable(self.make_model) or _is_network(self.make_model):
-            raise checks.InputError("make_model: a function that returns a new network each time is needed")
-        for name, least in (("count", 2), ("epochs", 1), ("batch_size", 1)):
-            checks.integer(getattr(self, name), name, least=least)
-        checks.choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
-        checks.choice(self.precision, "precision", ("single", "double", "mixed"))
-        checks.choice(self.engine, "engine", ENGINES)
-        if not callable(self.schedule):
-            checks.choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
-        if self.lr is not None:
-            checks.number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
-        checks.number(self.momentum, "momentum", above=-1e-300, below=1.0)
-        checks.number(self.weight_decay, "weight_decay", above=-1e-300)
-        if self.stop_at_accuracy is not None:
-            checks.number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
-        if self.workers is not None:
-            checks.integer(self.workers, "workers", least=1)
-        if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
-            raise checks.InputError(
-                "privacy: neither stop_at_accuracy (not private) nor mixed precision go with DP-SGD"
-            )
-
-    @property
-    def learning_rate(self) -> float:
-        """The learning rate before any schedule."""
-        return self.lr if self.lr is not None else 0.02 if self.optimizer == "sgd" else 0.001
-
-    def rate(self, progress: float) -> float:
-        """The learning rate when ``progress`` (0 to 1) of a model's steps are done."""
-        if callable(self.schedule):
-            return self.learning_rate * self.schedule(progress)
-        factor = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}
-        return self.learning_rate * factor[self.schedule]
 
     def fit(
         self,
@@ -159,11 +102,6 @@ class Train:
         return networks.one(self, records, seed, fitting.label_set(records, classes), progress)
 
 
-def _is_network(made: object) -> bool:
-    """A network that already stands, where a function that builds one is needed; told without importing torch."""
-    return hasattr(made, "state_dict") and not isinstance(made, type)
-
-
 def train_one(
     make_model: Callable[..., Any],
     records: Records,
@@ -182,7 +120,7 @@ def train_one(
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class Custom(CustomSettings):
     """The user's own training, of any kind of model.
 
     Args:
@@ -201,22 +139,6 @@ class Custom:
     Raises:
         divulge.InputError: a setting out of its range.
     """
-
-    train: Callable[[Records, int], Any]
-    count: int = 16
-    version: str = ""
-    outputs: Literal["logits", "probabilities"] = "logits"
-    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
-    workers: int | None = None
-
-    def __post_init__(self) -> None:
-        if not callable(self.train):
-            raise checks.InputError("train: a function of records and a seed is needed")
-        checks.integer(self.count, "count", least=2)
-        checks.choice(self.outputs, "outputs", ("logits", "probabilities"))
-        checks.choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
-        if self.workers is not None:
-            checks.integer(self.workers, "workers", least=1)
 
     def fit(
         self,

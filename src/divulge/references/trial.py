@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from divulge.references.jobs import Inner, Job, Task
-    from divulge.references.training import Train
+    from divulge.references.settings import TrainSettings
 
 BATCHES = 3
 """Batches a model in the trial; one before them warms up."""
 
 
-def measure(config: Train, data: models.Data, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+def measure(config: TrainSettings, data: models.Data, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
     """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
 
     An MLP is always stacked: written out by hand it wins everywhere, and the same seed then gives the same bits.
@@ -60,7 +60,9 @@ def _affords(steps: int, models_timed: int) -> bool:
     return steps >= 20 * models_timed * (1 + 2 * BATCHES)
 
 
-def remembered(task: Task, config: Train, compute: Callable[[], tuple[Inner, float, str]]) -> tuple[Inner, float, str]:
+def remembered(
+    task: Task, config: TrainSettings, compute: Callable[[], tuple[Inner, float, str]]
+) -> tuple[Inner, float, str]:
     """The outcome of an earlier trial of the same work in the same pool: a run that goes on keeps its arithmetic."""
     if task.pool is None:
         return compute()
@@ -82,7 +84,7 @@ def _unwatched(job: Job, share: float) -> None:
     """The trial is too short to report."""
 
 
-def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: Train) -> float:
+def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: TrainSettings) -> float:
     """Seconds a model and step; the better of two measurements."""
     warm = [replace(job, rows=job.rows[: config.batch_size]) for job in jobs]
     times = []

@@ -14,7 +14,7 @@ from divulge.references import loop
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from divulge.references.training import Train
+    from divulge.references.settings import TrainSettings
 
 
 class Stack:
@@ -24,7 +24,7 @@ class Stack:
     differ from the plain loop's.
     """
 
-    def __init__(self, config: Train, made: Sequence[nn.Module]) -> None:
+    def __init__(self, config: TrainSettings, made: Sequence[nn.Module]) -> None:
         self._made, self._base = made, made[0]
         trained = {name for name, p in self._base.named_parameters() if p.requires_grad}
         self._weights = {name: _gather(made, name).requires_grad_() for name in trained}
