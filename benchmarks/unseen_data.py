@@ -19,7 +19,10 @@ import numpy as np
 
 @dataclass(frozen=True)
 class DataSet:
-    """``x[n, d]``, labels, the subgroup a record belongs to (its label, or a column), and sizes."""
+    """``x[n, d]``, labels, the subgroup a record belongs to (its label, or a column), and sizes.
+
+    ``raw`` is what a neural regressor sees: images or texts where the records are such, ``x`` otherwise.
+    """
 
     name: str
     x: np.ndarray
@@ -30,6 +33,7 @@ class DataSet:
     epochs: int
     hidden: int = 64
     components: int = 0
+    raw: np.ndarray | None = None
 
 
 def folder() -> Path:
@@ -42,7 +46,8 @@ def cifar100() -> DataSet:
         images = [_decoded(z["train_res"]), _decoded(z["test_res"])]
         y = np.concatenate([z["coarse_train"], z["coarse_test"]]).astype(np.int64)
     x = np.concatenate(images).reshape(-1, 16, 2, 16, 2, 3).mean(axis=(2, 4), dtype=np.float32) / 255
-    return DataSet("CIFAR-100", x.reshape(len(x), -1), y, y, 3000, 4000, epochs=15, hidden=128, components=64)
+    flat = x.reshape(len(x), -1)
+    return DataSet("CIFAR-100", flat, y, y, 3000, 4000, epochs=15, hidden=128, components=64, raw=x)
 
 
 def _decoded(residuals: np.ndarray) -> np.ndarray:
@@ -57,7 +62,7 @@ def fashion() -> DataSet:
         x = np.concatenate([z["x_train"], z["x_test"]])
         y = np.concatenate([z["y_train"], z["y_test"]]).astype(np.int64)
     x = x.reshape(-1, 14, 2, 14, 2).mean(axis=(2, 4), dtype=np.float32).reshape(len(x), -1) / 255 - 0.3
-    return DataSet("Fashion-MNIST", x, y, y, 2000, 3000, epochs=40)
+    return DataSet("Fashion-MNIST", x, y, y, 2000, 3000, epochs=40, raw=x.reshape(len(x), 14, 14))
 
 
 def location() -> DataSet:
@@ -74,11 +79,12 @@ def newsgroups() -> DataSet:
     with gzip.open(folder() / "20news_bydate.jsonl.gz", "rt", encoding="utf8") as lines:
         rows = [json.loads(line) for line in lines]
     hashes = HashingVectorizer(n_features=256, stop_words="english", norm="l2")
-    x = hashes.transform([_body(row["text"]) for row in rows]).toarray().astype(np.float32) * 8
+    texts = np.array([_body(row["text"]) for row in rows], dtype=object)
+    x = hashes.transform(texts).toarray().astype(np.float32) * 8
     y = np.array([row["label"] for row in rows])
     kept = np.abs(x).sum(axis=1) > 0
     x, y = x[kept], y[kept]
-    return DataSet("20 Newsgroups", x, y, y, 3000, 4000, epochs=15)
+    return DataSet("20 Newsgroups", x, y, y, 3000, 4000, epochs=15, raw=texts[kept])
 
 
 def _body(text: str) -> str:

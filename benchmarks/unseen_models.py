@@ -3,7 +3,7 @@
 Of every data set and seed, in the folder ``<out>/<data set>-<seed>``:
 
 - ``target.npz``: logits and hidden layer of the target on every record,
-- ``fold-<f>.npz``: logits of reference models trained on halves of the population without the classes of fold f.
+- ``references-<f>-of-<folds>.npz``: logits of reference models trained on halves of the population without fold f.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from divulge import references, seeds, store
 from divulge.types import Records
 from unseen_data import DataSet
 
-REFERENCES = 6
+REFERENCES = 16
 BATCH = 128
 OUTSIDERS = 6000
 
@@ -34,7 +34,10 @@ class Case:
     data: DataSet
     x: np.ndarray
     y: np.ndarray
+    group: np.ndarray
     fold: np.ndarray
+    folds: int
+    raw: np.ndarray
     folder: Path
     weight_decay: float = 0.0
     noise: float = 0.0
@@ -70,7 +73,21 @@ def case(
     noise = 0.0 if epsilon is None else noise_for(epsilon, data)
     defended = f"-decay-{weight_decay:g}" * (weight_decay > 0) + f"-epsilon-{epsilon}" * (epsilon is not None)
     folder = out / f"{key}-{seed}{defended}"
-    return Case(key, seed, data, data.x[rows], data.y[rows], dealt[rows], folder, weight_decay, noise)
+    raw = (data.x if data.raw is None else data.raw)[rows]
+    return Case(
+        key,
+        seed,
+        data,
+        data.x[rows],
+        data.y[rows],
+        data.group[rows],
+        dealt[rows],
+        folds,
+        raw,
+        folder,
+        weight_decay,
+        noise,
+    )
 
 
 def noise_for(epsilon: float, data: DataSet) -> float:
@@ -134,16 +151,21 @@ def target(of: Case) -> dict[str, np.ndarray]:
     return kept(of.folder / "target.npz", make)
 
 
-def population(of: Case, without: tuple[int, ...]) -> np.ndarray:
+def population(of: Case, without: int | None, keep: int = 0) -> np.ndarray:
+    """What the auditor holds: all but fold ``without``, of whose classes (or subgroups) ``keep`` records each remain."""
     rows = np.arange(len(of.x))[of.held]
-    return rows[~np.isin(of.fold[rows], without)]
+    if without is None:
+        return rows
+    dropped = rows[of.fold[rows] == without]
+    some = [dropped[of.group[dropped] == name][:keep] for name in np.unique(of.group[dropped])]
+    return np.sort(np.concatenate([rows[of.fold[rows] != without], *some]))
 
 
-def half_models(of: Case, without: tuple[int, ...]) -> dict[str, np.ndarray]:
+def half_models(of: Case, without: int | None, keep: int = 0) -> dict[str, np.ndarray]:
     """Reference models, each trained on half of what the auditor holds: ``logits[m, n, K]``, ``trained_on[m, n]``."""
 
     def make() -> dict[str, np.ndarray]:
-        rows = population(of, without)
+        rows = population(of, without, keep)
         x = inputs(of, rows)
         config = settings(of, x.shape[1], REFERENCES)
         splits = references.splits.offline(len(rows), REFERENCES, of.seed, labels=of.y[rows])
@@ -152,4 +174,5 @@ def half_models(of: Case, without: tuple[int, ...]) -> dict[str, np.ndarray]:
         trained_on[:, rows] = found.trained_on
         return {"logits": found.outputs[0].astype(np.float16), "trained_on": trained_on}
 
-    return kept(of.folder / f"fold-{'-'.join(map(str, without))}.npz", make)
+    asked = "all" if without is None else f"{without}-of-{of.folds}" + f"-keep-{keep}" * (keep > 0)
+    return kept(of.folder / f"references-{asked}.npz", make)
