@@ -152,7 +152,7 @@ def target(of: Case) -> dict[str, np.ndarray]:
 
 
 def population(of: Case, without: int | None, keep: int = 0) -> np.ndarray:
-    """What the auditor holds: all but fold ``without``, of whose classes (or subgroups) ``keep`` records each remain."""
+    """What the auditor holds: all but fold ``without``, of whose classes (or subgroups) ``keep`` each remain."""
     rows = np.arange(len(of.x))[of.held]
     if without is None:
         return rows

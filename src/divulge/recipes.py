@@ -207,12 +207,14 @@ def recipes() -> tuple[Recipe, ...]:
             "transductive",
             "hinge",
             Transductive(),
+            features=True,
             summary="hinge beyond what the candidates' own features explain, for unseen classes",
         ),
         Recipe(
             "combined",
             "hinge",
             Combined((QuantileRegression(conformal=False), Transductive())),
+            features=True,
             summary="mean rank under quantile regression and the transductive attack, for unseen classes",
         ),
     )

@@ -20,6 +20,18 @@ def test_orientation_every_recipe_finds_members_of_a_model_that_overfits(run, re
     assert run[recipe].auc.low > 0.5, run[recipe].auc
 
 
+@pytest.mark.parametrize("recipe", [recipe.name for recipe in recipes() if recipe.references == "none"])
+def test_a_recipe_by_itself_has_all_it_needs(case, run, recipe):
+    alone = case.audit(recipes=(recipe,), references=None, fpr=(0.05,))
+    assert alone[recipe].auc.value == pytest.approx(run[recipe].auc.value, abs=0.03)
+
+
+def test_ids_of_one_set_alone_are_mentioned(case):
+    members = dv.Records(case.members.x, case.members.y, np.arange(200))
+    found = case.audit(recipes=("loss",), members=members, fpr=(0.05,))
+    assert any("only members have ids" in note for note in found.warnings)
+
+
 def test_a_leak_is_the_verdict_and_its_numbers_are_estimates(run):
     summary = run.summary()
     assert summary["verdict"]["tone"] == "leak"

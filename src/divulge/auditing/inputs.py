@@ -109,6 +109,7 @@ def check(
     for level in levels:
         _enough(level, len(nonmembers))
     notes += _scarce(unseen, levels, members, nonmembers)
+    notes += _half_named(sets)
     named = _identified(members, nonmembers)
     learned, held = _halves(population, calibration, seed)
     return Inputs(
@@ -341,6 +342,14 @@ def _enough(fpr: float, nonmembers: int) -> None:
             f"fpr: {fpr:g} needs at least {least} non-members, got {nonmembers}; "
             "ask for a larger level or bring more non-members"
         )
+
+
+def _half_named(sets: dict[str, Records]) -> list[str]:
+    """A warning where only one of the two sets of candidates has ids: such ids are not used."""
+    with_ids = [name for name in ("members", "nonmembers") if sets[name].ids is not None]
+    if len(with_ids) != 1:
+        return []
+    return [f"only {with_ids[0]} have ids; the report names candidates by set and row instead"]
 
 
 def _identified(members: Records, nonmembers: Records) -> Records:
