@@ -45,7 +45,7 @@ class Stack:
         """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
         slopes, z = self._slopes({name: w.detach() for name, w in self._weights.items()}, self._fixed, x, y)
         for name, w in self._weights.items():
-            w.grad = slopes[name]
+            w.grad = slopes[name].contiguous()  # a fused optimiser reads weights and slopes side by side
         loop.set_rate(self._update, rate)
         self._update.step()
         return z
