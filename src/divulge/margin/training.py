@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.margin.flow import ARMIJO, State, evaluate, implicit_step, least_step, log_sum_exp
 from divulge.margin.network import ShallowReLU, augment, both_classes, inputs, signs
 
 if TYPE_CHECKING:
     from divulge.types import Floats
 
-_ARMIJO = 0.3  # share of the predicted decrease that a step must deliver; less, and steps leap over the KKT point
-_FLOOR = 0.05  # smallest step times (‖θ‖² + 1)·max‖[x, 1]‖²
 _SHRINK = 0.6
 _GROW = 1.03
+_LOW = 2  # inputs up to which kinks stall explicit steps, and a small start collapses on too few directions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,16 +46,6 @@ class Training:
         return {"margin": self.margin, "loss": self.loss}
 
 
-@dataclass(slots=True)
-class _State:
-    """What a step changes: weights in some basis, output weights, and what follows from them."""
-
-    w: Floats
-    v: Floats
-    hidden: Floats
-    outputs: Floats
-
-
 def train(
     x: object,
     y: object,
@@ -64,7 +54,8 @@ def train(
     seed: int = 0,
     *,
     max_steps: int = 50_000,
-    initial_scale: float = 1e-4,
+    initial_scale: float | None = None,
+    implicit: bool | None = None,
     reduced: bool = True,
 ) -> Training:
     """Train until every y_i·Φ(x_i) ≥ ``target_margin``.
@@ -75,6 +66,10 @@ def train(
     coordinates within that span (at most n of d + 1) are trained; what the initialisation has outside it is
     frozen and put back at the end. This is exact: the network is the one plain training gives.
 
+    With one or two inputs, neurons slide along kinks and the records' gradients are far from orthogonal; explicit
+    steps then stall or need 10⁵ steps. Implicit steps (``divulge.margin.flow``) follow the same gradient flow to
+    margin 100 in a few hundred.
+
     Args:
         x: records ``[n, d]``.
         y: labels -1 and +1, ``[n]``.
@@ -82,9 +77,10 @@ def train(
         target_margin: margin at which to stop.
         seed: seed of the initialisation (w, b ~ initial_scale·N(0, 1), v ~ U(±1/√k)).
         max_steps: give up after so many steps; then ``reached`` is False.
-        initial_scale: size of the first hidden weights. A small one leads closest to a KKT point; in one or two
-            dimensions it lets all neurons collapse on too few directions to separate labels that alternate, and
-            0.1 to 1 is needed.
+        initial_scale: size of the first hidden weights; 1e-4 when None, and 0.2 for one or two inputs, where a
+            smaller start lets all neurons collapse on too few directions to separate labels that alternate. The
+            smaller, the closer to a KKT point training ends.
+        implicit: whether steps are implicit; None means for one and two inputs.
         reduced: False trains all d + 1 coordinates, as a check and for comparison of speed.
 
     Raises:
@@ -97,20 +93,24 @@ def train(
         (True, True)
     """
     data, sign = _problem(x, y)
+    low = data.shape[1] - 1 <= _LOW
+    scale = (0.2 if low else 1e-4) if initial_scale is None else initial_scale
     checks.number(target_margin, "target_margin", above=0.0)
     checks.integer(max_steps, "max_steps", least=1)
-    checks.number(initial_scale, "initial_scale", above=0.0)
-    start, basis, frozen = _initial(data, width, seed, initial_scale, reduced=reduced)
+    checks.number(scale, "initial_scale", above=0.0)
+    start, basis, frozen = _initial(data, width, seed, scale, reduced=reduced)
     points = data @ basis
     rest = float(np.sum(frozen**2)) if reduced else 0.0
-    longest = float(np.max(np.sum(data**2, axis=1)))
 
-    state = _evaluate(*start, points)
-    loss, step = _log_sum_exp(state.outputs * sign), 0.0
+    state = evaluate(*start, points)
+    loss, step = log_sum_exp(state.outputs * sign), 0.0
+    pull = np.full(len(sign), 1.0 / len(sign))
     losses, margins = [loss], [float(np.min(state.outputs * sign))]
     while margins[-1] < target_margin and len(losses) <= max_steps:
-        floor = _FLOOR / ((float(np.sum(state.w**2) + np.sum(state.v**2)) + rest + 1.0) * longest)
-        state, loss, step = _step(state, points, sign, loss, max(step * _GROW, floor), floor)
+        if low if implicit is None else implicit:
+            state, loss, step, pull = implicit_step(state, points, sign, loss, step, pull, rest)
+        else:
+            state, loss, step = _step(state, points, sign, loss, step, rest)
         losses.append(loss)
         margins.append(float(np.min(state.outputs * sign)))
     net = _assemble(state, basis, frozen)
@@ -145,12 +145,12 @@ def descend(
     checks.number(learning_rate, "learning_rate", above=0.0)
     (w, v), basis, frozen = _initial(data, width, seed, 1e-4, reduced=True)
     points = data @ basis
-    state = _evaluate(w, v, points)
+    state = evaluate(w, v, points)
     losses, margins = [_logistic(state.outputs * sign)], [float(np.min(state.outputs * sign))]
     for _ in range(steps):
         pull = sign / (1.0 + np.exp(np.clip(state.outputs * sign, -700.0, 700.0))) / len(sign)
         grad_w, grad_v = _gradient(state, points, -pull)
-        state = _evaluate(state.w - learning_rate * grad_w, state.v - learning_rate * grad_v, points)
+        state = evaluate(state.w - learning_rate * grad_w, state.v - learning_rate * grad_v, points)
         losses.append(_logistic(state.outputs * sign))
         margins.append(float(np.min(state.outputs * sign)))
     return Training(_assemble(state, basis, frozen), np.array(margins), np.array(losses), margins[-1] > 0)
@@ -195,39 +195,31 @@ def _initial(
     return (coordinates, v), basis, w - coordinates @ basis.T
 
 
-def _assemble(state: _State, basis: Floats, frozen: Floats) -> ShallowReLU:
+def _assemble(state: State, basis: Floats, frozen: Floats) -> ShallowReLU:
     full = state.w @ basis.T + frozen
     return ShallowReLU(full[:, :-1], full[:, -1], state.v)
 
 
-def _evaluate(w: Floats, v: Floats, points: Floats) -> _State:
-    hidden = np.maximum(points @ w.T, 0.0)
-    return _State(w, v, hidden, hidden @ v)
-
-
-def _gradient(state: _State, points: Floats, pull: Floats) -> tuple[Floats, Floats]:
+def _gradient(state: State, points: Floats, pull: Floats) -> tuple[Floats, Floats]:
     """Gradients of Σ_i pull_i·Φ(x_i)."""
     active = (state.hidden > 0) * pull[:, None]
     return (active.T @ points) * state.v[:, None], pull @ state.hidden
 
 
 def _step(
-    state: _State, points: Floats, sign: Floats, loss: float, step: float, floor: float
-) -> tuple[_State, float, float]:
+    state: State, points: Floats, sign: Floats, loss: float, step: float, rest: float
+) -> tuple[State, float, float]:
     weight = np.exp(-state.outputs * sign - loss)  # softmax: sums to one
     grad_w, grad_v = _gradient(state, points, -weight * sign)
     slope = float(np.sum(grad_w**2) + np.sum(grad_v**2))
+    floor = least_step(state.squared_norm + rest, points)
+    step = max(step * _GROW, floor)
     while True:
-        tried = _evaluate(state.w - step * grad_w, state.v - step * grad_v, points)
-        value = _log_sum_exp(tried.outputs * sign)
-        if value <= loss - _ARMIJO * step * slope or step <= floor:
+        tried = evaluate(state.w - step * grad_w, state.v - step * grad_v, points)
+        value = log_sum_exp(tried.outputs * sign)
+        if value <= loss - ARMIJO * step * slope or step <= floor:
             return tried, value, step
         step = max(step * _SHRINK, floor)
-
-
-def _log_sum_exp(margins: Floats) -> float:
-    least = float(np.min(margins))
-    return float(np.log(np.sum(np.exp(least - margins))) - least)
 
 
 def _logistic(margins: Floats) -> float:
