@@ -46,7 +46,7 @@ def evaluate(w: Floats, v: Floats, points: Floats) -> State:
 
 
 def log_sum_exp(margins: Floats) -> float:
-    """log Σ exp(-margins), without overflow or underflow."""
+    """The logarithm of Σ exp(-margins), without overflow or underflow."""
     least = float(np.min(margins))
     return float(np.log(np.sum(np.exp(least - margins))) - least)
 
@@ -113,16 +113,14 @@ def _secant(state: State, tried: State) -> Floats:
 
 
 def _balance(gram: Floats, margins: Floats, start: Floats) -> Floats:
-    """p = softmax(-(margins + G·p)): the minimum of Σ p log p + p·margins + ½pᵀGp over Σp = 1, by damped Newton."""
+    """Solve p = softmax(-(margins + G·p)): damped Newton on Σ p·log p + p·margins + ½pᵀGp over Σp = 1."""
     p = np.maximum(start, 1e-12)
     p = p / p.sum()
     for _ in range(_NEWTON):
         root = np.sqrt(p)
         slope = np.log(p) + margins + gram @ p
         # In units of √p the Hessian is I + √p·G·√p, well conditioned however small some weights are.
-        solved = np.linalg.solve(
-            gram * np.outer(root, root) + np.eye(len(p)), np.column_stack([root * slope, root])
-        )
+        solved = np.linalg.solve(gram * np.outer(root, root) + np.eye(len(p)), np.column_stack([root * slope, root]))
         change = -solved[:, 0] + solved[:, 1] * ((root @ solved[:, 0]) / (root @ solved[:, 1]))
         p = p + root * change * min(1.0, 0.95 / max(float(np.max(-change / root)), 1e-300))
         p = np.maximum(p, 1e-300)

@@ -1,0 +1,86 @@
+"""Reconstruction of training points on a line, measured (a part of `weights.py`)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from divulge import margin, reconstruction
+from weights_tables import shown, table
+
+N = 10
+STEPS = 3000
+TARGETS = ("exact", 10.0, 100.0)
+RULES = ("crossings", "both")
+
+
+def line(seed, scheme):
+    """Ten records on [-3, 3] and their labels; "uniform" leaves gaps to chance, the others space them with jitter."""
+    rng = np.random.default_rng(seed)
+    if scheme == "uniform":
+        x = np.sort(rng.uniform(-3, 3, N))
+    else:
+        x = 3 * (-1 + 2 * (np.arange(N) + rng.uniform(0.2, 0.8, N)) / N)
+    smooth = np.where(np.sin(2 * np.pi * x / 3 + rng.uniform(0, 2 * np.pi)) > 0, 1.0, -1.0)
+    y = {
+        "smooth": smooth,
+        "uniform": smooth,
+        "threshold": np.where(x > x[N // 2] - 1e-9, 1.0, -1.0),
+        "random": rng.choice([-1.0, 1.0], N),
+        "alternating": np.where(np.arange(N) % 2, 1.0, -1.0),
+    }[scheme]
+    y[0] = -y[1:].mean().round() or 1.0 if (y == y[0]).all() else y[0]
+    return x, y
+
+
+SCHEMES = {
+    "smooth": "smooth labels, spaced records",
+    "uniform": "smooth labels, records uniform",
+    "threshold": "one threshold, spaced records",
+    "random": "random labels, spaced records",
+    "alternating": "alternating labels, spaced records",
+}
+
+
+def univariate(runs, quick):
+    names = ["network", "reached", "on m", "crossings: precision", "recall", "both: precision", "recall"]
+    names += ["recall of those on m", "stretches", "of them hold a point"]
+    for scheme, told in SCHEMES.items():
+        rows = (_row(scheme, target, runs) for target in (TARGETS[::2] if quick else TARGETS))
+        table(f"One dimension, n = 10, {told}, {runs} data sets, width 300", names, rows)
+
+
+def _row(scheme, target, runs):
+    found = [each for seed in range(runs) if (each := reconstructed(scheme, target, seed)) is not None]
+    name = target if target == "exact" else f"trained to {target:g}"
+    keys = ("on", "crossings p", "crossings r", "both p", "both r", "of those on m")
+    cells = [shown([each[key] for each in found if not np.isnan(each[key])], 2) for key in keys]
+    return [
+        name,
+        f"{len(found)}/{runs}",
+        *cells,
+        sum(each["stretches"] for each in found),
+        sum(each["held"] for each in found),
+    ]
+
+
+def reconstructed(scheme, target, seed):
+    """Rates of one data set; None where training did not reach the margin."""
+    x, y = line(seed, scheme)
+    if target == "exact":
+        net, m, near, band = margin.solve(x[:, None], y).net, 1.0, 1e-3, 1e-4
+    else:
+        run = margin.train(x[:, None], y, width=300, target_margin=target, seed=seed, max_steps=STEPS)
+        if not run.reached:
+            return None
+        net, m, near, band = run.net, float(run.margin[-1]), 0.06, 0.1
+    on = np.abs(net(x[:, None])) <= (1 + band) * m
+    rates = {"on": on.mean()}
+    for rule in RULES:
+        found = reconstruction.univariate(net, m, rule)
+        gap = np.abs(np.subtract.outer(found.candidates, x)) <= near
+        rates[f"{rule} p"] = gap.any(axis=1).mean() if len(gap) else np.nan
+        rates[f"{rule} r"] = gap.any(axis=0).mean()
+    rates["of those on m"] = gap.any(axis=0)[on].mean()
+    rates["stretches"] = len(found.ambiguous)
+    rates["held"] = sum(((x >= s.low - near) & (x <= s.high + near)).any() for s in found.ambiguous)
+    return rates
