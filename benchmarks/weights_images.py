@@ -123,11 +123,11 @@ def climb(torch, net, x, y, steps=3000):
     rate, last, m = 1e-3, np.inf, -np.inf
     for _ in range(steps):
         outputs = net(x)[:, 0] * y
-        loss, m = torch.logsumexp(-outputs, 0), float(outputs.min())
+        loss, m = torch.logsumexp(-outputs, 0), float(outputs.detach().min())
         if m >= TARGET:
             break
-        rate = rate * 1.03 if float(loss) < last else rate * 0.5
-        last = float(loss)
+        value = float(loss.detach())
+        rate, last = rate * 1.03 if value < last else rate * 0.5, value
         gradients = torch.autograd.grad(loss, parameters)
         with torch.no_grad():
             for parameter, gradient in zip(parameters, gradients, strict=True):

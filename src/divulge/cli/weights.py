@@ -14,7 +14,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from divulge.margin import MarginDecision, ShallowReLU
     from divulge.reconstruction import Reconstruction
-    from divulge.types import Floats, Selection
+    from divulge.types import Bools, Floats, Selection
 
 _SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
 Model = Annotated[Path, typer.Argument(help="safetensors file: one hidden ReLU layer, no output bias.")]
@@ -22,7 +22,7 @@ Model = Annotated[Path, typer.Argument(help="safetensors file: one hidden ReLU l
 
 def weights(
     model: Model,
-    candidates: Annotated[Path, typer.Option(help=".npz with x [n, d], and labels y where known.")],
+    candidates: Annotated[Path, typer.Option(help=".npz with x [n, d], and y (labels) and member (bool) where known.")],
     nonmembers: Annotated[Path | None, typer.Option(help=".npz like it, of records known to be unseen.")] = None,
     margin: Annotated[float | None, typer.Option(help="Margin of the training set, if known.")] = None,
     leaked: Annotated[Path | None, typer.Option(help=".npz of records of which one was trained on.")] = None,
@@ -115,6 +115,7 @@ class Examined:
         margin: the margin that was used, or None.
         decisions: rule → its decision.
         signal: name of the signal.
+        truth: bool ``[n]``, which candidates were trained on, where the file tells; only the chart shows it.
     """
 
     outputs: Floats
@@ -124,6 +125,7 @@ class Examined:
     margin: float | None
     decisions: dict[str, MarginDecision | Selection]
     signal: str
+    truth: Bools | None
 
     @property
     def verdict(self) -> str:
@@ -161,7 +163,7 @@ def _examine(net: ShallowReLU, asked: _Request) -> Examined:
     from divulge.margin import explain, known_margin, leaked_point
     from divulge.signals import margin as signals
 
-    x, y = _records(asked.candidates)
+    x, y, truth = _records(asked.candidates)
     n = len(x)
     decisions: dict[str, MarginDecision | Selection] = {}
     margin = asked.margin
@@ -171,7 +173,7 @@ def _examine(net: ShallowReLU, asked: _Request) -> Examined:
         decisions["margin band"] = known_margin(net, x, margin, asked.band)
     if asked.nonmembers is not None:
         # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
-        other, other_y = _records(asked.nonmembers)
+        other, other_y, _ = _records(asked.nonmembers)
         x = np.concatenate([x, other])
         y = np.concatenate([y, other_y]) if y is not None and other_y is not None else None
     sign = None if y is None else signals.signs(y, len(x))
@@ -182,7 +184,7 @@ def _examine(net: ShallowReLU, asked: _Request) -> Examined:
         decisions[f"FPR ≤ {asked.fpr:g}"] = fpr.decide(scores[n:], scores[:n], asked.fpr)
         decisions[f"FDR ≤ {asked.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=asked.fdr)
     nulls = np.stack([outputs[n:], scores[n:]]) if len(x) > n else None
-    return Examined(outputs[:n], scores[:n], nulls, best.residual, margin, decisions, asked.signal)
+    return Examined(outputs[:n], scores[:n], nulls, best.residual, margin, decisions, asked.signal, truth)
 
 
 def _outputs_only(net: ShallowReLU, x: Floats, y: Any, signal: str, margin: float | None) -> Floats:
@@ -195,14 +197,18 @@ def _outputs_only(net: ShallowReLU, x: Floats, y: Any, signal: str, margin: floa
     return signals.margin_band(net, x, y, margin=margin)
 
 
-def _records(path: Path) -> tuple[Floats, Any]:
+def _records(path: Path) -> tuple[Floats, Any, Bools | None]:
+    """Records, and their labels and membership where the file tells."""
     from divulge import checks, store
 
     arrays = store.read_arrays(path)
     if "x" not in arrays:
         raise InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
     x = checks.nonempty(checks.array(arrays["x"], f"{path}: x"), f"{path}: x")
-    return x.reshape(len(x), -1).astype(float), arrays.get("y")
+    truth = None
+    if "member" in arrays:
+        truth = checks.mask(arrays["member"], f"{path}: member", (len(x),))
+    return x.reshape(len(x), -1).astype(float), arrays.get("y"), truth
 
 
 def told(found: Reconstruction) -> str:

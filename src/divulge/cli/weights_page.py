@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 def membership(net: ShallowReLU, found: weights.Examined, model: str) -> Page:
     """Outputs against scores, with the margin, and every rule with what it claims."""
-    groups = {"candidates": (np.abs(found.outputs), found.scores)}
+    outputs = np.abs(found.outputs)
+    groups = {"candidates": (outputs, found.scores)}
+    if found.truth is not None:
+        parts = {"members": found.truth, "fresh candidates": ~found.truth}
+        groups = {name: (outputs[which], found.scores[which]) for name, which in parts.items() if which.any()}
     if found.nulls is not None:
         groups["known non-members"] = (np.abs(found.nulls[0]), found.nulls[1])
     chart = charts.scatter(
@@ -39,18 +43,19 @@ def membership(net: ShallowReLU, found: weights.Examined, model: str) -> Page:
 
 def reconstruction(net: ShallowReLU, found: Reconstruction, model: str, truth: Floats | None) -> Page:
     """The network as a line, with what was read off it."""
-    at = [part for part in (found.break_points, found.candidates, truth) if part is not None and len(part)]
-    low, high = float(np.min(np.concatenate(at))), float(np.max(np.concatenate(at)))
-    if len(found.candidates) > 1:  # a neuron that hardly bends has its break-point far from all data
-        low, high = float(found.candidates[0]), float(found.candidates[-1])
+    points = np.concatenate([found.candidates, () if truth is None else truth])
+    # A neuron that hardly bends has its break-point far from all data.
+    at = points if len(points) > 1 else np.concatenate([points, found.break_points])
+    low, high = float(np.min(at)), float(np.max(at))
     reach = max(high - low, 1.0) * 0.15
     seen = found.break_points[np.abs(found.break_points - (low + high) / 2) <= (high - low) / 2 + reach]
-    x = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 400), seen, found.candidates]))
+    x = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 400), seen, points]))
     chart = charts.network(
         x,
         net(x[:, None]),
         break_points=seen,
         margin=found.margin,
+        crossings=[at for at, rules in zip(found.candidates, found.rules, strict=True) if "crossing" in rules],
         candidates=found.candidates,
         truth=() if truth is None else truth,
     )

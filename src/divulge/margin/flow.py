@@ -14,8 +14,10 @@ ARMIJO = 0.3  # share of the predicted decrease that a step must deliver; less, 
 _FLOOR = 0.05  # smallest step times (‖θ‖² + 1)·max‖[x, 1]‖²
 _REACH = 0.02  # largest ‖Δθ‖/‖θ‖ of a step; much more, and the path leaves gradient flow and what it converges to
 _GROW = 1.3
+_LANDING = 0.02  # share of a step by which it may overshoot the target margin
 _SHRINK = 0.5
 _SECANTS = 4  # corrections of the slopes before a step is shortened
+_TINY = 1e-16  # smallest weight of a record in a step; less moves nothing, and could not grow again
 _NEWTON = 100  # iterations for the weights of a step; fewer than 20 in practice
 
 
@@ -57,7 +59,7 @@ def least_step(squared_norm: float, points: Floats) -> float:
 
 
 def implicit_step(
-    state: State, points: Floats, sign: Floats, loss: float, step: float, pull: Floats, rest: float
+    state: State, points: Floats, sign: Floats, loss: float, step: float, pull: Floats, rest: float, target: float
 ) -> tuple[State, float, float, Floats]:
     """One implicit (backward Euler) step of gradient flow on log Σ exp(-y_i·Φ(x_i)).
 
@@ -75,6 +77,7 @@ def implicit_step(
         step: the last step's length.
         pull: the last step's p, ``[n]``.
         rest: squared norm of what of the weights the basis leaves out.
+        target: margin not to overshoot: the last step is shortened to end on it.
 
     Returns:
         The next state, its loss, the length of the step and its p.
@@ -97,6 +100,10 @@ def implicit_step(
         )
         value = log_sum_exp(tried.outputs * sign)
         promised = loss - log_sum_exp(margins + step * gram @ pull)
+        share = (target - margins.min()) / max(float(np.min(tried.outputs * sign) - margins.min()), 1e-300)
+        if 0 < share < 1 - _LANDING and step > floor:
+            step = max((share + _LANDING / 2) * step, floor)
+            continue
         if loss - value >= ARMIJO * promised or step <= floor:
             return tried, value, step, pull
         if secants < _SECANTS:
@@ -113,8 +120,8 @@ def _secant(state: State, tried: State) -> Floats:
 
 
 def _balance(gram: Floats, margins: Floats, start: Floats) -> Floats:
-    """Solve p = softmax(-(margins + G·p)): damped Newton on Σ p·log p + p·margins + ½pᵀGp over Σp = 1."""
-    p = np.maximum(start, 1e-12)
+    """Solve p = softmax(-(margins + G·p)): Newton on the entropy problem `_price` over Σp = 1."""
+    p = np.maximum(start, _TINY)
     p = p / p.sum()
     for _ in range(_NEWTON):
         root = np.sqrt(p)
@@ -122,8 +129,28 @@ def _balance(gram: Floats, margins: Floats, start: Floats) -> Floats:
         # In units of √p the Hessian is I + √p·G·√p, well conditioned however small some weights are.
         solved = np.linalg.solve(gram * np.outer(root, root) + np.eye(len(p)), np.column_stack([root * slope, root]))
         change = -solved[:, 0] + solved[:, 1] * ((root @ solved[:, 0]) / (root @ solved[:, 1]))
-        p = p + root * change * min(1.0, 0.95 / max(float(np.max(-change / root)), 1e-300))
-        p = np.maximum(p, 1e-300)
-        if change @ change < 1e-12:
+        relative = change / root
+        if np.sum(change[(p > 2 * _TINY) | (relative > 0)] ** 2) < 1e-12:
             break
+        p = _lower(gram, margins, p, relative)
     return p / p.sum()
+
+
+def _lower(gram: Floats, margins: Floats, p: Floats, relative: Floats) -> Floats:
+    """The first of the steps relative, relative/2, relative/4 … from ``p`` that costs less than ``p``.
+
+    Weights that a step would make negative shrink exponentially instead, as in the softmax, and hold nobody back.
+    """
+    here, share = _price(gram, margins, p), 1.0
+    while True:
+        by = share * relative
+        tried = p * np.where(by > -0.5, 1.0 + by, 0.5 * np.exp(np.clip(by + 0.5, -50.0, 0.0)))
+        tried = np.maximum(tried / tried.sum(), _TINY)
+        if share < 1e-6 or _price(gram, margins, tried) <= here:
+            return tried
+        share /= 2.0
+
+
+def _price(gram: Floats, margins: Floats, p: Floats) -> float:
+    """Σ p·log p + p·margins + ½·pᵀGp, whose minimum over Σp = 1 is the softmax that `_balance` seeks."""
+    return float(p @ (np.log(p) + margins + gram @ p / 2.0))

@@ -108,7 +108,7 @@ def train(
     losses, margins = [loss], [float(np.min(state.outputs * sign))]
     while margins[-1] < target_margin and len(losses) <= max_steps:
         if low if implicit is None else implicit:
-            state, loss, step, pull = implicit_step(state, points, sign, loss, step, pull, rest)
+            state, loss, step, pull = implicit_step(state, points, sign, loss, step, pull, rest, target_margin)
         else:
             state, loss, step = _step(state, points, sign, loss, step, rest)
         losses.append(loss)

@@ -269,7 +269,14 @@ def scatter(
 
 
 def network(
-    x: object, phi: object, *, break_points: object, margin: float, candidates: object = (), truth: object = ()
+    x: object,
+    phi: object,
+    *,
+    break_points: object,
+    margin: float,
+    crossings: object = (),
+    candidates: object = (),
+    truth: object = (),
 ) -> Spec:
     """A univariate network: its function, its break-points, the margin lines, and the points read off it.
 
@@ -278,6 +285,7 @@ def network(
         phi: the network's output there, ``[n]``.
         break_points: inputs ``[k]`` at which a neuron switches.
         margin: training points lie on the outputs ±margin.
+        crossings: inputs at which the output crosses the margin.
         candidates: inputs that the weights give away.
         truth: the training inputs, where they are known.
 
@@ -296,10 +304,11 @@ def network(
     function = [row | {"what": "Φ"} for row in rows_of(curve.at(spaced(len(curve.x), 2 * CURVE_POINTS)))]
     shapes = {
         "break-point": "M0,-1L0,1",
+        "crossing": "M-1,0L1,0",
         "candidate": "circle",
         "training point": "M-0.7,-0.7L0.7,0.7M-0.7,0.7L0.7,-0.7",
     }
-    places = {"break-point": break_points, "candidate": candidates, "training point": truth}
+    places = {"break-point": break_points, "crossing": crossings, "candidate": candidates, "training point": truth}
     rows = [
         {"what": what, "x": short(at), "y": short(np.interp(at, curve.x, curve.y))}
         for what, inputs in places.items()
