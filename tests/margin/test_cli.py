@@ -37,7 +37,7 @@ def files(tmp_path_factory):
     net = margin.train(x, 2 * y - 1, width=200, target_margin=100.0).net
     net.to_safetensors(folder / "net.safetensors")
     fresh, fresh_y = draw(80)
-    np.savez(folder / "candidates.npz", x=np.vstack([x, fresh]), y=np.append(y, fresh_y))
+    np.savez(folder / "candidates.npz", x=np.vstack([x, fresh]), y=np.append(y, fresh_y), member=np.arange(100) < 20)
     unseen, unseen_y = draw(250)
     np.savez(folder / "unseen.npz", x=unseen, y=unseen_y)
     np.savez(folder / "leaked.npz", x=x[:1])
@@ -59,7 +59,9 @@ def test_members_are_selected_with_guarantees(divulge, files):
         assert (chosen < 20).sum() >= 16
         assert (chosen >= 20).sum() <= 4
     assert "nothing is proven" in found["decisions"]["margin band"]["warnings"][0]
-    assert "Membership from weights" in (files / "report.html").read_text()
+    page = (files / "report.html").read_text()
+    assert "Membership from weights" in page
+    assert all(group in page for group in ("members", "fresh candidates", "known non-members"))
 
 
 def test_a_leaked_record_tells_the_margin(divulge, files):
@@ -76,7 +78,9 @@ def test_reconstruction(divulge, files):
     assert code == 0, err
     found = json.loads(out)
     assert np.abs(np.subtract.outer(found["candidates"], [-2.0, -0.5, 0.5, 2.0])).min(axis=1).max() < 1e-4
-    assert "Reconstruction from weights" in (files / "line.html").read_text()
+    page = (files / "line.html").read_text()
+    assert "Reconstruction from weights" in page
+    assert all(mark in page for mark in ("break-point", "crossing", "candidate", "training point"))
 
 
 @pytest.mark.parametrize(

@@ -90,13 +90,18 @@ def test_the_kkt_equations_find_what_crossings_miss():
     assert found >= 2
 
 
-def test_trained_networks():
+@pytest.mark.parametrize("spaced", [True, False])
+def test_trained_networks(spaced):
     right = total = hit = points = 0
-    for seed in (2, 4):
+    for seed in range(5):
         x, y = data(seed)
-        run = margin.train(x[:, None], y, width=300, target_margin=100.0, seed=seed, initial_scale=0.5)
+        if not spaced:
+            rng = np.random.default_rng(seed)
+            x = np.sort(rng.uniform(-3, 3, 10))
+            y = np.where(np.sin(2 * np.pi * x / 3 + rng.uniform(0, 2 * np.pi)) > 0, 1.0, -1.0)
+        run = margin.train(x[:, None], y, width=300, target_margin=100.0, seed=seed, max_steps=3000)
         assert run.reached
-        found = reconstruction.univariate(run.net, run.margin[-1], "crossings").candidates
+        found = reconstruction.univariate(run.net, 100.0, "crossings").candidates
         right, total = right + near(found, x, 0.06).sum(), total + len(found)
         hit, points = hit + near(x, found, 0.06).sum(), points + len(x)
     assert right / total >= 0.9

@@ -93,7 +93,13 @@ def all_charts(rng):
         ),
         Chart(
             charts.network(
-                x, phi, break_points=breaks, margin=1.0, candidates=[-0.3, 0.1, 0.55], truth=[-0.31, 0.1, 0.8]
+                x,
+                phi,
+                break_points=breaks,
+                margin=1.0,
+                crossings=[-0.3, 0.1],
+                candidates=[-0.3, 0.1, 0.55],
+                truth=[-0.31, 0.1, 0.8],
             ),
             "What the weights give away",
             "Candidates are read off the break-points alone.",
