@@ -42,7 +42,8 @@ def _exact(d, runs):
     f = np.array(found)
     worst = [f"{f[:, 0].max():.1f}", f"{f[:, 1].max():.0e}", f"{f[:, 2].max():.0e}"]
     naive = [f"{column.min():.2f} / {np.median(column):.2f}" for column in f[:, 6:].T]
-    return [d, *worst, f"{f[:, 3].min():.0f}-{f[:, 3].max():.0f}", *columns(f[:, 4:6], 2), *naive]
+    neurons = "-".join(f"{k:.0f}" for k in dict.fromkeys((f[:, 3].min(), f[:, 3].max())))
+    return [d, *worst, neurons, *columns(f[:, 4:6], 2), *naive]
 
 
 def zero_one(exact, x, y):
@@ -114,7 +115,7 @@ def dimension(runs, quick):
 def _dimension(d, runs):
     exact, made = [], []
     for seed in range(runs):
-        x, y, run, took = trained(d, seed)
+        x, y, run, took = trained(d, seed, steps=3000 if d <= 2 else 5000)  # implicit ones where d ≤ 2
         fresh, _ = mixture(2000, d, np.random.default_rng(1000 + seed))
         if run.reached:
             outputs = np.abs(run.net(np.vstack([x, fresh])))

@@ -53,7 +53,7 @@ def train(
     target_margin: float = 100.0,
     seed: int = 0,
     *,
-    max_steps: int = 50_000,
+    max_steps: int | None = None,
     initial_scale: float | None = None,
     implicit: bool | None = None,
     reduced: bool = True,
@@ -76,7 +76,8 @@ def train(
         width: number k of hidden neurons.
         target_margin: margin at which to stop.
         seed: seed of the initialisation (w, b ~ initial_scale·N(0, 1), v ~ U(±1/√k)).
-        max_steps: give up after so many steps; then ``reached`` is False.
+        max_steps: give up after so many steps, 50,000 explicit or 5,000 implicit ones when None; then ``reached`` is
+            False.
         initial_scale: size of the first hidden weights; 1e-4 when None, and 0.2 for one or two inputs, where a
             smaller start lets all neurons collapse on too few directions to separate labels that alternate. The
             smaller, the closer to a KKT point training ends.
@@ -94,9 +95,10 @@ def train(
     """
     data, sign = _problem(x, y)
     low = data.shape[1] - 1 <= _LOW
+    implicit = low if implicit is None else implicit
     scale = (0.2 if low else 1e-4) if initial_scale is None else initial_scale
+    most = checks.integer((5_000 if implicit else 50_000) if max_steps is None else max_steps, "max_steps", least=1)
     checks.number(target_margin, "target_margin", above=0.0)
-    checks.integer(max_steps, "max_steps", least=1)
     checks.number(scale, "initial_scale", above=0.0)
     start, basis, frozen = _initial(data, width, seed, scale, reduced=reduced)
     points = data @ basis
@@ -106,8 +108,8 @@ def train(
     loss, step = log_sum_exp(state.outputs * sign), 0.0
     pull = np.full(len(sign), 1.0 / len(sign))
     losses, margins = [loss], [float(np.min(state.outputs * sign))]
-    while margins[-1] < target_margin and len(losses) <= max_steps:
-        if low if implicit is None else implicit:
+    while margins[-1] < target_margin and len(losses) <= most:
+        if implicit:
             state, loss, step, pull = implicit_step(state, points, sign, loss, step, pull, rest, target_margin)
         else:
             state, loss, step = _step(state, points, sign, loss, step, rest)
