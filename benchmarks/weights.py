@@ -115,7 +115,7 @@ def dimension(runs, quick):
 def _dimension(d, runs):
     exact, made = [], []
     for seed in range(runs):
-        x, y, run, took = trained(d, seed, steps=3000 if d <= 2 else 5000)  # implicit ones where d ≤ 2
+        x, y, run, took = trained(d, seed, steps=3000 if d <= 10 else 5000)  # implicit up to d = 10
         fresh, _ = mixture(2000, d, np.random.default_rng(1000 + seed))
         if run.reached:
             outputs = np.abs(run.net(np.vstack([x, fresh])))

@@ -222,8 +222,9 @@ def recipes() -> tuple[Recipe, ...]:
 
 @cache
 def weight_recipes() -> tuple[Recipe, ...]:
-    """The recipes for shallow ReLU networks with two classes, whose weights the auditor holds."""
+    """The recipes for homogeneous ReLU networks with two classes, whose weights the auditor holds."""
     from divulge.attacks import Threshold
+    from divulge.signals.homogeneous import DeepMultipliers
     from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
 
     return (
@@ -234,6 +235,12 @@ def weight_recipes() -> tuple[Recipe, ...]:
             KKTMultipliers(),
             Threshold(),
             summary="the record's multiplier in the best KKT explanation of the weights",
+        ),
+        Recipe(
+            "kkt-nnls-deep",
+            DeepMultipliers(),
+            Threshold(),
+            summary="the same for deep homogeneous networks, of which nothing is proven",
         ),
     )
 

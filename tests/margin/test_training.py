@@ -10,8 +10,8 @@ from divulge import margin
 @pytest.mark.parametrize(("n", "d"), [(6, 15), (12, 4)])
 def test_reduced_equals_plain_step_for_step(mixture, n, d):
     x, y = mixture(n, d)
-    plain = margin.train(x, y, width=40, target_margin=1e9, seed=3, max_steps=150, reduced=False)
-    reduced = margin.train(x, y, width=40, target_margin=1e9, seed=3, max_steps=150)
+    plain = margin.train(x, y, width=40, target_margin=1e9, seed=3, max_steps=150, implicit=False, reduced=False)
+    reduced = margin.train(x, y, width=40, target_margin=1e9, seed=3, max_steps=150, implicit=False)
     np.testing.assert_allclose(reduced.loss, plain.loss, rtol=1e-9, atol=1e-10)
     np.testing.assert_allclose(reduced.net.w, plain.net.w, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(reduced.net.v, plain.net.v, rtol=1e-7, atol=1e-9)
@@ -19,8 +19,8 @@ def test_reduced_equals_plain_step_for_step(mixture, n, d):
 
 def test_the_first_step_follows_the_gradient_by_finite_differences(mixture):
     x, y = mixture(5, 3)
-    run = margin.train(x, y, width=4, target_margin=1e9, seed=0, max_steps=1, initial_scale=0.3)
-    start = margin.train(x, y, width=4, target_margin=1e-300, seed=0, max_steps=1, initial_scale=0.3)
+    run = margin.train(x, y, width=4, target_margin=1e9, seed=0, max_steps=1, initial_scale=0.3, implicit=False)
+    start = margin.train(x, y, width=4, target_margin=1e-300, seed=0, max_steps=1, initial_scale=0.3, implicit=False)
     before = _start(x, y, run)
 
     def loss(theta):

@@ -149,6 +149,11 @@ class TestErrorsOfThePaper:
         for x, _, _, found in exact:
             assert len(found.break_points) - 2 < len(x)
 
+    def test_every_break_point_is_that_of_its_own_neuron(self):
+        # The algorithm's listing divides every bias by the first neuron's weight.
+        net = margin.ShallowReLU([[1.0], [2.0], [-4.0]], [-1.0, -1.0, -1.0], [1.0, 1.0, 1.0])
+        np.testing.assert_allclose(bends(net, 1e-6).at, [-0.25, 0.5, 1.0], atol=1e-12)
+
     def test_a_share_of_one_quarter_does_not_follow_from_overlapping_windows(self):
         # Three pieces, two overlapping windows, six crossings: one training point in the middle meets both.
         from divulge.reconstruction.univariate import _fewest

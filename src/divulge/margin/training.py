@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 _SHRINK = 0.6
 _GROW = 1.03
-_LOW = 2  # inputs up to which kinks stall explicit steps, and a small start collapses on too few directions
+_CROWDED = 10  # inputs up to which records are far from orthogonal: kinks stall explicit steps
+_FEW = 200  # records up to which an implicit step, cubic in their number, is cheaper
+_FLAT = 3  # inputs up to which a small start collapses on too few directions to separate labels that alternate
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,9 +68,8 @@ def train(
     coordinates within that span (at most n of d + 1) are trained; what the initialisation has outside it is
     frozen and put back at the end. This is exact: the network is the one plain training gives.
 
-    With one or two inputs, neurons slide along kinks and the records' gradients are far from orthogonal; explicit
-    steps then stall or need 10⁵ steps. Implicit steps (``divulge.margin.flow``) follow the same gradient flow to
-    margin 100 in a few hundred.
+    With few inputs, records are far from orthogonal and neurons slide along kinks; explicit steps then stall or number
+    10⁵. Implicit ones (``divulge.margin.flow``) follow the same gradient flow to margin 100 in a few hundred.
 
     Args:
         x: records ``[n, d]``.
@@ -78,10 +79,10 @@ def train(
         seed: seed of the initialisation (w, b ~ initial_scale·N(0, 1), v ~ U(±1/√k)).
         max_steps: give up after so many steps, 50,000 explicit or 5,000 implicit ones when None; then ``reached`` is
             False.
-        initial_scale: size of the first hidden weights; 1e-4 when None, and 0.2 for one or two inputs, where a
+        initial_scale: size of the first hidden weights; 1e-4 when None, and 0.2 for up to 3 inputs, where a
             smaller start lets all neurons collapse on too few directions to separate labels that alternate. The
             smaller, the closer to a KKT point training ends.
-        implicit: whether steps are implicit; None means for one and two inputs.
+        implicit: whether steps are implicit; when None they are for up to 10 inputs and 200 records.
         reduced: False trains all d + 1 coordinates, as a check and for comparison of speed.
 
     Raises:
@@ -94,9 +95,9 @@ def train(
         (True, True)
     """
     data, sign = _problem(x, y)
-    low = data.shape[1] - 1 <= _LOW
-    implicit = low if implicit is None else implicit
-    scale = (0.2 if low else 1e-4) if initial_scale is None else initial_scale
+    n, d = len(data), data.shape[1] - 1
+    implicit = d <= _CROWDED and n <= _FEW if implicit is None else implicit
+    scale = (0.2 if d <= _FLAT else 1e-4) if initial_scale is None else initial_scale
     most = checks.integer((5_000 if implicit else 50_000) if max_steps is None else max_steps, "max_steps", least=1)
     checks.number(target_margin, "target_margin", above=0.0)
     checks.number(scale, "initial_scale", above=0.0)
@@ -106,7 +107,7 @@ def train(
 
     state = evaluate(*start, points)
     loss, step = log_sum_exp(state.outputs * sign), 0.0
-    pull = np.full(len(sign), 1.0 / len(sign))
+    pull = np.full(n, 1.0 / n)
     losses, margins = [loss], [float(np.min(state.outputs * sign))]
     while margins[-1] < target_margin and len(losses) <= most:
         if implicit:
