@@ -45,7 +45,7 @@ def kkt(
 
     At a KKT point kinks sit *on* records, so the derivative of the ReLU there is any number in [0, 1] (Clarke).
     Fixing it at 0 or 1 reports residuals of 0.1 to 1 for exact KKT points. Networks trained by gradient descent
-    keep 0.1 to 0.4 at margin 100: a small residual proves stationarity, a larger one refutes nothing.
+    keep 0.1 and more at margin 100: a small residual proves stationarity, a larger one refutes nothing.
 
     Args:
         net: the network.
