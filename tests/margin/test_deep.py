@@ -67,4 +67,4 @@ def test_members_of_a_deep_network_carry_weight():
         optimiser.step()
     score = homogeneous.deep_multipliers(net, x, y)
     assert dv.evaluation.auc(score, np.arange(60) < 12).value > 0.9
-    assert homogeneous.NO_GUARANTEE.level == 1.0
+    assert homogeneous.DeepMultipliers().guarantee.level == 1.0

@@ -70,6 +70,7 @@ def train(
 
     With few inputs, records are far from orthogonal and neurons slide along kinks; explicit steps then stall or number
     10⁵. Implicit ones (``divulge.margin.flow``) follow the same gradient flow to margin 100 in a few hundred.
+    Break-points start where -b/w falls, within a few units of 0: bring few inputs to a scale of about 1 first.
 
     Args:
         x: records ``[n, d]``.

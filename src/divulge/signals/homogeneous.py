@@ -95,11 +95,12 @@ class DeepMultipliers:
     """The signal `deep_multipliers`, for a target that holds a torch ``module`` or is one.
 
     Examples:
-        >>> DeepMultipliers().name
-        'kkt-nnls-deep'
+        >>> DeepMultipliers().name, DeepMultipliers().guarantee.level
+        ('kkt-nnls-deep', 1.0)
     """
 
     name: str = field(default="kkt-nnls-deep", init=False)
+    guarantee: Guarantee = field(default=NO_GUARANTEE, init=False, repr=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number a record ``[n]``, larger = more like a member; all records form one pool."""
