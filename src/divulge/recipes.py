@@ -134,6 +134,11 @@ class Recipe:
         return self.signal if isinstance(self.signal, str) else self.signal.name
 
     @property
+    def reads(self) -> str:
+        """What of the target the adversary must see, in words; a signal that reads more than outputs says so."""
+        return getattr(self.signal, "reads", "the target's outputs on each candidate")
+
+    @property
     def needs_labels(self) -> bool:
         """Whether the signal reads the record's label."""
         if isinstance(self.signal, str):

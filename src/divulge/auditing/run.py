@@ -353,6 +353,7 @@ class _Run:
     def _about(self, recipe: Recipe) -> dict[str, Any]:
         return {
             "signal": recipe.signal_name,
+            "reads": recipe.reads,
             "attack": repr(recipe.attack),
             "references": self._met(recipe),
             "summary": recipe.summary,

@@ -221,4 +221,4 @@ def _adversary(recipe: dict[str, Any]) -> str:
         "out": "reference models trained on other data of the same kind",
         "in and out": "reference models trained on halves of population and candidates",
     }[recipe["references"]]
-    return f"The adversary needs the target's outputs on each candidate ({recipe['signal']}) and {models}."
+    return f"The adversary needs {recipe['reads']} ({recipe['signal']}) and {models}."

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.cli import weights
+from divulge.cli.weights_found import Examined, told
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
-def membership(net: ShallowReLU, found: weights.Examined, model: str) -> Page:
+def membership(net: ShallowReLU, found: Examined, model: str) -> Page:
     """Outputs against scores, with the margin, and every rule with what it claims."""
     outputs = np.abs(found.outputs)
     groups = {"candidates": (outputs, found.scores)}
@@ -65,7 +65,7 @@ def reconstruction(net: ShallowReLU, found: Reconstruction, model: str, truth: F
     ]
     return Page(
         title="Reconstruction from weights",
-        verdict=weights.told(found),
+        verdict=told(found),
         tone="leak" if len(found.candidates) else "clear",
         sections=[
             Section("The network", [Chart(chart)]),

@@ -100,6 +100,7 @@ class DeepMultipliers:
     """
 
     name: str = field(default="kkt-nnls-deep", init=False)
+    reads: str = field(default="the target's weights", init=False)
     guarantee: Guarantee = field(default=NO_GUARANTEE, init=False, repr=False)
 
     def measure(self, target: Any, records: Records) -> Floats:

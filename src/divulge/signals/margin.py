@@ -92,6 +92,7 @@ class MarginAbs:
     """The signal `margin_abs`."""
 
     name: str = field(default="margin-abs", init=False)
+    reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number a record ``[n]``, larger = more like a member."""
@@ -130,6 +131,7 @@ class MarginBand:
 
     margin: float | None = None
     name: str = field(default="margin-band", init=False)
+    reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number a record ``[n]``, larger = more like a member."""
@@ -143,6 +145,7 @@ class KKTMultipliers:
     """The signal `kkt_nnls`, over all records it is given at once."""
 
     name: str = field(default="kkt-nnls", init=False)
+    reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number a record ``[n]``, larger = more like a member."""
