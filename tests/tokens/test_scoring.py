@@ -62,9 +62,9 @@ class Counting:
     def __init__(self, target):
         self.target, self.asked = target, []
 
-    def tokens(self, texts):
+    def tokens(self, texts, **options):
         self.asked += texts
-        return self.target.tokens(texts)
+        return self.target.tokens(texts, **options)
 
     def key(self):
         return self.target.key()

@@ -5,7 +5,7 @@ import pytest
 
 from divulge import checks
 from divulge.targets.statistics import PER_TOKEN, GivesTokens
-from divulge.targets.text import CausalLM, batches, windows
+from divulge.targets.text import CausalLM, batches, reduce, windows
 
 torch = pytest.importorskip("torch")
 
@@ -71,6 +71,36 @@ def test_a_head_that_is_not_understood_falls_back_to_the_models_own_logits(make,
     found = columns(target.tokens(TEXTS))
     assert np.abs(found[3] - naive(model, tokenizer(TEXTS[3])["input_ids"])).max() < 1e-5
     assert np.abs(found[3] - columns(plain)[3]).max() > 1e-3
+
+
+def test_log_probabilities_alone_are_those_of_the_whole(make, tokenizer):
+    target = CausalLM(make("llama"), tokenizer)
+    whole, alone = target.tokens(TEXTS), target.tokens(TEXTS, vocabulary=False)
+    assert np.abs(whole.logp - alone.logp).max() < 1e-5
+    assert alone.entropy is None
+    assert alone.lengths.tolist() == whole.lengths.tolist()
+
+
+def test_statistics_of_one_block_are_exact_also_where_one_token_has_all():
+    logits = torch.randn(40, 500, generator=torch.Generator().manual_seed(0)) * 3
+    logits[::4, 0] = 60.0  # so likely that every other logarithm is far from zero
+    target = torch.where(torch.arange(40) % 4 == 0, 0, torch.arange(40) % 3)
+    logp = logits.double().log_softmax(-1)
+    p, own = logp.exp(), logp[torch.arange(40), target]
+    entropy = -(p * logp).sum(-1)
+    rest = p.scatter(1, target[:, None], 0.0)
+    want = torch.stack(
+        [
+            own,
+            entropy,
+            (p * (logp + entropy[:, None]) ** 2).sum(-1),
+            -(1 - own.exp()) * own - (rest * torch.log1p(-rest)).sum(-1),
+            2 * p.sqrt().sum(-1).log(),
+            -(p**2).sum(-1).log(),
+            -logp.amax(-1),
+        ]
+    )
+    assert ((reduce(logits, target) - want).abs() / want.abs().clamp(min=1)).max() < 1e-5
 
 
 @pytest.mark.parametrize(("length", "stride"), [(16, 8), (16, 15), (10, 1)])

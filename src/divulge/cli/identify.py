@@ -96,7 +96,7 @@ def score(
     length: Annotated[int | None, typer.Option(help="Longest stretch; the model's context if not given.")] = None,
     stride: Annotated[int | None, typer.Option(help="Step between windows; half the length if not given.")] = None,
     truncation: Annotated[str, typer.Option(help="windows, or head.")] = "windows",
-    budget: Annotated[int, typer.Option(help="Tokens a batch.")] = 4096,
+    budget: Annotated[int | None, typer.Option(help="Tokens a batch; by the device if not given.")] = None,
     lowercase: Annotated[
         bool, typer.Option("--lowercase", help="Also the lower-case ratio; doubles the work.")
     ] = False,

@@ -166,9 +166,12 @@ def frames(
     stats = target.tokens(shard.texts)
     values = signals.all_signals(stats)
     if options.lowercase:
-        values["lowercase"] = signals.lowercase(stats, target.tokens([text.lower() for text in shard.texts]))
+        lowered = target.tokens([text.lower() for text in shard.texts], vocabulary=False)
+        values["lowercase"] = signals.lowercase(stats, lowered)
     if options.reference is not None:
-        values["reference"] = signals.reference_difference(stats, options.reference.tokens(shard.texts))
+        values["reference"] = signals.reference_difference(
+            stats, options.reference.tokens(shard.texts, vocabulary=False)
+        )
     cut = {name: pl.Series(rows, dtype=pl.List(pl.Float32)) for name, rows in stats.rows().items()}
     tokens = pl.DataFrame({"id": shard.ids, "zlib_bytes": stats.zlib_bytes, **cut})
     return tokens, pl.DataFrame({"id": shard.ids, "text": shard.texts, "tokens": stats.lengths, **values})

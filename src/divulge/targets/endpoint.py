@@ -96,8 +96,12 @@ class Endpoint:
         """What decides the numbers, as far as a client can know."""
         return {"endpoint": self.url, "model": self.model}
 
-    def tokens(self, texts: Sequence[str]) -> TokenStatistics:
+    def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
         """Log-probabilities of each text's tokens; an empty text keeps its row without asking.
+
+        Args:
+            texts: the documents.
+            vocabulary: other targets show more when it is asked for; this one cannot.
 
         Raises:
             EndpointError: no usable answer after all attempts; the answers that came are in the journal.

@@ -98,8 +98,8 @@ def compressed(texts: Sequence[str]) -> Ints:
 class GivesTokens(Protocol):
     """A language model that can be asked how likely the tokens of a text are."""
 
-    def tokens(self, texts: Sequence[str]) -> TokenStatistics:
-        """Statistics of each text, in the order given."""
+    def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
+        """Statistics of each text, in the order given; without ``vocabulary``, log-probabilities are enough."""
         ...
 
     def key(self) -> Mapping[str, Any]:

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-_LOGITS = 1 << 22  # logits held at a time: 16 MiB of float32
-_CACHED = 1 << 17  # of them reduced at a time on a CPU: half a MiB
+# Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
+# back to the system each time, and half a MiB, which stays in the cache.
+_LOGITS, _LOGITS_CPU = 1 << 25, 7 << 20
+_CACHED = 1 << 17
+# Tokens in a batch: more make a GPU faster; a CPU's products are as fast with few, and its caches hold few.
+_BUDGET, _BUDGET_CPU = 8192, 512
 
 
-def reduce(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def reduce(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: bool = True) -> torch.Tensor:
     """Statistics of a block of tokens, ``[7, t]`` float32, in the order of `PER_TOKEN`.
 
     The logits are cast up before the softmax: a bfloat16 log-softmax is wrong by .009 in the mean, this by .0006.
@@ -32,27 +36,38 @@ def reduce(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     Args:
         logits: ``[t, V]``, any floating type.
         target: the token that stands there, ``[t]``.
+        vocabulary: False for the log-probability of the token alone, ``[1, t]``, which is cheaper.
     """
+    part = _reduce if vocabulary else _own
     # A dozen passes over the same numbers: few enough rows at a time that they stay in the cache.
     size = max(_CACHED // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
-    return torch.cat([_reduce(*part) for part in zip(logits.split(size), target.split(size), strict=True)], dim=1)
+    return torch.cat([part(*rows) for rows in zip(logits.split(size), target.split(size), strict=True)], dim=1)
+
+
+def _own(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    x = logits.float()
+    return (x.gather(1, target[:, None])[:, 0] - x.logsumexp(1))[None]
 
 
 def _reduce(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    logp = torch.log_softmax(logits.float(), dim=-1)
-    own = logp.gather(1, target[:, None])[:, 0]
-    p = logp.exp()
-    entropy = -torch.linalg.vecdot(p, logp)
-    most = logp.amax(1)
-    variance = torch.linalg.vecdot(p, logp.add_(entropy[:, None]).square_())
-    half = 2 * p.sqrt().sum(1).log()
+    x = logits.float()
+    x = x - x.amax(1, keepdim=True)
+    own = x.gather(1, target[:, None])[:, 0]
+    p = x.exp()
+    total = p.sum(1)
+    log_total = total.log()  # minus the largest log-probability, as the largest x is 0
+    half = 2 * p.sqrt().sum(1).log() - log_total
+    p.div_(total[:, None])
     two = -torch.linalg.vecdot(p, p).log()
+    mean = torch.linalg.vecdot(p, x)
+    variance = torch.linalg.vecdot(p, x.sub_(mean[:, None]).square_())
     # p log(1 - p), where p = 1 can only be rounding: the largest float below 1 stands for it.
-    log_rest = torch.log1p(p.clamp(max=1 - 2**-24).neg_())
+    log_rest = p.neg().clamp_(min=2**-24 - 1).log1p_()
+    own = own - log_total
     p_own = own.exp()
     others = torch.linalg.vecdot(p, log_rest) - p_own * torch.log1p(-p_own.clamp(max=1 - 2**-24))
     modified = -(1 - p_own) * own - others
-    return torch.stack([own, entropy, variance, modified, half, two, -most])
+    return torch.stack([own, log_total - mean, variance, modified, half, two, log_total])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +135,7 @@ class CausalLM:
         length: longest stretch given to the model; its context when None.
         stride: step between windows of longer documents; half of ``length`` when None.
         truncation: "windows", or "head" to score only the first ``length`` tokens.
-        budget: tokens in a batch, padding included.
+        budget: tokens in a batch, padding included; by the model's device when None.
 
     Raises:
         divulge.InputError: an unknown policy, a length the model cannot take, no BOS where one is asked for.
@@ -133,13 +148,15 @@ class CausalLM:
     length: int | None = None
     stride: int | None = None
     truncation: str = "windows"
-    budget: int = 4096
+    budget: int | None = None
     _split: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         checks.choice(self.bos, "bos", ("tokenizer", "add", "none"))
         checks.choice(self.truncation, "truncation", ("windows", "head"))
-        checks.integer(self.budget, "budget", least=1)
+        usual = _BUDGET_CPU if self.model.device.type == "cpu" else _BUDGET
+        budget = usual if self.budget is None else checks.integer(self.budget, "budget", least=1)
+        object.__setattr__(self, "budget", budget)
         context = _context(self.model)
         length = context if self.length is None else checks.integer(self.length, "length", least=2)
         if length > context:
@@ -187,8 +204,12 @@ class CausalLM:
             "dtype": str(self.model.dtype),
         }
 
-    def tokens(self, texts: Sequence[str]) -> TokenStatistics:
+    def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
         """Statistics of each text; texts without a scored token keep their row.
+
+        Args:
+            texts: the documents.
+            vocabulary: False to leave out what needs the whole distribution, which is cheaper.
 
         Raises:
             divulge.InputError: something that is not a string.
@@ -199,13 +220,14 @@ class CausalLM:
         cut = [window for i, ids in enumerate(encoded) for window in windows(i, ids, *self._step())]
         # Windows are run in the order of their length and put together in that of their documents.
         values: dict[tuple[int, int], np.ndarray] = {}
-        for batch in batches(cut, self.budget):
-            for window, found in zip(batch, self._run(batch), strict=True):
+        for batch in batches(cut, self.budget or _BUDGET):
+            for window, found in zip(batch, self._run(batch, vocabulary), strict=True):
                 values[window.document, window.start] = found
         pieces: list[list[np.ndarray]] = [[] for _ in texts]
         for window in cut:
             pieces[window.document].append(values[window.document, window.start])
-        return TokenStatistics.of(texts, [_joined(found) for found in pieces])
+        names = PER_TOKEN if vocabulary else PER_TOKEN[:1]
+        return TokenStatistics.of(texts, [_joined(found, names) for found in pieces])
 
     def _step(self) -> tuple[int, int]:
         return int(self.length or 0), int(self.stride or 0)
@@ -216,8 +238,8 @@ class CausalLM:
         return ids[: self.length] if self.truncation == "head" else ids
 
     @torch.inference_mode()
-    def _run(self, batch: Sequence[Window]) -> list[np.ndarray]:
-        """Statistics ``[7, t]`` of each window."""
+    def _run(self, batch: Sequence[Window], vocabulary: bool) -> list[np.ndarray]:
+        """Statistics ``[7, t]`` of each window, or ``[1, t]``."""
         longest = max(len(window.tokens) for window in batch)
         ids = torch.zeros(len(batch), longest, dtype=torch.long)
         real = torch.zeros(len(batch), longest, dtype=torch.long)
@@ -229,28 +251,34 @@ class CausalLM:
             scored[row, window.skip : size - 1] = True
         device = self.model.device
         ids, real, where = ids.to(device), real.to(device), scored.to(device)
-        found = self._reduce(ids, real, where, ids[:, 1:][where])
+        found = torch.cat(
+            [reduce(*part, vocabulary=vocabulary) for part in self._logits(ids, real, where, ids[:, 1:][where])], dim=1
+        )
         return np.split(found.cpu().numpy(), np.cumsum(scored.sum(1).numpy())[:-1], axis=1)
 
-    def _reduce(self, ids: torch.Tensor, real: torch.Tensor, where: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    def _logits(
+        self, ids: torch.Tensor, real: torch.Tensor, where: torch.Tensor, target: torch.Tensor
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """The logits at the places asked for, some at a time, and the tokens that stand there."""
         if not self._split:
             logits = self.model(input_ids=ids, attention_mask=real, use_cache=False).logits[:, :-1][where]
-            return torch.cat([reduce(*block) for block in blocks(logits, target, logits.shape[-1])], dim=1)
+            yield from blocks(logits, target, logits.shape[-1])
+            return
         hidden = self.model.base_model(input_ids=ids, attention_mask=real, use_cache=False).last_hidden_state
         head = self.model.get_output_embeddings()
-        parts = blocks(hidden[:, :-1][where], target, head.weight.shape[0])
-        return torch.cat([reduce(finished(self.model, head(part)), own) for part, own in parts], dim=1)
+        for rows, own in blocks(hidden[:, :-1][where], target, head.weight.shape[0]):
+            yield finished(self.model, head(rows)), own
 
 
 def blocks(rows: torch.Tensor, target: torch.Tensor, vocabulary: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Rows and their tokens, few enough at a time for their logits to be held."""
-    size = max(_LOGITS // vocabulary, 1)
+    size = max((_LOGITS_CPU if rows.device.type == "cpu" else _LOGITS) // vocabulary, 1)
     return zip(rows.split(size), target.to(rows.device).split(size), strict=True)
 
 
-def _joined(found: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-    values = np.concatenate(found, axis=1) if found else np.empty((len(PER_TOKEN), 0))
-    return dict(zip(PER_TOKEN, values.astype(np.float64), strict=True))
+def _joined(found: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+    values = np.concatenate(found, axis=1) if found else np.empty((len(names), 0))
+    return dict(zip(names, values.astype(np.float64), strict=True))
 
 
 def _context(model: Any) -> int:
