@@ -1,8 +1,8 @@
-"""Identification: guarantees, power, traps, usage and speed.
+"""Identification: guarantees, power, traps and the share of members.
 
 Run with ``python benchmarks/identification.py [--quick] [part ...]``; the parts are simulation, real,
-traps, usage, speed and scoring. ``real``, ``usage`` and a part of ``traps`` read the folder that
-DIVULGE_DATA names and are left out without it. All numbers are printed, none is kept.
+traps and usage. ``real``, ``usage`` and a part of ``traps`` read the folder that DIVULGE_DATA names and are
+left out without it. All numbers are printed, none is kept. Speed: ``benchmarks/identification_speed.py``.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from __future__ import annotations
 import argparse
 import os
 import time
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import norm
 
 from divulge.decisions import adadetect, controls, fdr, knockoff, usage
-from divulge.decisions.counts import Counts, p_values
+from divulge.decisions.counts import Counts, ranks
 from divulge.identification import identify
 
 METHODS = ("bh", "ptdi", "storey")
@@ -40,16 +40,22 @@ def outcome(chosen, members):
     return chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].mean() if members else 0.0
 
 
+def levels_of(scores, calibration, method, levels, **options):
+    """Selected, bool ``[levels, m]``: one decision says at which level each candidate would be selected."""
+    counts = Counts.empty(calibration).add(scores)
+    q = fdr.decide(counts, fdr=max(levels), method=method, **options).q_values
+    return q[ranks(scores, counts.calibration)] <= np.array(levels)[:, None]
+
+
 def select(scores, calibration, level, method):
-    rule = fdr.decide(Counts.empty(calibration).add(scores), fdr=level, method=method)
-    return scores > rule.cut
+    return levels_of(scores, calibration, method, (level,))[0]
 
 
-def learn(scores, calibration, level, seed):
+def learn(scores, calibration, levels, seed):
     judged, kept = adadetect.scores(scores, calibration, seed=seed)
-    if level * (len(kept) + 1) < 1:
-        return np.zeros(len(judged), bool)
-    return select(judged, kept, level, "bh")
+    if max(levels) * (len(kept) + 1) < 1:
+        return np.zeros((len(levels), len(judged)), bool)
+    return levels_of(judged, kept, "bh", levels)
 
 
 def gaussian(rng, n, m, members, signal, shape, columns=None):
@@ -60,61 +66,73 @@ def gaussian(rng, n, m, members, signal, shape, columns=None):
     return shape(scores), shape(rng.normal(size=(n, columns)))
 
 
+SHAPES = {"continuous": np.asarray, "rounded": np.round, "two values": np.sign}
+LEVELS = (0.05, 0.1, 0.2, 0.5)
+SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+
+
+def cell(rng, n, m, share, shape, runs, learned):
+    """False discovery proportions ``[runs, levels]`` of each method."""
+    members = round(share * m)
+    names = ("adadetect",) if learned else METHODS
+    false = {name: np.zeros((runs, len(LEVELS))) for name in names}
+    for run in range(runs):
+        scores, known = gaussian(rng, n, m, members, 2.0, shape, 3 if learned else None)
+        for name, found in false.items():
+            chosen = learn(scores, known, LEVELS, run) if learned else levels_of(scores, known, name, LEVELS)
+            found[run] = chosen[:, members:].sum(1) / np.maximum(chosen.sum(1), 1)
+    return false
+
+
 def simulation(quick):
-    shapes = {"continuous": np.asarray, "rounded": np.round, "two values": np.sign}
-    for method in (*METHODS, "adadetect"):
-        runs = (60 if quick else 1000) if method != "adadetect" else (4 if quick else 60)
+    for learned in (False, True):
+        runs = {(False, False): 2000, (True, False): 60, (False, True): 200, (True, True): 4}[quick, learned]
         rows = []
-        for name, shape in shapes.items():
-            ratios, scores_above = [], []
+        for name, shape in SHAPES.items():
+            cells = {}
             for n in (20, 100, 1000):
                 for m in (10, 100, 1000):
-                    for share in (0.0, 0.1, 0.5, 0.9, 1.0):
+                    for share in SHARES:
                         rng = np.random.default_rng([n, m, round(10 * share)])
-                        found = {level: [] for level in (0.05, 0.1, 0.2, 0.5)}
-                        for run in range(runs):
-                            members = round(share * m)
-                            columns = 3 if method == "adadetect" else None
-                            scores, known = gaussian(rng, n, m, members, 2.0, shape, columns)
-                            for level, false in found.items():
-                                chosen = (
-                                    learn(scores, known, level, run)
-                                    if method == "adadetect"
-                                    else select(scores, known, level, method)
-                                )
-                                false.append(outcome(chosen, members)[0])
-                        for level, false in found.items():
-                            error = np.std(false, ddof=1) / np.sqrt(runs)
-                            ratios.append(np.mean(false) / level)
-                            scores_above.append((np.mean(false) - level) / max(error, 1e-12) if error else -np.inf)
-            above = np.array(scores_above)
-            rows.append((name, len(ratios), f"{max(ratios):.3f}", f"{above.max():.2f}", int((above > 3).sum())))
-        columns = ("scores", "cells", "worst FDR/level", "worst z", "cells with z > 3")
-        table(f"False discovery rate, {method}, {runs} runs a cell", columns, rows)
+                        for method, false in cell(rng, n, m, share, shape, runs, learned).items():
+                            rate, error = false.mean(0), false.std(0, ddof=1) / np.sqrt(runs)
+                            z = np.where(error > 0, (rate - LEVELS) / np.maximum(error, 1e-12), -np.inf)
+                            cells.setdefault(method, []).extend(zip(rate / LEVELS, z, strict=True))
+            for method, found in cells.items():
+                ratio, z = np.array(found).T
+                limit = norm.isf(0.05 / len(z))
+                rows.append((method, name, len(z), f"{ratio.max():.3f}", f"{z.max():.2f}", int((z > limit).sum())))
+                print(f"  {rows[-1]}", flush=True)
+        columns = ("method", "scores", "cells", "worst FDR/level", "worst z", "beyond chance")
+        table(f"False discovery rate, {runs} runs a cell; beyond chance: z above Bonferroni's 5 %", columns, rows)
     power(quick)
 
 
 def power(quick):
     rows = []
-    for auc, signal in ((0.80, 1.190), (0.95, 2.326), (0.99, 3.290)):
+    for auc, signal in ((0.65, 0.545), (0.80, 1.190), (0.95, 2.326), (0.99, 3.290)):
         for share in (0.3, 0.5, 0.7):
-            rng, found = np.random.default_rng(0), {method: [] for method in (*METHODS, "ptdi .1")}
-            for _ in range(50 if quick else 500):
-                scores, known = gaussian(rng, 500, 1000, round(1000 * share), signal, np.asarray)
-                counts = Counts.empty(known).add(scores)
-                for method, powers in found.items():
-                    eta = 0.1 if method == "ptdi .1" else 0.05
-                    rule = fdr.decide(counts, fdr=0.1, method=method.split()[0], eta=eta)
-                    powers.append((scores > rule.cut)[: round(1000 * share)].mean())
+            rng, members = np.random.default_rng(0), round(1000 * share)
+            found = {name: [] for name in (*METHODS, "ptdi .1", "adadetect")}
+            for run in range(20 if quick else 500):
+                scores, known = gaussian(rng, 500, 1000, members, signal, np.asarray, 3)
+                for name in (*METHODS, "ptdi .1"):
+                    eta = 0.1 if name == "ptdi .1" else 0.05
+                    chosen = levels_of(scores[:, 0], known[:, 0], name.split()[0], (0.1,), eta=eta)
+                    found[name].append(chosen[0, :members].mean())
+                if run < 100:
+                    found["adadetect"].append(learn(scores, known, (0.1,), run)[0, :members].mean())
             rows.append((auc, share, *(mean(powers) for powers in found.values())))
-    table("Power at FDR 0.1, m = 1000, n = 500", ("AUC", "share", *METHODS, "ptdi eta .1"), rows)
+    columns = ("AUC", "share", *METHODS, "ptdi eta .1", "adadetect")
+    table("Power at FDR 0.1, m = 1000, n = 500 (adadetect: not told which of three signals counts)", columns, rows)
 
 
 def tofu(runs=("retain90", "retain95")):
+    """Fine-tuned models by name, as score columns by split."""
     import polars as pl
 
     frame = pl.read_parquet(Path(DATA) / "tofu_llama2_phi_scores.parquet").filter(pl.col("trained_on").is_in(runs))
-    for key, run in frame.group_by("model", "trained_on", "weight_decay", maintain_order=True):
+    for key, run in frame.sort("index").group_by("model", "trained_on", "weight_decay", maintain_order=True):
         yield " ".join(map(str, key)), {name: run.filter(pl.col("split") == name) for name in run["split"].unique()}
 
 
@@ -129,22 +147,29 @@ def draw(rng, members, others, share):
 
 
 def real(quick):
-    for level in (0.05, 0.1):
-        rows = []
-        for name, run in tofu():
-            members, others = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
-            for share in (0.0, 0.2, 0.5, 0.8):
-                rng = np.random.default_rng(1)
-                found = {method: ([], []) for method in METHODS}
-                for _ in range(50 if quick else 1000):
-                    scores, known, count = draw(rng, members, others, share)
-                    for method, (false, strength) in found.items():
-                        one, two = outcome(select(scores, known, level, method), count)
-                        false.append(one)
-                        strength.append(two)
-                cells = [f"{mean(false)} / {mean(strength)}" for false, strength in found.values()]
-                rows.append((name, share, *cells))
-        table(f"TOFU, loss, FDR / power at level {level}", ("run", "share", *METHODS), rows)
+    levels, rows = (0.05, 0.1), {0.05: [], 0.1: []}
+    worst = {level: [] for level in levels}
+    for name, run in tofu(("retain90", "retain95", "retain99")):
+        members, others = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
+        for share in (0.0, 0.2, 0.5, 0.8):
+            rng = np.random.default_rng(1)
+            found = {method: np.zeros((50 if quick else 1000, 2, len(levels))) for method in METHODS}
+            for i in range(50 if quick else 1000):
+                scores, known, count = draw(rng, members, others, share)
+                for method, pairs in found.items():
+                    chosen = levels_of(scores, known, method, levels)
+                    pairs[i] = np.transpose([outcome(one, count) for one in chosen])
+            for k, level in enumerate(levels):
+                cells = [f"{mean(pairs[:, 0, k])} / {mean(pairs[:, 1, k])}" for pairs in found.values()]
+                rows[level].append((name, share, *cells))
+                for false in (pairs[:, 0, k] for pairs in found.values()):
+                    error = false.std(ddof=1) / np.sqrt(len(false))
+                    worst[level].append((false.mean() / level, (false.mean() - level) / error if error else -np.inf))
+    for level in levels:
+        table(f"TOFU, loss, FDR / power at level {level}", ("run", "share", *METHODS), rows[level])
+        ratio, z = np.array(worst[level]).T
+        beyond = int((z > norm.isf(0.05 / len(z))).sum())
+        print(f"{len(z)} cells: largest FDR / level {ratio.max():.3f}, largest z {z.max():.2f}, beyond chance {beyond}")
 
 
 def step_up(p, level):
@@ -276,135 +301,49 @@ def alarms(quick):
 
 
 def usage_error(quick):
-    runs = list(tofu(("retain90",)))
-    rows = []
-    for (name, run), (_, other) in zip(runs, [runs[1], runs[0], runs[3], runs[2]], strict=True):
-        members, others = -run["retain"]["loss"].to_numpy(), -run["forget"]["loss"].to_numpy()
-        rate = _best_rates(-other["retain"]["loss"].to_numpy(), -other["forget"]["loss"].to_numpy())
-        rng, ours, duci, covered, proven = np.random.default_rng(6), [], [], [], []
-        for _ in range(20 if quick else 300):
-            for share in (0.0, 0.2, 0.5, 0.8):
-                scores, known, count = draw(rng, members, others, share)
-                true = count / len(scores)
-                found = usage.share(Counts.empty(known).add(scores))
-                cut, positive, false = rate
-                ours.append(abs(found.value - true))
-                duci.append(abs(np.clip(((scores > cut).mean() - false) / (positive - false), 0, 1) - true))
-                covered.append(found.low <= true <= found.high)
-                proven.append(found.low <= true)
-        rows.append((name, mean(ours), mean(duci), f"{np.mean(covered):.3f}", f"{np.mean(proven):.3f}"))
-    columns = ("run", "ours", "DUCI", "interval holds", "lower end holds")
-    table("Share of members, mean error (DUCI with rates from a twin run whose members are known)", columns, rows)
+    """Mean error of the share; an auditor with a twin run knows the scores of 150 members there, none a candidate."""
+    for column in ("loss", "zlib", "paraphrase_loss"):
+        rows = []
+        runs = list(tofu(("retain90",)))
+        for (name, run), (_, twin) in zip(runs, [runs[1], runs[0], runs[3], runs[2]], strict=True):
+            members, others = -run["retain"][column].to_numpy(), -run["forget"][column].to_numpy()
+            theirs, unseen = -twin["retain"][column].to_numpy(), -twin["forget"][column].to_numpy()
+            rng, error, held = np.random.default_rng(6), {}, {}
+            for _ in range(20 if quick else 300):
+                for share in (0.0, 0.2, 0.5, 0.8):
+                    one, two = rng.permutation(len(others)), rng.permutation(len(members))
+                    calibration, nulls = one[: len(one) // 2], one[len(one) // 2 :]
+                    chosen, taught = two[: len(two) // 2], two[len(two) // 2 :]
+                    count = round(share / (1 - share) * len(nulls)) if share < 0.5 else len(chosen)
+                    kept = nulls[: round(count * (1 - share) / share)] if share else nulls
+                    scores = np.append(members[chosen[:count]], others[kept])
+                    counts, true = Counts.empty(others[calibration]).add(scores), count / len(scores)
+                    found = {"unseen only": usage.share(counts), "with members": usage.share(counts, theirs[taught])}
+                    for kind, estimate in found.items():
+                        error.setdefault(kind, []).append(abs(estimate.value - true))
+                        held.setdefault(kind, []).append(estimate.low <= true <= estimate.high)
+                    values = duci(scores, theirs[taught], unseen[calibration])
+                    error.setdefault("DUCI", []).append(abs(values - true))
+                    # Without a twin it has no rate of members: as if all of them stood above the best tenth.
+                    cut = np.quantile(others[calibration], 0.9)
+                    rate = (others[calibration] > cut).mean()
+                    blind = np.clip(((scores > cut).mean() - rate) / (1 - rate), 0, 1)
+                    error.setdefault("DUCI, no twin", []).append(abs(blind - true))
+            rows.append((name, *(mean(error[k]) for k in ERRORS), *(f"{np.mean(v):.3f}" for v in held.values())))
+        columns = ("run", "ours, unseen only", "DUCI, no twin", "ours, twin", "DUCI, twin", "holds", "holds, twin")
+        table(f"Share of members from {column}: mean absolute error, and how often our interval holds", columns, rows)
 
 
-def _best_rates(members, others):
+ERRORS = ("unseen only", "DUCI, no twin", "with members", "DUCI")
+
+
+def duci(scores, members, others):
+    """Tong et al. 2025: the share above the twin's best cut, corrected by the twin's rates there."""
     cuts = np.sort(np.append(members, others))
     gap = [(members > cut).mean() - (others > cut).mean() for cut in cuts]
     cut = cuts[int(np.argmax(gap))]
-    return cut, (members > cut).mean(), (others > cut).mean()
-
-
-def clock(work):
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
-def peak(work):
-    tracemalloc.start()
-    work()
-    high = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return high / 2**20
-
-
-def speed(quick):
-    m, n = (10**6, 10**5) if quick else (10**7, 10**6)
-    rng = np.random.default_rng(7)
-    scores, known = np.append(rng.normal(3, 1, m // 10), rng.normal(size=m - m // 10)), rng.normal(size=n)
-    ordered = np.sort(known)
-
-    def streaming():
-        counts = Counts.empty(known)
-        for start in range(0, m, 1 << 21):
-            counts = counts.add(scores[start : start + (1 << 21)])
-        return fdr.decide(counts, fdr=0.1)
-
-    work = {
-        "np.sort(test)": lambda: np.sort(scores),
-        "selection (threshold)": lambda: fdr.threshold(scores, known, fdr=0.1),
-        "streaming in chunks of 2^21": streaming,
-        "all p-values": lambda: p_values(scores, ordered),
-        "all of select()": lambda: fdr.select(scores, known, fdr=0.1),
-    }
-    seconds = dict.fromkeys(work, np.inf)
-    for _ in range(5):  # in turns, so that a busy machine slows all alike
-        for name, part in work.items():
-            seconds[name] = min(seconds[name], clock(part))
-    base = seconds["np.sort(test)"]
-    rows = [(name, f"{s:.3f}", f"{s / base:.2f}", f"{peak(work[name]):.0f}") for name, s in seconds.items()]
-    table(f"Speed, m = {m:.0e}, n = {n:.0e}, one thread", ("", "CPU s", "× np.sort", "peak MiB over inputs"), rows)
-
-
-def naive_loop(model, tokenizer, texts, everything):
-    """One document at a time, as detect-pretrain-code and Min-K%++ do it; with ``everything``, all our statistics."""
-    import torch
-
-    found = []
-    for text in texts:
-        ids = torch.tensor(tokenizer.encode(text)).unsqueeze(0)
-        with torch.no_grad():
-            logits = model(ids, labels=ids)[1]
-        probabilities = torch.softmax(logits[0, :-1], dim=-1)
-        logp = torch.log_softmax(logits[0, :-1], dim=-1)
-        own = torch.tensor([logp[i, token].item() for i, token in enumerate(ids[0, 1:])])
-        mu = (probabilities * logp).sum(-1)
-        sigma = (probabilities * torch.square(logp)).sum(-1) - torch.square(mu)
-        row = [own, -mu, sigma]
-        if everything:
-            others = probabilities.clone()
-            others[torch.arange(len(own)), ids[0, 1:]] = 0
-            row.append(-(1 - own.exp()) * own - (others * torch.log1p(-others)).sum(-1))
-            row += [2 * probabilities.sqrt().sum(-1).log(), -probabilities.square().sum(-1).log(), -logp.amax(-1)]
-        found.append(torch.stack(row).numpy())
-    return found
-
-
-def scoring(quick):
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    from divulge.identification import demo
-    from divulge.targets.statistics import PER_TOKEN
-    from divulge.targets.text import CausalLM
-
-    texts = demo.paragraphs()[: 60 if quick else 300]
-    tokenizer = demo._tokenizer(texts, 4096)
-    torch.manual_seed(0)
-    config = GPT2Config(vocab_size=16384, n_embd=256, n_layer=4, n_head=4, bos_token_id=0, eos_token_id=0)
-    model = GPT2LMHeadModel(config).eval()
-    target = CausalLM(model, tokenizer)
-    texts = [text for text in texts if len(tokenizer.encode(text)) > 1]
-    target.tokens(texts[:8])
-    rows, times = [], {}
-    work = {
-        "loop, Min-K%++ statistics": lambda: naive_loop(model, tokenizer, texts, False),
-        "loop, all seven statistics": lambda: naive_loop(model, tokenizer, texts, True),
-        "ours, all seven statistics": lambda: target.tokens(texts),
-    }
-    for name, part in work.items():
-        start, cpu = time.perf_counter(), time.process_time()
-        part()
-        times[name] = time.perf_counter() - start
-        rows.append((name, f"{times[name]:.2f}", f"{time.process_time() - cpu:.2f}"))
-    table(f"Scoring {len(texts)} documents, {torch.get_num_threads()} thread(s)", ("", "wall s", "CPU s"), rows)
-    ours, loop = target.tokens(texts).rows(), naive_loop(model, tokenizer, texts, True)
-    error = max(np.abs(ours[name][i] - loop[i][k]).max() for i in range(len(texts)) for k, name in enumerate(PER_TOKEN))
-    last = times["ours, all seven statistics"]
-    print(
-        f"wall time of the loops over ours: {times['loop, Min-K%++ statistics'] / last:.2f} (three statistics), "
-        f"{times['loop, all seven statistics'] / last:.2f} (the same seven); largest difference {error:.1e}"
-    )
+    false = (others > cut).mean()
+    return np.clip(((scores > cut).mean() - false) / ((members > cut).mean() - false), 0, 1)
 
 
 PARTS = {
@@ -412,8 +351,6 @@ PARTS = {
     "real": real,
     "traps": traps,
     "usage": usage_error,
-    "speed": speed,
-    "scoring": scoring,
 }
 
 

@@ -66,6 +66,13 @@ def test_counts_stream_and_merge_exactly(tmp_path_factory, candidates, calibrati
     assert (
         merged.above.tolist() == whole.above.tolist() == [sum(t > s for t in candidates) for s in sorted(calibration)]
     )
+    once, p = Counts.empty(calibration).judge(candidates)
+    assert (once.above.tolist(), once.tied.tolist(), once.total) == (
+        whole.above.tolist(),
+        whole.tied.tolist(),
+        whole.total,
+    )
+    assert p.tolist() == [float(value) for value in naive_p(candidates, calibration)]
     assert merged.tied.tolist() == whole.tied.tolist() == [sum(t == s for t in candidates) for s in sorted(calibration)]
 
 

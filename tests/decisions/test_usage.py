@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from divulge import checks
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 
@@ -33,3 +34,43 @@ def test_estimate_is_near_the_truth_for_strong_signals():
 def test_smallest_calibration_gives_an_interval():
     found = usage.share(Counts.empty([0.0]).add([1.0, 2.0]))
     assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+def naive_share(candidates, calibration, members, cut):
+    """The share above one cut, corrected by the rates of both kinds there."""
+    rate, caught = (np.mean(calibration > cut)), np.mean(members > cut)
+    return (np.mean(candidates > cut) - rate) / (caught - rate)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 1.0])
+@pytest.mark.parametrize("signal", [1.2, 2.3, 4.0])
+def test_known_members_give_a_better_share_than_one_cut_and_an_interval_that_holds(share, signal):
+    rng = np.random.default_rng(1)
+    ours, naive, held = [], [], 0
+    for _ in range(60):
+        count = round(share * 300)
+        scores = np.append(rng.normal(signal, 1, count), rng.normal(size=300 - count))
+        known, members = rng.normal(size=150), rng.normal(signal, 1, 150)
+        found = usage.share(Counts.empty(known).add(scores), members)
+        ours.append(abs(found.value - share))
+        naive.append(abs(np.clip(naive_share(scores, known, members, signal / 2), 0, 1) - share))
+        held += found.low <= share <= found.high
+    assert np.mean(ours) <= np.mean(naive) * 1.25 + 0.003  # the naive cut here is the best there is
+    assert held >= 51  # at 95 % each, fewer have probability below 1e-4
+
+
+def test_members_that_are_never_confused_are_counted_exactly():
+    found = usage.mixture(Counts.empty(range(100)).add([*range(0, 100, 2), *range(200, 250)]), range(200, 300))
+    assert found.value == pytest.approx(0.5, abs=0.01)
+    assert found.low < 0.5 < found.high
+
+
+def test_members_that_score_as_others_do_tell_nothing():
+    rng = np.random.default_rng(2)
+    found = usage.mixture(Counts.empty(rng.normal(size=200)).add(rng.normal(size=200)), rng.normal(size=200))
+    assert found.high - found.low > 0.4
+
+
+def test_known_members_are_checked():
+    with pytest.raises(checks.InputError, match="members: 1 values are NaN"):
+        usage.share(Counts.empty([0.0]).add([1.0]), [np.nan])

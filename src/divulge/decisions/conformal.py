@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
+from divulge.decisions import counts as counting
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -23,7 +24,7 @@ def p_values(null_scores: object, scores: object) -> Floats:
         scores: scores of the candidates, ``[m]``.
 
     Returns:
-        p-values in ``[1/(n+1), 1]``, ``[m]``; O((n + m) log n).
+        p-values in ``[1/(n+1), 1]``, ``[m]``; ten million against a million take some five sorts of the former.
 
     Raises:
         divulge.InputError: an array that is empty, not one-dimensional, or has NaN or infinity.
@@ -37,6 +38,4 @@ def p_values(null_scores: object, scores: object) -> Floats:
         array([1. , 0.8, 0.2])
     """
     nulls = np.sort(checks.vector(null_scores, "null_scores"))
-    candidates = checks.vector(scores, "scores")
-    at_least = len(nulls) - np.searchsorted(nulls, candidates, side="left")
-    return (1.0 + at_least) / (len(nulls) + 1.0)
+    return counting.p_values(checks.vector(scores, "scores"), nulls)

@@ -22,13 +22,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.decisions import counts as counting
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 from divulge.types import Guarantee, Selection
 
 if TYPE_CHECKING:
-    from divulge.types import Floats
+    from divulge.types import Bools, Floats
 
 METHODS = ("bh", "ptdi", "storey")
 EXCHANGEABLE = "candidates that are non-members are exchangeable with the calibration records"
@@ -188,40 +187,53 @@ def select(
         >>> select(np.append(members, unseen), rng.normal(size=400), fdr=0.1, method="bh")
         Selection(55 of 100 selected; FDR ≤ 0.1, assuming candidates that are non-members are exchangeable ...)
     """
-    scores, counts = _counted(candidates, calibration)
-    rule = decide(counts, fdr=fdr, method=method, eta=eta, lam=lam)
-    selected = scores > rule.cut
-    return Selection(
-        selected=selected,
-        p_values=counting.p_values(scores, counts.calibration),
-        threshold=float(scores[selected].min()) if selected.any() else np.inf,
-        usage=usage.share(counts),
-        guarantee=Guarantee("FDR", fdr, (EXCHANGEABLE,)),
-        warnings=warnings(counts, rule, fdr),
-    )
+    return Judged.of(candidates, calibration).select(fdr=fdr, method=method, eta=eta, lam=lam)
 
 
-def unselected(candidates: object, calibration: object, *, fdr: float) -> Selection:
-    """p-values and usage with nothing selected yet: the frame for a rule that looks at something else.
+@dataclass(frozen=True, slots=True, eq=False)
+class Judged:
+    """Candidates looked up among the calibration once, to be decided on as often as wanted.
 
-    Raises:
-        divulge.InputError: NaN or infinity, empty or constant scores.
+    Args:
+        scores: of the candidates, ``[m]``.
+        p_values: of the same.
+        counts: candidates above each calibration score.
+        members: scores of documents known to have been used, for the estimated share; None when there are none.
     """
-    scores, counts = _counted(candidates, calibration)
-    return Selection(
-        selected=np.zeros(len(scores), bool),
-        p_values=counting.p_values(scores, counts.calibration),
-        threshold=np.inf,
-        usage=usage.share(counts),
-        guarantee=Guarantee("FDR", fdr, (EXCHANGEABLE,)),
-    )
 
+    scores: Floats
+    p_values: Floats
+    counts: Counts
+    members: object = None
 
-def _counted(candidates: object, calibration: object) -> tuple[Floats, Counts]:
-    scores = checks.vector(candidates, "candidates")
-    counts = Counts.empty(calibration)
-    refuse_constant(scores, counts.calibration)
-    return scores, counts.add(scores)
+    @classmethod
+    def of(cls, candidates: object, calibration: object, members: object = None) -> Judged:
+        """Look up candidates ``[m]`` among calibration ``[n]``.
+
+        Raises:
+            divulge.InputError: NaN or infinity, empty or constant scores.
+        """
+        scores = checks.vector(candidates, "candidates")
+        none = Counts.empty(calibration)
+        refuse_constant(scores, none.calibration)
+        counts, p_values = none.judge(scores)
+        return cls(scores, p_values, counts, members)
+
+    def select(self, *, fdr: float, method: str, eta: float = 0.05, lam: float = 0.5) -> Selection:
+        """See `select`."""
+        rule = decide(self.counts, fdr=fdr, method=method, eta=eta, lam=lam)
+        return self.chosen(self.scores > rule.cut, fdr=fdr, warnings=warnings(self.counts, rule, fdr))
+
+    def chosen(self, selected: Bools, *, fdr: float, warnings: tuple[str, ...] = ()) -> Selection:
+        """The selection of these candidates ``[m]``, by whatever rule."""
+        return Selection(
+            selected=selected,
+            p_values=self.p_values,
+            threshold=float(self.scores[selected].min()) if selected.any() else np.inf,
+            usage=usage.share(self.counts, self.members),
+            guarantee=Guarantee("FDR", fdr, (EXCHANGEABLE,)),
+            warnings=warnings,
+        )
 
 
 def refuse_constant(candidates: Floats, calibration: Floats) -> None:

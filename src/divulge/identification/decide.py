@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from divulge import checks
 from divulge.decisions import adadetect, controls, knockoff
 from divulge.decisions import fdr as step_up
 from divulge.decisions.controls import Control
+from divulge.decisions.fdr import Judged
 from divulge.types import Estimate, Guarantee, Selection
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def identify(
     calibration_texts: Sequence[str] | None = None,
     knockoffs: object = None,
     calibration_knockoffs: object = None,
+    members: object = None,
     truth: object = None,
     seed: int = 0,
 ) -> Selection:
@@ -65,6 +67,8 @@ def identify(
         calibration_texts: the calibration's texts ``[n]``.
         knockoffs: scores ``[m]`` of paraphrases of the candidates.
         calibration_knockoffs: scores ``[n]`` of paraphrases of the calibration, for the symmetry test.
+        members: scores ``[k]`` of documents known to have been used (planted ones, or a twin model's):
+            ``usage`` is then estimated with them, see `divulge.decisions.usage.mixture`.
         truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
         seed: of random splits.
 
@@ -77,7 +81,7 @@ def identify(
         >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
         >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
         >>> found.count, round(found.threshold, 2), print(found.usage)
-        0.4735 [0.3311, 0.7402]
+        0.4801 [0.3465, 0.7402]
         (105, 1.32, None)
     """
     checks.choice(method, "method", METHODS)
@@ -88,47 +92,38 @@ def identify(
     evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
     if holdout is not None and known.ndim == 1:
         evidence.append(controls.exchangeability(known, holdout, level=LEVEL))
-    one = _Scores.reduce(judged, known, method, fdr, seed)
-    evidence.append(controls.low_scores(one.calibration, one.candidates, level=LEVEL))
+    one = Judged.of(*_reduce(judged, known, fdr, seed), members)
+    evidence.append(controls.low_scores_of(one.counts, level=LEVEL))
     evidence = together(evidence)
     used, why = choose(method, evidence, several=judged.ndim == 2)
     if method == "auto" and judged.ndim == 2 and used == "bh":
-        one = _Scores(*mean_rank(judged, known))
+        one = Judged.of(*mean_rank(judged, known), members)
     if used == "knockoff":
-        found, evidence = _knockoff(one, knockoffs, calibration_knockoffs, fdr, evidence)
+        found, evidence = _knockoff(one, known, knockoffs, calibration_knockoffs, fdr, evidence)
     else:
-        found = one.select(fdr, used, eta, lam)
-    return annotate(found, evidence, why, orientation(one.candidates, truth))
+        found = _select(one, fdr, used, eta, lam)
+    return annotate(found, evidence, why, orientation(one.scores, truth))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Scores:
+def _reduce(judged: Floats, known: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
     """One score a candidate, and calibration that is exchangeable with it."""
+    if judged.ndim == 1:
+        return judged, known
+    if level * (len(known) + 1) < 1 - 1e-9:  # say so before half of it goes to learning
+        step_up.refuse_small(len(known), len(judged), level)
+    return adadetect.scores(judged, known, seed=seed)
 
-    candidates: Floats
-    calibration: Floats
 
-    @classmethod
-    def reduce(cls, judged: Floats, known: Floats, method: str, level: float, seed: int) -> _Scores:
-        if judged.ndim == 1:
-            return cls(judged, known)
-        if level * (len(known) + 1) < 1 - 1e-9:  # say so before half of it goes to learning
-            step_up.refuse_small(len(known), len(judged), level)
-        return cls(*adadetect.scores(judged, known, seed=seed))
-
-    def select(self, level: float, method: str, eta: float, lam: float) -> Selection:
-        if method == "adadetect" and level * (len(self.calibration) + 1) < 1 - 1e-9:
-            return self._nothing(level)
-        step = "bh" if method == "adadetect" else method
-        return step_up.select(self.candidates, self.calibration, fdr=level, method=step, eta=eta, lam=lam)
-
-    def _nothing(self, level: float) -> Selection:
-        """Enough calibration for the level, but not in the half that learning leaves."""
-        m, n = len(self.candidates), len(self.calibration)
-        found = step_up.unselected(self.candidates, self.calibration, fdr=level)
-        least = 2 * step_up.required_calibration(m, level, m)
-        warning = f"nothing was selected: {n} calibration rows remain after learning; at least {least} rows are needed"
-        return replace(found, warnings=(warning,))
+def _select(one: Judged, level: float, method: str, eta: float, lam: float) -> Selection:
+    m, n = one.counts.total, len(one.counts.calibration)
+    if method != "adadetect":
+        return one.select(fdr=level, method=method, eta=eta, lam=lam)
+    if level * (n + 1) >= 1 - 1e-9:
+        return one.select(fdr=level, method="bh")
+    # Enough calibration for the level, but not in the half that learning leaves.
+    least = 2 * step_up.required_calibration(m, level, m)
+    warning = f"nothing was selected: {n} calibration rows remain after learning; at least {least} rows are needed"
+    return one.chosen(np.zeros(m, bool), fdr=level, warnings=(warning,))
 
 
 def _signals(value: object, name: str) -> Floats:
@@ -222,23 +217,24 @@ def mean_rank(judged: Floats, known: Floats) -> tuple[Floats, Floats]:
 
 
 def _knockoff(
-    one: _Scores, knockoffs: object, calibration_knockoffs: object, level: float, evidence: list[Control]
+    one: Judged,
+    calibration: Floats,
+    knockoffs: object,
+    calibration_knockoffs: object,
+    level: float,
+    evidence: list[Control],
 ) -> tuple[Selection, list[Control]]:
-    selected, _ = knockoff.select(one.candidates, knockoffs, fdr=level)
-    frame = step_up.unselected(one.candidates, one.calibration, fdr=level)
+    selected, _ = knockoff.select(one.scores, knockoffs, fdr=level)
     warnings, sound = (), True
     if calibration_knockoffs is None:
         sound = False
         warnings = ("symmetry was not tested (calibration_knockoffs is missing); with paraphrases it usually fails",)
     else:
-        test = knockoff.symmetry(one.calibration, calibration_knockoffs, level=LEVEL)
+        test = knockoff.symmetry(calibration, calibration_knockoffs, level=LEVEL)
         evidence = together([*evidence, test])
     found = replace(
-        frame,
-        selected=selected,
-        threshold=float(one.candidates[selected].min()) if selected.any() else np.inf,
+        one.chosen(selected, fdr=level, warnings=warnings),
         guarantee=Guarantee("FDR", level, (SYMMETRIC,), holds=sound),
-        warnings=warnings,
     )
     return found, evidence
 
