@@ -99,6 +99,18 @@ def test_decide_again_without_models(finished):
     assert "did you mean 'lira'" in divulge("decide", finished, "--fpr", "0.1", "--recipe", "lyra", code=2).stderr
 
 
+def test_an_audit_is_decided_with_a_bound_on_false_discoveries_too(finished):
+    found = json.loads(divulge("decide", finished, "--fdr", "0.05", "--json").stdout)
+    assert set(found) == {"loss", "lira"}
+    assert all("FDR ≤ 0.05" in decision["guarantee"] for decision in found.values())
+    wide = json.loads(divulge("decide", finished, "--fdr", "0.5", "--method", "bh", "--json").stdout)
+    assert wide["lira"]["selected"] >= found["lira"]["selected"]
+    assert wide["lira"]["selected"] > 0
+    assert wide["lira"]["precision"]["high"] >= 0.5
+    shown = divulge("decide", finished, "--fdr", "0.05").stdout
+    assert "Decisions at FDR ≤ 0.05" in shown
+
+
 def test_gate_breaks_only_when_the_lower_end_does(finished):
     assert "kept" in divulge("gate", finished, "--max", "auc:0.999").stdout
     broken = json.loads(divulge("gate", finished, "--max", "auc:0.5", "--json", code=1).stdout)

@@ -185,6 +185,11 @@ def test_command_line(tables, tmp_path):
     assert "realised power" in shown.stdout
     again = cli("decide", out, "--fdr", "0.3", "--json")
     assert json.loads(again.stdout)["selected"] > summary["selected"]
+    assert again.returncode == 0
+    assert cli("report", out, "--to", tmp_path / "again.html").returncode == 0
+    assert (tmp_path / "again.html").read_text() == (out / "report.html").read_text()
+    assert cli("decide", out, "--fpr", "0.1").returncode == 2
+    assert cli("report", tmp_path).returncode == 2
     wrong = cli(*base, "--score", "lss:low")
     assert wrong.returncode == 2
     assert "nearest: loss" in wrong.stderr

@@ -87,10 +87,25 @@ def report(
     json: printing.Json = False,
 ) -> None:
     """Render the report of a finished run again."""
+    path = _render(run, to or run / "report.html")
+    printing.as_json({"report": str(path)}) if json else typer.echo(f"Report: {path}")
+
+
+def _render(run: Path, to: Path) -> Path:
+    if _identified(run):
+        from divulge.identification import report as render
+
+        return render(run, to)
     from divulge.auditing import load
 
-    path = load(run).report(to or run / "report.html")
-    printing.as_json({"report": str(path)}) if json else typer.echo(f"Report: {path}")
+    return load(run).report(to)
+
+
+def _identified(run: Path) -> bool:
+    """Whether a run directory is that of an identification, not of an audit."""
+    from divulge import store
+
+    return store.read_json(run / "summary.json").get("kind") == "identification"
 
 
 def decide(
@@ -102,9 +117,9 @@ def decide(
     json: printing.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
-    from divulge import checks, store
+    from divulge import checks
 
-    if store.read_json(run / "summary.json").get("kind") == "identification":
+    if _identified(run):
         _redecide(run, fpr, fdr, method, json)
         return
     from divulge.auditing import load

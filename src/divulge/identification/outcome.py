@@ -74,9 +74,7 @@ def redecide(directory: str | Path, *, fdr: float | None = None, method: str | N
             from "adadetect" to another or back needs the signals again.
     """
     folder = Path(directory)
-    before = store.read_json(folder / "summary.json")
-    if not isinstance(before, dict) or before.get("kind") != "identification":
-        raise checks.InputError(f"{folder}: not the result of an identification")
+    before = _summary(folder)
     counts = Counts.load(folder / "counts.npz")
     facts = {**before["settings"], "fdr": before["settings"]["fdr"] if fdr is None else fdr}
     facts["method"] = method or facts["method"]
@@ -93,6 +91,29 @@ def redecide(directory: str | Path, *, fdr: float | None = None, method: str | N
             mark(chunk, found, counts.calibration).write_parquet(parts / f"{number:06d}.parquet")
         join(parts, path)
     return conclude(folder, counts, found, evidence, facts, used, why)
+
+
+def report(directory: str | Path, to: str | Path | None = None) -> Path:
+    """Render the report of a finished run again, and give its place.
+
+    Args:
+        directory: what `divulge identify` wrote.
+        to: file to write; ``report.html`` in the directory when None.
+
+    Raises:
+        divulge.InputError: not such a directory.
+    """
+    folder = Path(directory)
+    place = folder / "report.html" if to is None else Path(to)
+    html.write(page.page(_summary(folder), folder), place)
+    return place
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    found = store.read_json(folder / "summary.json")
+    if not isinstance(found, dict) or found.get("kind") != "identification":
+        raise checks.InputError(f"{folder}: not the result of an identification")
+    return found
 
 
 def _choose_again(facts: dict[str, Any], evidence: Sequence[Control], before: dict[str, Any]) -> tuple[str, str]:
