@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from divulge import checks
 from divulge.cli.app import app
 from divulge.identification import demo
 
@@ -39,6 +38,10 @@ def test_corpus_is_the_same_for_the_same_seed():
     assert len(set(demo.paragraphs(1))) == len(demo.paragraphs(1)) > 500
 
 
-def test_demo_needs_a_folder():
-    found = CliRunner().invoke(app, ["identify", "--demo"])
-    assert isinstance(found.exception, checks.InputError)
+def test_demo_needs_no_folder(monkeypatch):
+    monkeypatch.setattr(demo, "paragraphs", lambda seed: shortened(seed))
+    monkeypatch.setattr(demo, "Recipe", lambda: SMALL)
+    found = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
+    assert found.exit_code == 0, found.exception
+    assert "realised power" in found.stdout
+    assert "Nothing was kept" in found.stdout

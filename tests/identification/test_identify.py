@@ -66,6 +66,16 @@ def test_scores_the_wrong_way_round_are_noticed():
     assert not any("wrong way round" in w for w in dv.identify(candidates, calibration, truth=truth).warnings)
 
 
+def test_known_members_sharpen_the_share_and_change_nothing_else():
+    rng = np.random.default_rng(10)
+    candidates, calibration = split(rng)
+    alone = dv.identify(candidates, calibration, fdr=0.1)
+    taught = dv.identify(candidates, calibration, fdr=0.1, members=rng.normal(3, 1, 200))
+    assert np.array_equal(alone.selected, taught.selected)
+    assert taught.usage.low <= 0.5 <= taught.usage.high
+    assert taught.usage.high - taught.usage.low < alone.usage.high - alone.usage.low
+
+
 def test_controls_of_a_run_together_seldom_raise_a_false_alarm():
     rng = np.random.default_rng(5)
     void = 0
@@ -129,6 +139,7 @@ def test_knockoffs_are_void_unless_shown_to_be_symmetric():
         (([1.0], np.arange(50)), {"method": "adadetect"}, "at least two signals"),
         ((np.ones((3, 2)), np.ones((50, 2))), {"method": "bh"}, "judges one score"),
         ((np.ones((3, 2)), np.ones((50, 3))), {}, "the same signals"),
+        ((np.ones((3, 2)), np.ones((50, 2))), {"members": [1.0]}, "members: the share is estimated from one"),
         (([1.0], np.arange(50)), {"fdr": 0}, "fdr: must lie in"),
         (([1.0], np.arange(50)), {"candidate_texts": ["a", "b"], "calibration_texts": ["c"] * 50}, "1 texts"),
     ],

@@ -82,6 +82,20 @@ def test_truth_adds_realised_numbers_and_catches_the_wrong_end(tables, tmp_path)
     assert any("wrong way round" in warning for warning in summary["warnings"])
 
 
+def test_known_members_sharpen_the_share_and_stay_with_the_run(tables, tmp_path):
+    files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
+    pl.DataFrame({"loss": np.random.default_rng(5).normal(-3, 1, 400)}).write_csv(tables / "known.csv")
+    alone = runs.run(*files, tmp_path / "alone", plan())
+    summary = runs.run(*files, tmp_path / "out", plan(), members=[tables / "known.csv"])
+    assert summary["selected"] == alone["selected"]
+    assert summary["usage"]["low"] <= 0.3 <= summary["usage"]["high"]
+    width = [found["usage"]["high"] - found["usage"]["low"] for found in (summary, alone)]
+    assert width[0] < width[1] / 2
+    assert redecide(tmp_path / "out", fdr=0.3)["usage"] == summary["usage"]
+    with pytest.raises(dv.InputError, match="members: the share is estimated from one score"):
+        runs.run(*files, tmp_path / "two", plan((*ONE, Score("other", -1))), members=[tables / "known.csv"])
+
+
 def test_deciding_again_needs_no_score_and_equals_a_fresh_run(tables, tmp_path):
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     runs.run(*files, tmp_path / "out", plan(id="id", truth="member"))
@@ -154,6 +168,21 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
 def test_wrong_columns_are_explained(tables, columns, message):
     with pytest.raises(dv.InputError, match=message):
         runs.run([tables / "candidates.parquet"], [tables / "calibration.jsonl"], tables / "out", plan(columns))
+
+
+def test_tables_without_rows_or_of_one_value_are_refused(tables, tmp_path):
+    judged, known = tables / "candidates.parquet", tables / "calibration.jsonl"
+    (tmp_path / "none.csv").write_text("id,loss\n")
+    for files, message in (
+        (([judged], [tmp_path / "none.csv"]), "calibration: .*at least 1 row"),
+        (([tmp_path / "none.csv"], [known]), "candidates: .*at least 1 row"),
+    ):
+        with pytest.raises(dv.InputError, match=message):
+            runs.run(*files, tmp_path / "out", plan())
+    same = tmp_path / "same.parquet"
+    pl.DataFrame({"loss": [1.0] * 50}).write_parquet(same)
+    with pytest.raises(dv.InputError, match="tell nothing apart"):
+        runs.run([same], [same], tmp_path / "out", plan())
 
 
 def test_files_that_cannot_be_read_are_named(tables, tmp_path):

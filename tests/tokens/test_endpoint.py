@@ -10,8 +10,10 @@ from collections import Counter
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 from divulge import checks
+from divulge.cli.app import app
 from divulge.identification import scoring
 from divulge.signals import tokens as signals
 from divulge.targets.endpoint import Endpoint, EndpointError, _wait
@@ -184,6 +186,20 @@ def test_a_cut_at_document_500_of_1000_loses_nothing_and_scores_nothing_twice(mo
     assert set(server.answered) == set(texts)
     assert sum(server.answered.values()) <= 1000 + 4
     assert not (out / "journal.jsonl").exists()
+
+
+def test_from_texts_behind_an_endpoint_to_a_selection(server, tmp_path):
+    for name, word in (("candidates", "fox"), ("calibration", "dog")):
+        texts = [f"the {word} of {i}" for i in range(40)]
+        pl.DataFrame({"text": texts}).write_ndjson(tmp_path / f"{name}.jsonl")
+    arguments = ["identify", tmp_path / "candidates.jsonl", "--calibration", tmp_path / "calibration.jsonl"]
+    arguments += ["--endpoint", server.url, "--model", "tiny", "--out", tmp_path / "run", "--json"]
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert done.exit_code == 0, done.exception
+    summary = json.loads(done.stdout)
+    assert (summary["candidates"], summary["calibration"]) == (40, 40)
+    assert summary["settings"]["scores"] == ["log_likelihood:high"]
+    assert len(server.answered) == 80
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,9 @@ def identify(
     candidates: Annotated[Paths | None, typer.Option(help="The same, as an option.")] = None,
     calibration: Annotated[Paths | None, typer.Option(help="Documents known not to have been used.")] = None,
     holdout: Annotated[Paths | None, typer.Option(help="Other unused documents, to test the calibration.")] = None,
+    members: Annotated[
+        Paths | None, typer.Option(help="Documents known to have been used, for a better estimate of their share.")
+    ] = None,
     score: Annotated[list[str] | None, typer.Option(help="Column and its member-like end, as in loss:low.")] = None,
     fdr: Annotated[float, typer.Option(help="Bound on the share of non-members among the selected.")] = 0.05,
     method: Annotated[str, typer.Option(help="auto, bh, ptdi, storey, or adadetect (several --score).")] = "auto",
@@ -51,15 +55,16 @@ def identify(
 
     judged = [*(tables or []), *(candidates or [])]
     _needed(judged=judged, calibration=calibration, out=out)
-    folder, unseen, apart = Path(out or ""), list(calibration or []), list(holdout or [])
+    folder, unseen, apart, used = Path(out or ""), list(calibration or []), list(holdout or []), list(members or [])
     if model or endpoint:
-        judged, unseen, apart = _scored(model, endpoint, folder, text or "text", (judged, unseen, apart))
+        given = (judged, unseen, apart, used)
+        judged, unseen, apart, used = _scored(model, endpoint, folder, text or "text", given)
         score = score or ["log_likelihood:high"]
     frame = sources.scan(judged, "candidates")
     columns = sources.resolve(frame, score or [], name="candidates", id=id, text=text, truth=truth)
     plan = Plan(columns, fdr, method, eta, lam, drop_nan, drop_overlap, seed)
     with _bar("deciding") as progress:
-        summary = run(judged, unseen, folder, plan, holdout=apart, progress=progress)
+        summary = run(judged, unseen, folder, plan, holdout=apart, members=used, progress=progress)
     _show(summary, folder, json)
 
 
@@ -145,7 +150,7 @@ def _scored(
 
     target = scoring.load(model, endpoint)
     found = []
-    for name, paths in zip(("candidates", "calibration", "holdout"), groups, strict=True):
+    for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
         folder = out / "token-statistics" / name
         if paths:
             with _bar(f"scoring {name}") as progress:
@@ -157,14 +162,14 @@ def _scored(
 def _demo(out: Path | None, fdr: float, method: str, seed: int, json: bool) -> None:
     from divulge.identification import demo
 
-    if out is None:
-        raise InputError("--out: a folder for the results is needed")
-    with _bar("training a small language model") as progress:
-        summary = demo.run(out, fdr=fdr, method=method, seed=seed, progress=progress)
-    _show(summary, out, json)
+    with tempfile.TemporaryDirectory(prefix="divulge-demo-") as passing:
+        folder = Path(passing) if out is None else out
+        with _bar("training a small language model") as progress:
+            summary = demo.run(folder, fdr=fdr, method=method, seed=seed, progress=progress)
+        _show(summary, out, json)
 
 
-def _show(summary: dict[str, Any], folder: Path, json: bool) -> None:
+def _show(summary: dict[str, Any], folder: Path | None, json: bool) -> None:
     from divulge.identification.page import facts
 
     if json:
@@ -173,5 +178,8 @@ def _show(summary: dict[str, Any], folder: Path, json: bool) -> None:
     for warning in summary["warnings"]:
         typer.echo(f"warning: {warning}")
     printing.table(summary["claim"], ["", ""], facts(summary))
+    if folder is None:
+        typer.echo("Nothing was kept; --out names a folder for the selection and the report.")
+        return
     typer.echo(f"Selection: {folder / 'selection.parquet'}")
     typer.echo(f"Report: {folder / 'report.html'}")

@@ -88,7 +88,7 @@ def identify(
     checks.number(fdr, "fdr", above=0, below=1)
     judged, known = _signals(candidates, "candidates"), _signals(calibration, "calibration")
     _same_width(judged, known)
-    _needs(method, judged.ndim, knockoffs)
+    _needs(method, judged.ndim, knockoffs, members)
     evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
     if holdout is not None and known.ndim == 1:
         evidence.append(controls.exchangeability(known, holdout, level=LEVEL))
@@ -155,7 +155,9 @@ def _same_width(judged: Floats, known: Floats) -> None:
         )
 
 
-def _needs(method: str, dimensions: int, knockoffs: object) -> None:
+def _needs(method: str, dimensions: int, knockoffs: object, members: object) -> None:
+    if members is not None and dimensions == 2:
+        raise checks.InputError("members: the share is estimated from one score column, got several")
     if method == "adadetect" and dimensions == 1:
         raise checks.InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
     if method not in ("auto", "adadetect") and dimensions == 2:

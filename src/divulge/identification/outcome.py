@@ -13,7 +13,6 @@ import numpy as np
 from divulge import checks, store
 from divulge._version import __version__
 from divulge.decisions import fdr as step_up
-from divulge.decisions import usage
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.identification import decide, page, sources
@@ -90,7 +89,7 @@ def redecide(directory: str | Path, *, fdr: float | None = None, method: str | N
         for number, chunk in enumerate(sources.chunks(path, names)):
             mark(chunk, found, counts.calibration).write_parquet(parts / f"{number:06d}.parquet")
         join(parts, path)
-    return conclude(folder, counts, found, evidence, facts, used, why)
+    return conclude(folder, counts, found, evidence, facts, used, why, Estimate(**before["usage"]))
 
 
 def report(directory: str | Path, to: str | Path | None = None) -> Path:
@@ -139,6 +138,7 @@ def conclude(
     facts: dict[str, Any],
     used: str,
     why: str,
+    members: Estimate,
 ) -> dict[str, Any]:
     """Write and return the summary of a decision whose ``selection.parquet`` stands in ``out``."""
     failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
@@ -165,7 +165,7 @@ def conclude(
         "why": why,
         "threshold": _smallest(out / "selection.parquet") if selected else None,
         "null_share": found.null_share,
-        "usage": asdict(usage.share(counts)),
+        "usage": asdict(members),
         "truth": truth,
         "warnings": notes,
         "controls": [_as_dict(control) for control in evidence],

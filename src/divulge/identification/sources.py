@@ -127,6 +127,8 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
     known = schema(frame, name)
     require(known, [score.column for score in columns.scores], name)
     require(known, [column for column in (columns.id, columns.text, columns.truth) if column], name)
+    if frame.head(1).collect().is_empty():  # first, as columns without values have no type either
+        raise checks.InputError(f"{name}: at least 1 row is needed, got 0")
     for score in columns.scores:
         if not known[score.column].is_numeric():
             raise checks.InputError(f"{name}: score column {score.column!r} is {known[score.column]}, not numeric")

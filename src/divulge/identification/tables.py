@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from divulge import checks, store
-from divulge.decisions import adadetect, controls, fdr
+from divulge.decisions import adadetect, controls, fdr, usage
 from divulge.decisions.counts import Counts
 from divulge.identification import decide, outcome, sources
 from divulge.identification.sources import Columns
@@ -75,6 +75,7 @@ def run(
     plan: Plan,
     *,
     holdout: Sequence[Path] = (),
+    members: Sequence[Path] = (),
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Decide on tables of scores and write ``selection.parquet``, ``summary.json`` and ``counts.npz`` to ``out``.
@@ -88,6 +89,7 @@ def run(
         out: folder for the results.
         plan: what to decide.
         holdout: tables of other known non-members, for the exchangeability control.
+        members: tables of documents known to have been used, for the estimated share of members.
         progress: called with the number of rows finished and of all, over both passes.
 
     Returns:
@@ -104,6 +106,7 @@ def run(
         tables = _Tables.make(frame, known, Path(folder), plan)
         texts = _blind(frame, known, plan)
         apart = _holdout(holdout, tables, plan)
+        taught = _members(members, tables, plan)
         counts, evidence, used, why = _weigh(tables, [*texts, *apart], plan, tell)
         facts = {
             "method": plan.method,
@@ -117,7 +120,7 @@ def run(
         rule = outcome.rule(counts, used, facts)
         _write(tables.candidates, out, rule, counts.calibration, tell)
         counts.save(out / "counts.npz")
-    return outcome.conclude(out, counts, rule, evidence, facts, used, why)
+    return outcome.conclude(out, counts, rule, evidence, facts, used, why, usage.share(counts, taught))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,11 +235,24 @@ def _holdout(paths: Sequence[Path], tables: _Tables, plan: Plan) -> list[Control
     if not paths:
         return []
     count = len(plan.columns.scores)
-    apart = tables.candidates.with_name("holdout.parquet")
-    sources.gather(sources.scan(paths, "holdout"), Columns(plan.columns.scores), apart, "holdout")
-    _clean(apart, count, plan.drop_nan, "holdout")
-    known, other = _column(tables.calibration, count), _column(apart, count)
+    known, other = _column(tables.calibration, count), _other(paths, "holdout", tables, plan)
     return [controls.exchangeability(known[:, i], other[:, i], level=decide.LEVEL) for i in range(count)]
+
+
+def _members(paths: Sequence[Path], tables: _Tables, plan: Plan) -> Floats | None:
+    if not paths:
+        return None
+    if len(plan.columns.scores) > 1:
+        raise checks.InputError("members: the share is estimated from one score column, got several")
+    return _other(paths, "members", tables, plan)[:, 0]
+
+
+def _other(paths: Sequence[Path], name: str, tables: _Tables, plan: Plan) -> Floats:
+    """The scores ``[rows, d]`` of further tables."""
+    path = tables.candidates.with_name(f"{name}.parquet")
+    sources.gather(sources.scan(paths, name), Columns(plan.columns.scores), path, name)
+    _clean(path, len(plan.columns.scores), plan.drop_nan, name)
+    return _column(path, len(plan.columns.scores))
 
 
 def _column(path: Path, count: int) -> Floats:

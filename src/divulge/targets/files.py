@@ -124,24 +124,21 @@ def _onnx(path: Path, *, outputs: str, **_: Any) -> GivesLogits:
 
 
 def _exported(path: Path, *, outputs: str, device: str, **_: Any) -> GivesLogits:
-    try:
-        import torch
-    except ImportError:
-        raise checks.extra("torch", "torch") from None
-    try:
-        module = torch.export.load(path).module()
-    except Exception as error:
-        raise checks.InputError(f"target.model: {path} is not a readable torch.export file ({error})") from None
-    return adapt(module, outputs=outputs, device=device)
+    return _opened(path, "torch.export", lambda torch: torch.export.load(path).module(), outputs, device)
 
 
 def _torchscript(path: Path, *, outputs: str, device: str, **_: Any) -> GivesLogits:
+    return _opened(path, "TorchScript", lambda torch: torch.jit.load(str(path), map_location="cpu"), outputs, device)
+
+
+def _opened(path: Path, kind: str, read: Callable[[Any], Any], outputs: str, device: str) -> GivesLogits:
+    """A module that stands whole in a file, graph and weights."""
     try:
         import torch
     except ImportError:
         raise checks.extra("torch", "torch") from None
     try:
-        module = torch.jit.load(str(path), map_location="cpu")
+        module = read(torch)
     except Exception as error:
-        raise checks.InputError(f"target.model: {path} is not a readable TorchScript file ({error})") from None
+        raise checks.InputError(f"target.model: {path} is not a readable {kind} file ({error})") from None
     return adapt(module, outputs=outputs, device=device)

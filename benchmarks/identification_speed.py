@@ -1,0 +1,243 @@
+"""Identification: how fast ten million scores are decided, and documents scored on a CPU.
+
+Run with ``python benchmarks/identification_speed.py [--quick] [part ...]``; the parts are decisions, 70m and 160m
+(documents through models of these sizes). Take the machine for yourself, and set OMP_NUM_THREADS=1 for figures
+of one thread. All numbers are printed, none is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import tracemalloc
+import zlib
+from functools import partial
+
+import numpy as np
+
+from divulge.decisions import fdr
+from divulge.decisions.counts import Counts, p_values
+
+
+def table(title, columns, rows):
+    cells = [[str(cell) for cell in row] for row in [columns, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    print(f"\n{title}")
+    for row in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+
+
+def clock(work):
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def peak(work):
+    tracemalloc.start()
+    work()
+    high = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return high / 2**20
+
+
+def decisions(quick):
+    m, n = (10**6, 10**5) if quick else (10**7, 10**6)
+    rng = np.random.default_rng(7)
+    scores, known = np.append(rng.normal(3, 1, m // 10), rng.normal(size=m - m // 10)), rng.normal(size=n)
+    ordered = np.sort(known)
+
+    def streaming():
+        counts = Counts.empty(known)
+        for start in range(0, m, 1 << 21):
+            counts = counts.add(scores[start : start + (1 << 21)])
+        return fdr.decide(counts, fdr=0.1)
+
+    work = {
+        "np.sort(test)": lambda: np.sort(scores),
+        "selection (threshold)": lambda: fdr.threshold(scores, known, fdr=0.1),
+        "streaming in chunks of 2^21": streaming,
+        "all p-values": lambda: p_values(scores, ordered),
+        "all of select(), p-values included": lambda: fdr.select(scores, known, fdr=0.1),
+    }
+    seconds = dict.fromkeys(work, np.inf)
+    for _ in range(5):  # in turns, so that a busy machine slows all alike
+        for name, part in work.items():
+            seconds[name] = min(seconds[name], clock(part))
+    base = seconds["np.sort(test)"]
+    rows = [(name, f"{s:.3f}", f"{s / base:.2f}", f"{peak(work[name]):.0f}") for name, s in seconds.items()]
+    table(f"Speed, m = {m:.0e}, n = {n:.0e}, one thread", ("", "CPU s", "× np.sort", "peak MiB over inputs"), rows)
+
+
+def corpus(each):
+    """Stretches of 32, 64, 128 and 256 words of Python's manual, as many of each: the lengths of WikiMIA."""
+    from pydoc_data.topics import topics
+
+    words, rng = " ".join(topics.values()).split(), np.random.default_rng(0)
+    found = []
+    for length in np.repeat([32, 64, 128, 256], each):
+        start = rng.integers(len(words) - length)
+        found.append(" ".join(words[start : start + length]))
+    return [found[i] for i in rng.permutation(len(found))], list(topics.values())
+
+
+def pythia(width, layers, heads):
+    """A model of the shape of Pythia, with random weights: what is computed does not depend on them."""
+    import torch
+    from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
+
+    torch.manual_seed(0)
+    config = GPTNeoXConfig(
+        vocab_size=50304,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        intermediate_size=4 * width,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    model = GPTNeoXForCausalLM(config).eval()
+    with torch.no_grad():  # logits with the spread of a trained model's
+        model.get_output_embeddings().weight.mul_(5)
+    return model
+
+
+def min_k_loop(model, tokenizer, text, plus):
+    """A document as detect-pretrain-code scores it: alone, then in lower case; with ``plus``, Min-K%++ as well."""
+    import torch
+
+    def likelihood(text):
+        ids = torch.tensor(tokenizer.encode(text)).unsqueeze(0)
+        with torch.no_grad():
+            loss, logits = model(ids, labels=ids)[:2]
+        logp = torch.nn.functional.log_softmax(logits, dim=-1)
+        own = [logp[0, i, token].item() for i, token in enumerate(ids[0][1:])]
+        return loss.item(), own, logits, logp
+
+    loss, own, logits, logp = likelihood(text)
+    lowered = likelihood(text.lower())[0]
+    found = {
+        "log_likelihood": -loss,
+        "lowercase": lowered / loss,
+        "zlib": -loss / len(zlib.compress(text.encode())),
+        "min_k": np.mean(np.sort(own)[: max(int(0.2 * len(own)), 1)]),
+    }
+    if plus:
+        p = torch.nn.functional.softmax(logits[0, :-1], dim=-1)
+        mu = (p * logp[0, :-1]).sum(-1)
+        sigma = (p * torch.square(logp[0, :-1])).sum(-1) - torch.square(mu)
+        z = (np.array(own) - mu.numpy()) / sigma.sqrt().numpy()
+        found["min_k_plus"] = np.mean(np.sort(z)[: max(int(0.2 * len(z)), 1)])
+    return found
+
+
+def every_statistic(model, tokenizer, text, exact=False):
+    """All seven statistics of each token and all signals, as formulas are written; ``exact``: in double precision."""
+    import torch
+
+    ids = torch.tensor(tokenizer.encode(text)).unsqueeze(0)
+    with torch.no_grad():
+        logits = model(ids).logits[0, :-1]
+    logits = logits.double() if exact else logits
+    logp, p = torch.log_softmax(logits, dim=-1), torch.softmax(logits, dim=-1)
+    own = logp.gather(1, ids[0, 1:, None])[:, 0]
+    entropy = -(p * logp).sum(-1)
+    variance = (p * torch.square(logp + entropy[:, None])).sum(-1)
+    others = p.clone().scatter_(1, ids[0, 1:, None], 0.0)
+    modified = -(1 - own.exp()) * own - (others * torch.log1p(-others)).sum(-1)
+    half, two = 2 * p.sqrt().sum(-1).log(), -p.square().sum(-1).log()
+    return torch.stack([own, entropy, variance, modified, half, two, -logp.amax(-1)]).numpy()
+
+
+def whole_loop(model, tokenizer, text):
+    """One document at a time, everything that we give: seven statistics a token, and the lower-case ratio."""
+    rows = every_statistic(model, tokenizer, text)
+    lowered = every_statistic(model, tokenizer, text.lower())
+    return rows, lowered[0].mean() / rows[0].mean()
+
+
+def ours(target, texts):
+    from divulge.signals import tokens as signals
+
+    stats = target.tokens(texts)
+    lowered = target.tokens([text.lower() for text in texts], vocabulary=False)
+    return stats, {**signals.all_signals(stats), "lowercase": signals.lowercase(stats, lowered)}
+
+
+SHAPES = {"Pythia-70m": (512, 6, 8), "Pythia-160m": (768, 12, 12)}
+
+
+def scoring(quick, name):
+    import torch
+
+    from divulge.identification import demo
+    from divulge.targets.text import CausalLM
+
+    texts, every = corpus(2 if quick else 5)
+    tokenizer, model = demo._tokenizer(every, 8192), pythia(*SHAPES[name])
+    target = CausalLM(model, tokenizer)
+    count = sum(len(tokenizer.encode(text)) for text in texts)
+    work = {
+        "Min-K% loop": lambda: [min_k_loop(model, tokenizer, text, False) for text in texts],
+        "Min-K%, Min-K%++ loop": lambda: [min_k_loop(model, tokenizer, text, True) for text in texts],
+        "loop for all we give": lambda: [whole_loop(model, tokenizer, text) for text in texts],
+        "ours": lambda: ours(target, texts),
+    }
+    min_k_loop(model, tokenizer, texts[0], True), ours(target, texts[:2])
+    seconds, found = dict.fromkeys(work, np.inf), {}
+    for _ in range(2):  # in turns, so that a busy machine slows all alike
+        for kind, part in work.items():
+            start = time.perf_counter()
+            found[kind] = part()
+            seconds[kind] = min(seconds[kind], time.perf_counter() - start)
+    rows = [
+        (kind, f"{taken:.2f}", f"{taken / count * 1e3:.2f}", f"{taken / seconds['ours']:.2f}")
+        for kind, taken in seconds.items()
+    ]
+    threads = torch.get_num_threads()
+    title = f"{name}: {len(texts)} documents, {count} tokens, and again in lower case, {threads} thread(s)"
+    table(title, ("", "wall s", "ms a token", "over ours"), rows)
+    agreement(name, model, tokenizer, texts, found)
+
+
+def agreement(name, model, tokenizer, texts, found):
+    from divulge.targets.statistics import PER_TOKEN
+
+    stats, signals = found["ours"]
+    rows, naive = stats.rows(), [row for row, _ in found["loop for all we give"]]
+    exact = [every_statistic(model, tokenizer, text, exact=True) for text in texts]
+    lines = []
+    for k, kind in enumerate(PER_TOKEN):
+
+        def apart(one, two):
+            return f"{max(np.abs(a - b).max() for a, b in zip(one, two, strict=True)):.1e}"
+
+        mine, theirs, true = rows[kind], [row[k] for row in naive], [row[k] for row in exact]
+        lines.append((kind, apart(mine, theirs), apart(mine, true), apart(theirs, true)))
+    columns = ("statistic", "ours - naive fp32", "ours - double", "naive fp32 - double")
+    table(f"Largest difference, {name}", columns, lines)
+    loop = found["Min-K%, Min-K%++ loop"]
+    errors = {kind: max(abs(row[kind] - signals[kind][i]) for i, row in enumerate(loop)) for kind in loop[0]}
+    print("signals against the loop's: " + ", ".join(f"{kind} {error:.1e}" for kind, error in errors.items()))
+
+
+PARTS = {
+    "decisions": decisions,
+    "70m": partial(scoring, name="Pythia-70m"),
+    "160m": partial(scoring, name="Pythia-160m"),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", default=list(PARTS))
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    for name in options.parts:
+        start = time.perf_counter()
+        PARTS[name](options.quick)
+        print(f"[{name}: {time.perf_counter() - start:.0f} s]")
+
+
+if __name__ == "__main__":
+    main()
