@@ -207,6 +207,20 @@ def test_shift_breaks_everything_and_adaptivity_most():
     assert rates["storey"] > 0.2
 
 
+def test_ptdi_says_that_it_is_not_exact_for_few_candidates():
+    rng = np.random.default_rng(12)
+    false = [
+        fdr.decide(Counts.empty(rng.normal(size=1000)).add(rng.normal(size=5)), fdr=0.2, method="ptdi").rank >= 0
+        for _ in range(4000)
+    ]
+    assert np.mean(false) < 0.2 * 1.25  # 0.2215 in 40,000 runs: above its level, by little
+    found = fdr.select([3.0, 0.1, 0.2], rng.normal(size=200), fdr=0.2, method="ptdi")
+    assert any("exceed its bound" in warning for warning in found.warnings)
+    assert "many more candidates" in str(found.guarantee)
+    exact = fdr.select([3.0, 0.1, 0.2], rng.normal(size=200), fdr=0.2, method="storey")
+    assert exact.guarantee.assumes == (fdr.EXCHANGEABLE,)
+
+
 def test_planner_gives_the_least_calibration():
     assert fdr.required_calibration(1000, 0.05, 100) == 199
     for m, level, selected in ((1000, 0.05, 100), (10, 0.1, 10), (77, 0.03, 5)):

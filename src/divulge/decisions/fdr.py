@@ -5,7 +5,10 @@ are to be judged. With ``p_j = (1 + #{S_i ≥ T_j}) / (n + 1)`` (ties count agai
 one is never left out: without either the bound is broken several times over) a method multiplies the
 p-values by an estimate of the share of non-members and hands them to the step-up of Benjamini and
 Hochberg (1995). The expected share of non-members among the selected is then at most ``fdr``, if the
-candidates that are non-members are exchangeable with the calibration scores.
+candidates that are non-members are exchangeable with the calibration scores. "bh" and "storey" are exact in
+finite samples. "ptdi" as published is not: without members, with 1,000 calibration scores and as few as 5 to
+20 candidates, its rate came to 1.04 to 1.15 times the bound in 40,000 simulations; from 50 candidates on no
+excess was found.
 
 Sources: Benjamini & Hochberg 1995; Bates et al., "Testing for outliers with conformal p-values", Annals
 of Statistics 2023; Marandon et al., "Adaptive novelty detection with false discovery rate guarantee",
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
 
 METHODS = ("bh", "ptdi", "storey")
 EXCHANGEABLE = "candidates that are non-members are exchangeable with the calibration records"
+MANY = "there are many more candidates than 1/eta (PTDI's count of non-members is not exact in finite samples)"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -222,16 +226,17 @@ class Judged:
     def select(self, *, fdr: float, method: str, eta: float = 0.05, lam: float = 0.5) -> Selection:
         """See `select`."""
         rule = decide(self.counts, fdr=fdr, method=method, eta=eta, lam=lam)
-        return self.chosen(self.scores > rule.cut, fdr=fdr, warnings=warnings(self.counts, rule, fdr))
+        notes = (*warnings(self.counts, rule, fdr), *few(self.counts.total, method, eta))
+        return self.chosen(self.scores > rule.cut, fdr=fdr, method=method, warnings=notes)
 
-    def chosen(self, selected: Bools, *, fdr: float, warnings: tuple[str, ...] = ()) -> Selection:
+    def chosen(self, selected: Bools, *, fdr: float, method: str = "bh", warnings: tuple[str, ...] = ()) -> Selection:
         """The selection of these candidates ``[m]``, by whatever rule."""
         return Selection(
             selected=selected,
             p_values=self.p_values,
             threshold=float(self.scores[selected].min()) if selected.any() else np.inf,
             usage=usage.share(self.counts, self.members),
-            guarantee=Guarantee("FDR", fdr, (EXCHANGEABLE,)),
+            guarantee=Guarantee("FDR", fdr, assumptions(method)),
             warnings=warnings,
         )
 
@@ -245,6 +250,26 @@ def refuse_constant(candidates: Floats, calibration: Floats) -> None:
     first = candidates[0]
     if calibration[0] == first and calibration[-1] == first and np.all(candidates == first):
         raise checks.InputError(f"candidates: every score, calibration included, is {first:g}; they tell nothing apart")
+
+
+def assumptions(method: str) -> tuple[str, ...]:
+    """What the bound of a method rests on."""
+    return (EXCHANGEABLE, MANY) if method == "ptdi" else (EXCHANGEABLE,)
+
+
+def few(m: int, method: str, eta: float) -> tuple[str, ...]:
+    """A warning when candidates are too few for "ptdi"; empty when not.
+
+    Examples:
+        >>> few(10, "storey", 0.05), few(1000, "ptdi", 0.05)
+        ((), ())
+    """
+    if method != "ptdi" or m * eta > 1:
+        return ()
+    return (
+        f"with {m} candidates and eta={eta:g} ptdi may exceed its bound by some 15 %; storey and bh are exact for any "
+        "number",
+    )
 
 
 def warnings(counts: Counts, rule: Rule, fdr: float) -> tuple[str, ...]:

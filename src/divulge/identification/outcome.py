@@ -142,12 +142,13 @@ def conclude(
 ) -> dict[str, Any]:
     """Write and return the summary of a decision whose ``selection.parquet`` stands in ``out``."""
     failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
-    claim = Guarantee("FDR", facts["fdr"], (step_up.EXCHANGEABLE,), holds=not failed)
+    claim = Guarantee("FDR", facts["fdr"], step_up.assumptions(used), holds=not failed)
     truth = _truth(out / "selection.parquet")
     notes = [
         *failed,
         *([truth["orientation"]] if truth and truth["orientation"] else []),
         *step_up.warnings(counts, found, facts["fdr"]),
+        *step_up.few(counts.total, used, facts["eta"]),
         *facts["notes"],
         *([why] if why else []),
         *([decide.UNTESTED] if decide.untested(evidence) else []),

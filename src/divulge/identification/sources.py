@@ -127,8 +127,7 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
     known = schema(frame, name)
     require(known, [score.column for score in columns.scores], name)
     require(known, [column for column in (columns.id, columns.text, columns.truth) if column], name)
-    if frame.head(1).collect().is_empty():  # first, as columns without values have no type either
-        raise checks.InputError(f"{name}: at least 1 row is needed, got 0")
+    _refuse_empty(frame, name)  # first, as columns without values have no type either
     for score in columns.scores:
         if not known[score.column].is_numeric():
             raise checks.InputError(f"{name}: score column {score.column!r} is {known[score.column]}, not numeric")
@@ -144,6 +143,17 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
         frame.with_row_index("row").select("row", *picked).sink_parquet(to)
     except pl.exceptions.PolarsError as error:
         raise checks.InputError(f"{name}: cannot be read: {error}") from None
+
+
+def _refuse_empty(frame: pl.LazyFrame, name: str) -> None:
+    import polars as pl
+
+    try:
+        empty = frame.head(1).collect().is_empty()
+    except pl.exceptions.PolarsError as error:
+        raise checks.InputError(f"{name}: cannot be read: {error}") from None
+    if empty:
+        raise checks.InputError(f"{name}: at least 1 row is needed, got 0")
 
 
 def schema(frame: pl.LazyFrame, name: str) -> dict[str, pl.DataType]:
