@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import codes, counts, linear, paper, stochastic
-from divulge.labels.linear import LinearPlan, Question
+from divulge.labels import codes, counts, linear, paper, questions, stochastic
+from divulge.labels.linear import LinearPlan
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS
 
 if TYPE_CHECKING:
     from divulge.labels.losses import Loss
+    from divulge.labels.questions import Question
     from divulge.labels.spec import OracleSpec
 
 METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "primes", "exhaustive")
@@ -104,9 +105,8 @@ def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
         candidates = [found for found in [_questions(spec, loss, binary, dense, most, options)] if found]
     if not candidates:
         raise _nothing_leaks(spec, loss)
-    questions = min(candidates, key=lambda found: sum(q.count for q in found))
-    radix = tuple(int(np.flatnonzero(q.digits)[0]) for q in questions)
-    inner = LinearPlan(spec, tuple(questions), radix)
+    best = tuple(min(candidates, key=lambda found: sum(q.count for q in found)))
+    inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(q.digits)[0]) for q in best))
     name = ("dense" if dense else "weighing") if inner.count and most else "positional"
     return QueryPlan(spec, name if method == "auto" else method, inner, linear.certificate(spec, inner.questions))
 
@@ -163,15 +163,20 @@ def _question(
     spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
 ) -> Question | None:
     if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
-        return linear.on_logits(spec, loss, digits)
+        return questions.on_logits(spec, loss, digits)
+    # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
+    sizes = sorted({0, min(2, most), most})
+    if _squares(spec):
+        found = [questions.squares(spec, loss, digits, most=k) for k in sizes]
+        found.append(_unbounded(spec, loss, digits, dense, most, options))
+        return min((one for one in found if one), key=lambda one: one.count, default=None)
     if not math.isfinite(loss.span):
         return _unbounded(spec, loss, digits, dense, most, options)
     if _noiseless(spec):
-        # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
-        found = [linear.gridded(spec, loss, digits, dense=False, most=k) for k in sorted({0, min(2, most), most})]
+        found = [questions.gridded(spec, loss, digits, dense=False, most=k) for k in sizes]
         return min((one for one in found if one), key=lambda one: one.count, default=None)
     make = functools.partial(
-        linear.question, spec, loss, digits, dense=dense, most=most, guard=options.guard, rigorous=options.rigorous
+        questions.question, spec, loss, digits, dense=dense, most=most, guard=options.guard, rigorous=options.rigorous
     )
     if spec.submission == "rows" or spec.name != "log_loss":
         return make()
@@ -184,6 +189,10 @@ def _noiseless(spec: OracleSpec) -> bool:
     plain = spec.tolerance == 0 and spec.noise_kind == "bounded" and spec.class_weight is None
     probability_rows = spec.name == "log_loss" and spec.submission == "rows" and spec.float_dtype == "float64"
     return plain and probability_rows and spec.n <= _GRID_ROWS
+
+
+def _squares(spec: OracleSpec) -> bool:
+    return spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _GRID_ROWS
 
 
 def _unbounded(
@@ -199,7 +208,7 @@ def _unbounded(
             if exponent in tried:
                 continue
             tried.add(exponent)
-            found = linear.question(
+            found = questions.question(
                 spec,
                 loss,
                 digits,
