@@ -65,7 +65,7 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
         accuracy: what balanced binary labels may be guessed with, between ½ and 1.
 
     Raises:
-        divulge.InputError: accuracy outside (½, 1), or fewer than one query.
+        divulge.InputError: accuracy outside (½, 1), fewer than one query, or an unknown number of scored rows.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -74,6 +74,8 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
     """
     checks.integer(queries, "queries", least=1)
     checks.number(accuracy, "accuracy", above=0.5, below=1.0)
+    if spec.scored == "unknown":
+        raise checks.InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
     quantile = NormalDist().inv_cdf(accuracy)
     per_label, units = _per_label(spec)
     noise = math.sqrt(queries) * per_label / (2 * quantile) if math.isfinite(per_label) else None
@@ -98,16 +100,16 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
 def _per_label(spec: OracleSpec) -> tuple[float, float]:
     """How far one label moves an answer at most, and what sums are divided by."""
     if spec.name == "accuracy":
-        return 1 / spec.n, float(spec.n)
+        return 1 / spec.most_scored, float(spec.most_scored)
     if spec.name == "f1":
         return 2 / spec.n, float(spec.n)
     if spec.name == "auc":
         return 1.0, float(spec.n)  # with a single one among the labels, its rank is the whole answer
-    return spec.loss().span / spec.n * (spec.n / _units(spec)), _units(spec)
+    return spec.loss().span / _units(spec), _units(spec)
 
 
 def _units(spec: OracleSpec) -> float:
-    return float(spec.n) if spec.reduction == "mean" else 1.0
+    return float(spec.most_scored) if spec.reduction == "mean" else 1.0
 
 
 def _clip(spec: OracleSpec, queries: int, quantile: float, units: float) -> float | None:
@@ -123,7 +125,7 @@ def _cap(spec: OracleSpec, accuracy: float, quantile: float, per_label: float) -
         return math.floor((2 * spec.sigma * quantile / per_label) ** 2)
     entropy = -accuracy * math.log2(accuracy) - (1 - accuracy) * math.log2(1 - accuracy)
     bits = capacity(spec).bits_per_query
-    return math.floor(spec.n * (1 - entropy) / bits) if bits > 0 else 0
+    return math.floor(spec.most_scored * (1 - entropy) / bits) if bits > 0 else 0
 
 
 def _advice(spec: OracleSpec, per_label: float) -> tuple[str, ...]:

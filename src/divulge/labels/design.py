@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import codes, counts, linear, paper, questions, stochastic
+from divulge.labels import codes, counts, linear, paper, questions, split, stochastic
 from divulge.labels.linear import LinearPlan
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS
@@ -59,6 +59,8 @@ def design(
     """
     checks.choice(method, "method", METHODS)
     most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
+    if spec.scored != "all":
+        return split.plan(spec, method, guard=guard, most=most)
     if method in paper.METHODS:
         return paper.plan(spec, method)
     if spec.name in COUNTS:

@@ -51,7 +51,9 @@ class LocalOracle:
         y = checks.labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
         object.__setattr__(self, "y", y)
         if self.scored is not None:
-            object.__setattr__(self, "scored", checks.mask(self.scored, "scored", (self.spec.n,)))
+            object.__setattr__(self, "scored", _public(self.spec, self.scored))
+        elif self.spec.scored != "all":
+            raise checks.InputError("scored: the specification has a hidden split; say which rows are scored")
         object.__setattr__(self, "_draws", seeds.generator(self.seed, "labels", "oracle"))
 
     def __call__(self, predictions: object) -> float:
@@ -79,6 +81,17 @@ class LocalOracle:
             return float(self._draws.uniform(-spec.noise, spec.noise))
         sign = {"edge": int(self._draws.choice([-1, 1])), "plus": 1, "minus": -1}[self.pattern]
         return sign * spec.noise
+
+
+def _public(spec: OracleSpec, scored: object) -> Bools:
+    """The mask of scored rows, if it is what the specification says."""
+    found = checks.mask(scored, "scored", (spec.n,))
+    number = int(found.sum())
+    if not number:
+        raise checks.InputError("scored: at least one row must be scored")
+    if not isinstance(spec.scored, str) and number != spec.scored:
+        raise checks.InputError(f"scored: the specification says {spec.scored} rows, the mask has {number}")
+    return found
 
 
 def check_predictions(spec: OracleSpec, predictions: object) -> Array:
@@ -203,7 +216,7 @@ class Simulation:
 
     Args:
         inference: what was recovered.
-        accuracy: share of labels that are right.
+        accuracy: share of labels that are right (of a split: also that a row is not scored).
         certain_and_wrong: labels called certain that are wrong (0, or there is a bug).
     """
 
@@ -224,6 +237,7 @@ def simulate(
     *,
     oracle: Callable[[Array], float] | None = None,
     seed: int = 0,
+    scored: object = None,
 ) -> Simulation:
     """Accuracy and queries of a plan against a local oracle with the labels ``y``.
 
@@ -233,6 +247,10 @@ def simulate(
         plan: by default the best one that `design` finds.
         oracle: instead of a `LocalOracle`.
         seed: of the oracle's noise.
+        scored: bool ``[n]``, the rows of a hidden split that are scored.
+
+    Raises:
+        divulge.InputError: labels, mask or plan that do not fit the specification.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -244,7 +262,10 @@ def simulate(
     truth = checks.labels(y, "y", length=spec.n, classes=spec.classes)
     made = design(spec) if plan is None else plan
     check_plan(made, spec)
-    found = infer(oracle or LocalOracle(spec, truth, seed), made)
+    mask = None if scored is None else _public(spec, scored)
+    found = infer(oracle or LocalOracle(spec, truth, seed, scored=mask), made)
+    if mask is not None:
+        truth = np.where(mask, truth, -1)
     right = found.labels == truth
     return Simulation(found, float(right.mean()), int((found.certain & ~right).sum()))
 
