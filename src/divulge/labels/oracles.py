@@ -218,11 +218,13 @@ class Simulation:
         inference: what was recovered.
         accuracy: share of labels that are right (of a split: also that a row is not scored).
         certain_and_wrong: labels called certain that are wrong (0, or there is a bug).
+        truth: the labels ``[n]``, -1 for rows that are not scored.
     """
 
     inference: LabelInference
     accuracy: float
     certain_and_wrong: int
+    truth: Ints
 
     @property
     def queries(self) -> int:
@@ -267,7 +269,7 @@ def simulate(
     if mask is not None:
         truth = np.where(mask, truth, -1)
     right = found.labels == truth
-    return Simulation(found, float(right.mean()), int((found.certain & ~right).sum()))
+    return Simulation(found, float(right.mean()), int((found.certain & ~right).sum()), truth)
 
 
 def check_plan(plan: QueryPlan, spec: OracleSpec) -> None:

@@ -22,8 +22,8 @@ from divulge.labels.certify import Certificate
 from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:
-    from divulge.labels.questions import Question
     from divulge.labels.losses import Loss
+    from divulge.labels.questions import Question
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
