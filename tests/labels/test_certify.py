@@ -117,11 +117,55 @@ def test_the_cap_under_rounding_stops_our_attack_and_the_whole_plan_does_not():
     assert np.mean(reached) <= 0.7 + 3 * math.sqrt(0.25 / 3600)
 
 
+@pytest.mark.parametrize(("n", "clip", "queries", "decimals"), [(16, 1e-3, 4, 0), (16, 1e-6, 2, 1), (12, 0.05, 4, 0)])
+def test_the_recommended_decimals_stop_our_attack_and_one_more_does_not(n, clip, queries, decimals):
+    # The promise is proven for balanced labels on average; three standard errors are allowed, as above.
+    start = labels.OracleSpec(n=n, clip=clip)
+    assert labels.defend(start, queries=queries, accuracy=0.99).decimals == decimals
+    reached = []
+    for shown in (decimals, decimals + 1):
+        rounded = labels.OracleSpec(n=n, clip=clip, decimals=shown)
+        # Rounding as if it were noise: the attack that is left where no label can be read for certain.
+        loose = labels.OracleSpec(n=n, clip=clip, decimals=shown, noise=1e-9, noise_kind="gaussian")
+        plans = [labels.design(loose, queries=queries)]
+        if rounded.tolerance < labels.capacity(rounded).threshold:
+            plans.append(labels.design(rounded))
+        reached.append(max(capped(rounded, plan, queries) for plan in plans))
+    assert reached[0] <= 0.99 + 3 * math.sqrt(0.01 / (40 * n))
+    assert reached[1] == 1.0
+
+
+def capped(spec, plan, queries, runs=40):
+    """Mean accuracy of a plan whose first ``queries`` queries are answered, against the rounding oracle."""
+    rights = []
+    for seed in range(runs):
+        y = np.random.default_rng(seed).integers(0, 2, spec.n)
+        oracle = labels.LocalOracle(spec, y)
+        answers = np.full(plan.count, np.nan)
+        for index in range(min(queries, plan.count)):
+            answers[index] = oracle(plan.queries[index])
+        rights.append((labels.read(plan, answers).labels == y).mean())
+    return float(np.mean(rights))
+
+
+def test_a_step_beyond_one_label_s_share_protects_no_label():
+    # R/n is 0.0069, less than the step of 0.01; yet ln 2 lies so near an edge that a single label shows.
+    n = 5000
+    spec = labels.OracleSpec(n=n, clip=1e-15, decimals=2)
+    assert spec.loss().span / n < 10.0**-spec.decimals
+    query = np.full((n, 2), 0.5)
+    query[0] = 1 - 1e-15, 1e-15
+    shown = {labels.LocalOracle(spec, np.eye(1, n, dtype=int)[0] * label)(query) for label in (0, 1)}
+    assert len(shown) == 2
+
+
 def test_rounding_that_would_have_to_be_coarser_than_a_unit_is_not_recommended():
     assert labels.defend(labels.OracleSpec(n=100)).decimals is None
-    found = labels.defend(labels.OracleSpec(n=100_000), queries=1, accuracy=0.9)
-    assert found.decimals is not None
-    assert 10.0**-found.decimals >= math.sqrt(12) * found.noise
+    for n, most in ((1_000_000, 15), (100_000, 15), (20_000, 2)):
+        spec, found = labels.OracleSpec(n=n), labels.defend(labels.OracleSpec(n=n), queries=10).decimals
+        bits = n * (1 + 0.55 * math.log2(0.55) + 0.45 * math.log2(0.45))
+        assert found == most
+        assert 10 * math.log2(2 + spec.loss().span * 10.0**found) <= bits
 
 
 def test_an_oracle_on_logits_cannot_be_defended_by_noise():

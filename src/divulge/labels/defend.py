@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
 
 
+_MOST_DECIMALS = 15  # more than that, floats have none
+
+
 @dataclass(frozen=True, slots=True)
 class Defence:
     """Settings each of which, alone, holds an attacker with this many queries to this accuracy.
@@ -44,9 +47,9 @@ class Defence:
 
 _FORMULAS = {
     "noise": "sigma >= sqrt(Q) R / (2 n quantile(x)), quantile of the standard normal",
-    "decimals": "10^-d >= sqrt(12) sigma and 10^-d > R/n (rounding error taken as uniform noise)",
+    "decimals": "Q log2(2 + R 10^d) <= n (1 - h(x)), h binary entropy",
     "clip": "R(clip) = ln((1-clip)/clip) <= 2 n sigma quantile(x) / sqrt(Q), sigma of the oracle as it is",
-    "query_cap": "Gaussian: Q <= (2 n sigma quantile(x) / R)^2; bounded: Q * bits <= n (1 - h(x)), h binary entropy",
+    "query_cap": "Gaussian: Q <= (2 n sigma quantile(x) / R)^2; bounded: Q bits <= n (1 - h(x)), h binary entropy",
     "epsilon": "epsilon <= ln(x / (1 - x))",
 }
 
@@ -56,8 +59,10 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
 
     With Gaussian noise σ every label swings an answer by at most R/n; told all other labels, an attacker has Q
     samples ``N(±R/(2n), σ²)`` and is right with probability ``Φ(√Q·R/(2nσ))`` at most. The same bound holds
-    for adaptive queries. Rounding is deterministic and gives no such proof: an attacker who can place an answer
-    on a rounding edge reads labels through it, so it stands behind clipping, a cap and noise.
+    for adaptive queries. Rounding protects by counting alone: an answer then takes one of ``2 + R·10^d`` values, so
+    Q answers, adaptive or not, tell ``Q·log2`` of that many bits, and accuracy x on n balanced labels takes
+    ``n·(1 - h(x))`` of them. A step beyond R/n alone protects nothing: an attacker who can place an answer on a
+    rounding edge reads single labels through it. So rounding stands behind clipping, a cap and noise.
 
     Args:
         spec: the oracle as it is now.
@@ -79,16 +84,11 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
     quantile = NormalDist().inv_cdf(accuracy)
     per_label, units = _per_label(spec)
     noise = math.sqrt(queries) * per_label / (2 * quantile) if math.isfinite(per_label) else None
-    decimals = None
-    if noise is not None:
-        step = max(math.sqrt(12) * noise, per_label)
-        decimals = math.floor(-math.log10(step))
-        decimals = decimals if decimals >= 0 else None
     return Defence(
         queries,
         accuracy,
         noise,
-        decimals,
+        _decimals(spec, queries, accuracy, per_label),
         _clip(spec, queries, quantile, units),
         _cap(spec, accuracy, quantile, per_label),
         math.log(accuracy / (1 - accuracy)),
@@ -120,12 +120,28 @@ def _clip(spec: OracleSpec, queries: int, quantile: float, units: float) -> floa
     return clip if clip < 0.5 else None
 
 
+def _decimals(spec: OracleSpec, queries: int, accuracy: float, per_label: float) -> int | None:
+    bits = _needed(spec, accuracy) / queries
+    span = per_label * spec.most_scored
+    if not math.isfinite(span) or bits <= 1:
+        return None
+    found = math.floor(math.log10((2 ** min(bits, 100.0) - 2) / span))
+    return min(found, _MOST_DECIMALS) if found >= 0 else None
+
+
+def _needed(spec: OracleSpec, accuracy: float) -> float:
+    """Bits that an attacker needs to be this accurate on balanced labels of two classes."""
+    entropy = -accuracy * math.log2(accuracy) - (1 - accuracy) * math.log2(1 - accuracy)
+    return spec.most_scored * (1 - entropy)
+
+
 def _cap(spec: OracleSpec, accuracy: float, quantile: float, per_label: float) -> int:
     if spec.sigma > 0 and math.isfinite(per_label):
         return math.floor((2 * spec.sigma * quantile / per_label) ** 2)
-    entropy = -accuracy * math.log2(accuracy) - (1 - accuracy) * math.log2(1 - accuracy)
     bits = capacity(spec).bits_per_query
-    return math.floor(spec.most_scored * (1 - entropy) / bits) if bits > 0 else 0
+    if spec.noise == 0 and spec.decimals is not None:
+        bits = max(bits, math.log2(2 + min(per_label * spec.most_scored, 1e300) * 10.0**spec.decimals))
+    return math.floor(_needed(spec, accuracy) / bits) if bits > 0 else 0
 
 
 def _advice(spec: OracleSpec, per_label: float) -> tuple[str, ...]:
