@@ -1,10 +1,11 @@
 """Queries for 100 % recovery, beside the paper's codes, the positional code and the entropy limit.
 
-    DIVULGE_DATA=… python benchmarks/label_inference.py [--quick]
+    DIVULGE_DATA=… python benchmarks/label_inference.py [--quick] [--figures]
 
 Every cell of "ours" is the plan's query count, followed by the number of seeds (of 20; --quick: 2) in which every
 label was right under worst-case ±τ noise (fresh signs each seed). Titanic and satimage come from DIVULGE_DATA, Iris
 from scikit-learn. The limit is entropy over the most one answer can say, `labels.capacity` with class frequencies.
+``--figures`` runs the paper's own experiments instead (label_figures.py).
 """
 
 from __future__ import annotations
@@ -182,9 +183,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="2 seeds, without the largest tables")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--figures", action="store_true", help="the paper's figures instead")
     options = parser.parse_args()
     if "DIVULGE_DATA" not in os.environ:
         sys.exit("needs the data folder in DIVULGE_DATA")
+    if options.figures:
+        import label_figures
+
+        label_figures.main(options.quick)
+        return
     sets = data()
     seeds = 2 if options.quick else 20
     cases = [case for case in CASES if options.only in case[0] and not (options.quick and case[1] == "Satimage")]
