@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -58,11 +58,15 @@ class Shape:
         parts = [spread[cells[:, query]].ravel() for spread, cells in zip(self.spread, self.cells, strict=True)]
         return np.concatenate(parts)[:columns]
 
-    def totals(self, values: tuple[Array, ...]) -> Array:
-        """Sum over the block's rows of a function of the weight, in each query; ``values`` is shaped as ``spread``."""
+    def totals(self, values: tuple[Array, ...], columns: int) -> Array:
+        """Sum over the first ``columns`` rows of a function of the weight, in each query; ``values`` as ``spread``."""
         total = np.zeros(self.count, dtype=values[0].dtype)
         for value, cells in zip(values, self.cells, strict=True):
-            total += value.sum(axis=1)[cells].sum(axis=0)
+            whole, part = divmod(min(columns, len(cells) * value.shape[1]), value.shape[1])
+            total += value.sum(axis=1)[cells[:whole]].sum(axis=0)
+            if part:
+                total += value[cells[whole], :part].sum(axis=1)
+            columns -= whole * value.shape[1] + part
         return total
 
     def decode(self, sums: Ints) -> tuple[Ints, Bools]:
@@ -113,7 +117,8 @@ def shape(count: int, base: int, bound: int, dense: bool) -> Shape:
     most = int(sizes.max())
     levels = tuple(digits(base, bound << s, dense) for s in range(most + 1))
     subsets = tuple(np.flatnonzero(sizes == s) for s in range(most + 1))
-    cells = tuple(_cells((count - 1).bit_length(), members, queries) for members in subsets)
+    every = _cells((count - 1).bit_length())
+    cells = tuple(every[members, :count] for members in subsets)
     return Shape(count, levels, tuple(_spread(level, s) for s, level in enumerate(levels)), subsets, cells)
 
 
@@ -125,7 +130,7 @@ def counting_shape(count: int) -> Shape:
         2304
     """
     found = shape(count, 2, 1, False)
-    levels = tuple(Digits(2, tuple(2**j for j in range(s)), s, None) for s in range(len(found.levels)))
+    levels = tuple(Digits(2, tuple(2**j for j in range(s)), s) for s in range(len(found.levels)))
     spread = []
     for s, level in enumerate(levels):
         odd = np.bitwise_count(np.arange(2**s)) & 1 == 1
@@ -135,14 +140,13 @@ def counting_shape(count: int) -> Shape:
     return Shape(count, levels, tuple(spread), found.subsets, found.cells)
 
 
-def _cells(k: int, subsets: Ints, queries: Ints) -> Ints:
-    # Bit b of x moves to the place it has among the bits of S; bits outside S are dropped.
-    found = np.zeros((len(subsets), len(queries)), dtype=np.int64)
-    place = np.zeros(len(subsets), dtype=np.int64)
-    for bit in range(k):
-        member = (subsets >> bit) & 1
-        found |= (member << place)[:, None] * ((queries >> bit) & 1)
-        place += member
+def _cells(bits: int) -> Ints:
+    """For every set S and query x below ``2^bits``: the bits of x that are in S, pushed together."""
+    found: Any = np.zeros((1, 1), dtype=np.int16)
+    for bit in range(bits):
+        size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
+        both = found + (np.int16(1) << size)[:, None]
+        found = np.block([[found, found], [found, both]])
     return found
 
 
@@ -198,21 +202,15 @@ class Code:
         row = 0
         for found, repeats in zip(self.shapes, self.repeats, strict=True):
             spread = tuple(values[np.searchsorted(alphabet, level)] for level in found.spread)
-            whole = found.totals(spread) + (self.n - found.capacity) * idle
             row += repeats * found.capacity
-            full = repeats - (row > self.n)
-            parts.append(np.tile(whole, full))
+            # The last block may reach beyond the last row.
+            columns = found.capacity - max(row - self.n, 0)
+            full = repeats - (columns < found.capacity)
+            if full:
+                whole = found.totals(spread, found.capacity) + (self.n - found.capacity) * idle
+                parts.append(np.tile(whole, full))
             if full < repeats:
-                columns = found.capacity - (row - self.n)
-                parts.append(
-                    np.array(
-                        [
-                            values[np.searchsorted(alphabet, found.weights(x, columns))].sum()
-                            + (self.n - columns) * idle
-                            for x in range(found.count)
-                        ]
-                    )
-                )
+                parts.append(found.totals(spread, columns) + (self.n - columns) * idle)
         return np.concatenate(parts)
 
     def weights(self, query: int) -> tuple[int, Ints]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "primes", "exhaustive")
 _GRID_ROWS = 20_000
+_TRIAL_BITS = 5
 
 
 def design(
@@ -177,14 +178,33 @@ def _question(
     if _noiseless(spec):
         found = [questions.gridded(spec, loss, digits, dense=False, most=k) for k in sizes]
         return min((one for one in found if one), key=lambda one: one.count, default=None)
-    make = functools.partial(
-        questions.question, spec, loss, digits, dense=dense, most=most, guard=options.guard, rigorous=options.rigorous
-    )
-    if spec.submission == "rows" or spec.name != "log_loss":
-        return make()
-    # Near 1 the grid of 1 - p is coarse: less confident predictions may carry more.
-    found = [one for part in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5) if (one := make(span=part * loss.span))]
-    return min(found, key=lambda one: one.count, default=None)
+    if spec.submission == "positive" and spec.name == "log_loss":
+        # Near 1 the grid of 1 - p is coarse: less confident predictions may carry more.
+        parts = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
+        trials = [
+            (part, _best(spec, loss, digits, [(dense, min(most, _TRIAL_BITS))], options, (part * loss.span,)))
+            for part in parts
+        ]
+        trials.sort(key=lambda trial: math.inf if trial[1] is None else trial[1].count)
+        spans = tuple(part * loss.span for part, _ in trials[:2])
+        return _best(spec, loss, digits, [(dense, most)], options, spans)
+    # Without noise only the float error is left, which grows with the weights: denser is not always better.
+    kinds = [(dense, most)] if spec.tolerance else [(dense, most), (False, most), (False, 0)]
+    return _best(spec, loss, digits, kinds, options)
+
+
+def _best(
+    spec: OracleSpec,
+    loss: Loss,
+    digits: np.ndarray,
+    kinds: list[tuple[bool, int]],
+    options: _Options,
+    spans: tuple[float | None, ...] = (None,),
+) -> Question | None:
+    """The shortest question over some kinds of code (dense or not, address bits of a block) and spans."""
+    make = functools.partial(questions.question, spec, loss, digits, guard=options.guard, rigorous=options.rigorous)
+    found = [make(dense=dense, most=most, span=span) for dense, most in kinds for span in spans]
+    return min((one for one in found if one), key=lambda one: one.count, default=None)
 
 
 def _noiseless(spec: OracleSpec) -> bool:
@@ -201,30 +221,20 @@ def _unbounded(
     spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
 ) -> Question | None:
     """Predictions as large as pays: a larger span has more steps until its own float error eats them."""
-    best: Question | None = None
-    tried = set()
-    centre = middle = 24.0
-    width = 8.0
+    best = None
+    centre, width = 24.0, 8.0
     while width >= 1:
+        # Small blocks tell where the best span lies; large ones cost more to try and want it a little smaller.
         for exponent in (centre - 2 * width, centre - width, centre, centre + width, centre + 2 * width):
-            if exponent in tried:
-                continue
-            tried.add(exponent)
-            found = questions.question(
-                spec,
-                loss,
-                digits,
-                dense=dense,
-                most=most,
-                span=2.0**exponent,
-                guard=options.guard,
-                rigorous=options.rigorous,
-            )
+            kinds = [(dense, min(most, _TRIAL_BITS)), (False, 0)]
+            found = _best(spec, loss, digits, kinds, options, (2.0**exponent,))
             if found is not None and (best is None or found.count < best.count):
-                best, middle = found, exponent
-        centre = middle
+                best, centre = found, exponent
         width /= 2
-    return best
+    kinds = [(dense, most)] if most > _TRIAL_BITS else []
+    spans = tuple(2.0 ** (centre - shift) for shift in range(4))
+    last = _best(spec, loss, digits, kinds, options, spans)
+    return min((one for one in (best, last) if one), key=lambda one: one.count, default=None)
 
 
 def _nothing_leaks(spec: OracleSpec, loss: Loss) -> checks.InputError:

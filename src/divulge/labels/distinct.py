@@ -40,17 +40,16 @@ def conway_guy(size: int) -> tuple[int, ...]:
 class Digits:
     """Integers whose sums ``Σ weights[j]·digit[j]``, digits below ``base``, all differ; with the way back.
 
-    ``low`` members are powers of two, the others are ``2^low`` times a Conway-Guy set (``table`` inverts it).
+    ``low`` members are powers of the base, the others are ``2^low`` times a Conway-Guy set.
     """
 
     base: int
     weights: tuple[int, ...]
     low: int
-    table: Ints | None
 
     def read(self, sums: Ints) -> tuple[Ints, Bools]:
         """Digits ``[..., m]`` of each sum, and whether the sum was one that digits can make."""
-        if self.table is None:
+        if self.low == len(self.weights):
             powers = np.asarray(self.weights, dtype=np.int64)
             valid = (sums >= 0) & (sums <= (self.base - 1) * int(powers.sum()))
             if self.base == 2:
@@ -58,13 +57,23 @@ class Digits:
             else:
                 found = np.where(valid, sums, 0)[..., None] // powers % self.base
             return found, valid
+        table = self._subsets()
         high = sums >> self.low
-        inside = (sums >= 0) & (high < len(self.table))
-        subset = self.table[np.where(inside, high, 0)]
+        inside = (sums >= 0) & (high < len(table))
+        subset = table[np.where(inside, high, 0)]
         valid = inside & (subset >= 0)
         bits = np.where(valid, subset, 0)[..., None] >> np.arange(len(self.weights) - self.low)
         low = sums[..., None] >> np.arange(self.low)
         return np.concatenate([low & 1, bits & 1], axis=-1), valid
+
+    def _subsets(self) -> Ints:
+        """Which of the Conway-Guy members add up to each sum, as bits; -1 where none do."""
+        sums = np.zeros(1, dtype=np.int64)
+        for weight in self.weights[self.low :]:
+            sums = np.concatenate([sums, sums + (weight >> self.low)])
+        table = np.full(int(sums[-1]) + 1, -1, dtype=np.int64)
+        table[sums] = np.arange(len(sums))
+        return table
 
 
 def most_digits(base: int, bound: int, dense: bool) -> int:
@@ -100,12 +109,7 @@ def digits(base: int, bound: int, dense: bool) -> Digits:
     """The largest set that `most_digits` counts."""
     size = most_digits(base, bound, dense)
     if not (dense and base == 2):
-        return Digits(base, tuple(base**j for j in range(size)), size, None)
+        return Digits(base, tuple(base**j for j in range(size)), size)
     low = next(low for low in range(bound.bit_length()) if low + _conway_guy_size(bound >> low) == size)
     high = conway_guy(size - low)
-    sums = np.zeros(1, dtype=np.int64)
-    for weight in high:
-        sums = np.concatenate([sums, sums + weight])
-    table = np.full(int(sums.max()) + 1, -1, dtype=np.int64)
-    table[sums] = np.arange(len(sums))
-    return Digits(base, tuple(2**j for j in range(low)) + tuple(w << low for w in high), low, table)
+    return Digits(base, tuple(2**j for j in range(low)) + tuple(w << low for w in high), low)
