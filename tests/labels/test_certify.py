@@ -117,6 +117,21 @@ def test_the_cap_under_rounding_stops_our_attack_and_the_whole_plan_does_not():
     assert np.mean(reached) <= 0.7 + 3 * math.sqrt(0.25 / 3600)
 
 
+def test_the_recommended_epsilon_stops_our_attack_and_twice_of_it_does_not():
+    # Randomised response with budget epsilon keeps a label with probability e^eps / (1 + e^eps); answers are exact.
+    defence = labels.defend(labels.OracleSpec(n=2000), accuracy=0.6)
+    spec = labels.OracleSpec(n=2000)
+    plan = labels.design(spec)
+    for epsilon, holds in ((defence.epsilon, True), (2 * defence.epsilon, False)):
+        rights = []
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            y = rng.integers(0, 2, 2000)
+            told = np.where(rng.random(2000) < math.exp(epsilon) / (1 + math.exp(epsilon)), y, 1 - y)
+            rights.append((labels.simulate(spec, told, plan).inference.labels == y).mean())
+        assert (np.mean(rights) <= 0.6 + 3 * math.sqrt(0.25 / 10_000)) == holds
+
+
 @pytest.mark.parametrize(("n", "clip", "queries", "decimals"), [(16, 1e-3, 4, 0), (16, 1e-6, 2, 1), (12, 0.05, 4, 0)])
 def test_the_recommended_decimals_stop_our_attack_and_one_more_does_not(n, clip, queries, decimals):
     # The promise is proven for balanced labels on average; three standard errors are allowed, as above.

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -56,6 +57,42 @@ def test_labels_are_exact_at_the_edge_of_the_noise(name, pattern):
     assert (found.labels == y).all()
     assert found.proven.all()
     assert found.queries == plan.count
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_an_oracle_with_exact_arithmetic_gives_the_same_labels(name):
+    spec = labels.OracleSpec(n=83, **SPECS[name])
+    y = np.random.default_rng(2).integers(0, spec.classes, spec.n)
+    found = labels.infer(labels.LocalOracle(spec, y, arithmetic="exact"), labels.design(spec))
+    assert (found.labels == y).all()
+    assert found.proven.all()
+
+
+@pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"class_weight": (1.0, 3.0)}, {"metric": "mse"}])
+def test_exact_arithmetic_rounds_once(options):
+    spec = labels.OracleSpec(n=999, **options)
+    rng = np.random.default_rng(0)
+    y, theta = rng.integers(0, 2, 999), rng.uniform(0.001, 0.999, 999)
+    rows = theta if options.get("metric") == "mse" else np.stack([1 - theta, theta], axis=1)
+    losses = [Fraction(float(value)) for value in spec.loss().table(rows)[np.arange(999), y]]
+    weights = {(1.0, 3.0): 999 + 2 * int(y.sum()), None: 1 if options.get("reduction") else 999}
+    exact = float(sum(losses) / weights[options.get("class_weight")])
+    assert labels.LocalOracle(spec, y, arithmetic="exact")(rows) == exact
+    assert labels.LocalOracle(spec, y)(rows) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("decimals", [None, 5, 3])
+def test_squared_errors_of_titanic(decimals, titanic):
+    spec = labels.OracleSpec(metric="mse", n=len(titanic), decimals=decimals)
+    plan = labels.design(spec)
+    assert plan.certificate.certified
+    assert plan.count <= {None: 47, 5: 82, 3: 89}[decimals]
+    found = labels.simulate(spec, titanic, plan)
+    assert found.accuracy == 1.0
+    if decimals is None:
+        assert found.inference.certain.all()
+        for y in (1 - titanic, np.zeros_like(titanic), np.ones_like(titanic)):
+            assert (labels.infer(labels.ScikitLearn(spec, y), plan).labels == y).all()
 
 
 @pytest.mark.parametrize("method", ["positional", "weighing", "dense", "auto"])
@@ -237,6 +274,15 @@ def test_a_bad_specification_says_what_is_wrong(arguments, message):
 def test_where_nothing_leaks_it_says_so(method):
     with pytest.raises(dv.InputError, match=r"leaks no label|cannot read even one"):
         labels.design(labels.OracleSpec(n=1000, noise=0.1), method)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"noise": 1e-4}, {"metric": "mse"}, {"metric": "mse", "decimals": 3}, {"metric": "itakura_saito"}]
+)
+def test_the_best_plan_is_never_longer_than_the_others(options):
+    spec = labels.OracleSpec(n=400, **options)
+    best = labels.design(spec).count
+    assert all(best <= labels.design(spec, method).count for method in ("positional", "weighing", "dense"))
 
 
 def test_the_threshold_is_where_leaking_starts():

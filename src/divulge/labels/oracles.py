@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class LocalOracle:
         seed: of the noise.
         pattern: bounded noise: "edge" always ±τ (the worst case), "uniform" within ±τ, "plus", "minus".
         scored: bool ``[n]``; the oracle scores only these rows (a hidden public split). All when None.
-        arithmetic: "numpy" (as scikit-learn adds up) or "exact" (sums without rounding).
+        arithmetic: "numpy" (as scikit-learn adds up) or "exact" (the mean of the losses is rounded once, at the end).
 
     Raises:
         divulge.InputError: labels that do not fit; predictions of another shape, or rows that do not sum to one.
@@ -122,21 +123,20 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
 
 
 def score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "numpy") -> float:
-    """The metric's value for labels ``y``, in the oracle's own floats or, when "exact", summed without rounding."""
+    """The metric's value for labels ``y``, in the oracle's own floats or, when "exact", rounded only once."""
     if spec.name in _COUNTS:
         return _COUNTS[spec.name](y, predictions)
-    rows = np.arange(len(y))
-    losses = spec.loss().table(predictions)[rows, y]
-    if arithmetic == "exact":
-        total: float = math.fsum(losses)
-    else:
-        total = float(losses.astype(spec.float_dtype).sum())
-    if spec.reduction == "sum":
-        return total
+    losses = spec.loss().table(predictions)[np.arange(len(y)), y]
+    rows = 1.0 if spec.reduction == "sum" else float(len(y))
     if spec.class_weight is not None:
-        return total / float(np.asarray(spec.class_weight)[y].sum())
-    mean = total / len(y) if arithmetic == "exact" else float(losses.astype(spec.float_dtype).mean())
-    return math.sqrt(mean) if spec.name == "rmse" else mean
+        rows = float(np.asarray(spec.class_weight)[y].sum())
+    if arithmetic == "exact":
+        found = float(sum(map(Fraction, losses.tolist())) / Fraction(rows))
+    elif rows == len(y) and spec.reduction == "mean":
+        found = float(losses.astype(spec.float_dtype).mean())
+    else:
+        found = float(losses.astype(spec.float_dtype).sum()) / rows
+    return math.sqrt(found) if spec.name == "rmse" else found
 
 
 def _accuracy(y: Ints, predictions: Array) -> float:
