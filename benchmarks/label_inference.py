@@ -140,6 +140,40 @@ def gaussian(y: np.ndarray, seeds: int) -> None:
         )
 
 
+SPLITS = [
+    ("scikit-learn, 0", {}),
+    ("scikit-learn, 1e-4", {"noise": 1e-4}),
+    ("leaderboard", BOARD),
+    ("accuracy", {"metric": "accuracy"}),
+    ("MSE, 5 decimals", {"metric": "mse", "decimals": 5}),
+]
+
+
+def splits(y: np.ndarray, seeds: int) -> None:
+    """A hidden 30 % of Titanic is scored: which rows, and their labels."""
+    print(
+        "\nHidden split (Titanic, 30 % scored): queries, limit, seeds with every row right, proven, certain and wrong"
+    )
+    for name, options in SPLITS:
+        for known in (True, False):
+            right = proven = bad = 0
+            for seed in range(seeds):
+                scored = np.random.default_rng(seed).permutation(len(y)) < round(0.3 * len(y))
+                size = int(scored.sum()) if known else "unknown"
+                spec = labels.OracleSpec(n=len(y), scored=size, **options)
+                plan = labels.design(spec)
+                found = labels.simulate(spec, y, plan, seed=seed, scored=scored)
+                right += found.accuracy == 1
+                proven += bool(found.inference.proven.all())
+                bad += found.certain_and_wrong
+            said = "known" if known else "unknown"
+            print(
+                f"{name:20s} size {said:8s}{plan.count:6d}{labels.capacity(spec).queries:6d}  "
+                f"{right}/{seeds} right, {proven}/{seeds} all proven, certain and wrong {bad}",
+                flush=True,
+            )
+
+
 MILLION = [
     ("noise 1e-9, positional", {"noise": 1e-9}, "positional", None),
     ("noise 1e-9, weighing k = 8", {"noise": 1e-9}, "weighing", 8),
@@ -228,6 +262,7 @@ def main() -> None:
     table(cases, sets, seeds)
     if not options.only:
         gaussian(sets["Titanic"], 3 if options.quick else 20)
+        splits(sets["Titanic"], seeds)
         speed()
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,17 +138,28 @@ def test_the_recommended_decimals_stop_our_attack_and_one_more_does_not(n, clip,
     # The promise is proven for balanced labels on average; three standard errors are allowed, as above.
     start = labels.OracleSpec(n=n, clip=clip)
     assert labels.defend(start, queries=queries, accuracy=0.99).decimals == decimals
-    reached = []
-    for shown in (decimals, decimals + 1):
-        rounded = labels.OracleSpec(n=n, clip=clip, decimals=shown)
-        # Rounding as if it were noise: the attack that is left where no label can be read for certain.
-        loose = labels.OracleSpec(n=n, clip=clip, decimals=shown, noise=1e-9, noise_kind="gaussian")
-        plans = [labels.design(loose, queries=queries)]
-        if rounded.tolerance < labels.capacity(rounded).threshold:
-            plans.append(labels.design(rounded))
-        reached.append(max(capped(rounded, plan, queries) for plan in plans))
-    assert reached[0] <= 0.99 + 3 * math.sqrt(0.01 / (40 * n))
-    assert reached[1] == 1.0
+    assert rounded(labels.OracleSpec(n=n, clip=clip, decimals=decimals), queries) <= 0.99 + 3 * math.sqrt(
+        0.01 / (40 * n)
+    )
+    assert rounded(labels.OracleSpec(n=n, clip=clip, decimals=decimals + 1), queries) == 1.0
+
+
+@pytest.mark.parametrize(("n", "decimals", "queries"), [(24, 1, 4), (16, 1, 3), (12, 0, 4)])
+def test_the_recommended_clip_beside_rounding_stops_our_attack_and_a_weaker_one_does_not(n, decimals, queries):
+    start = labels.OracleSpec(n=n, decimals=decimals)
+    clip = labels.defend(start, queries=queries, accuracy=0.99).clip
+    assert 1e-3 < clip < 0.1
+    assert rounded(replace(start, clip=clip), queries) <= 0.99 + 3 * math.sqrt(0.01 / (40 * n))
+    assert rounded(replace(start, clip=1e-15), queries) == 1.0
+
+
+def rounded(spec, queries):
+    """Accuracy of the best attack on an oracle that rounds."""
+    # Rounding as if it were noise: the attack that is left where no label can be read for certain.
+    plans = [labels.design(replace(spec, noise=1e-9, noise_kind="gaussian"), queries=queries)]
+    if spec.tolerance < labels.capacity(spec).threshold:
+        plans.append(labels.design(spec))
+    return max(capped(spec, plan, queries) for plan in plans)
 
 
 def capped(spec, plan, queries, runs=40):

@@ -27,7 +27,7 @@ class Defence:
         accuracy: mean accuracy over balanced labels that must not be exceeded.
         noise: standard deviation of Gaussian noise on every answer; None when no noise helps.
         decimals: most decimals an answer may show; None when no rounding is coarse enough.
-        clip: smallest clip that suffices beside the noise the oracle already has; None when none does.
+        clip: smallest clip that suffices beside the noise or rounding the oracle already has; None when none does.
         query_cap: most queries an oracle may answer with the noise and rounding it has now (0: not even one).
         epsilon: largest budget of label differential privacy for all answers together.
         formulas: the formula behind each number.
@@ -48,7 +48,8 @@ class Defence:
 _FORMULAS = {
     "noise": "sigma >= sqrt(Q) R / (2 n quantile(x)), quantile of the standard normal",
     "decimals": "Q log2(2 + R 10^d) <= n (1 - h(x)), h binary entropy",
-    "clip": "R(clip) = ln((1-clip)/clip) <= 2 n sigma quantile(x) / sqrt(Q), sigma of the oracle as it is",
+    "clip": "R = ln((1-clip)/clip), the rest as it is; Gaussian: R <= 2 n sigma quantile(x) / sqrt(Q); "
+    "rounding: Q log2(2 + R 10^d) <= n (1 - h(x))",
     "query_cap": "Gaussian: Q <= (2 n sigma quantile(x) / R)^2; bounded: Q bits <= n (1 - h(x)), h binary entropy",
     "epsilon": "epsilon <= ln(x / (1 - x))",
 }
@@ -82,14 +83,14 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
     if spec.scored == "unknown":
         raise checks.InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
     quantile = NormalDist().inv_cdf(accuracy)
-    per_label, units = _per_label(spec)
+    per_label = _per_label(spec)
     noise = math.sqrt(queries) * per_label / (2 * quantile) if math.isfinite(per_label) else None
     return Defence(
         queries,
         accuracy,
         noise,
         _decimals(spec, queries, accuracy, per_label),
-        _clip(spec, queries, quantile, units),
+        _clip(spec, queries, accuracy, quantile),
         _cap(spec, accuracy, quantile, per_label),
         math.log(accuracy / (1 - accuracy)),
         _FORMULAS,
@@ -97,26 +98,29 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
     )
 
 
-def _per_label(spec: OracleSpec) -> tuple[float, float]:
-    """How far one label moves an answer at most, and what sums are divided by."""
-    if spec.name == "accuracy":
-        return 1 / spec.most_scored, float(spec.most_scored)
-    if spec.name == "f1":
-        return 2 / spec.n, float(spec.n)
+def _per_label(spec: OracleSpec) -> float:
+    """How far one label moves an answer at most."""
+    if spec.name in ("accuracy", "f1"):
+        return {"accuracy": 1, "f1": 2}[spec.name] / spec.most_scored
     if spec.name == "auc":
-        return 1.0, float(spec.n)  # with a single one among the labels, its rank is the whole answer
-    return spec.loss().span / _units(spec), _units(spec)
+        return 1.0  # with a single one among the labels, its rank is the whole answer
+    return spec.loss().span / _units(spec)
 
 
 def _units(spec: OracleSpec) -> float:
     return float(spec.most_scored) if spec.reduction == "mean" else 1.0
 
 
-def _clip(spec: OracleSpec, queries: int, quantile: float, units: float) -> float | None:
-    if spec.name != "log_loss" or spec.sigma == 0:
+def _clip(spec: OracleSpec, queries: int, accuracy: float, quantile: float) -> float | None:
+    if spec.name != "log_loss":
         return None
-    allowed = 2 * units * spec.sigma * quantile / math.sqrt(queries)
-    clip = 1 / (1 + math.exp(allowed))
+    allowed = 0.0
+    if spec.sigma:
+        allowed = 2 * _units(spec) * spec.sigma * quantile / math.sqrt(queries)
+    elif spec.decimals is not None:
+        bits = min(_needed(spec, accuracy) / queries, 100.0)
+        allowed = (2**bits - 2) * 10.0**-spec.decimals * _units(spec) / spec.most_scored
+    clip = 1 / (1 + math.exp(min(allowed, 700.0)))
     return clip if clip < 0.5 else None
 
 

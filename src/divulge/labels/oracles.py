@@ -131,7 +131,7 @@ def score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "nump
     if spec.class_weight is not None:
         rows = float(np.asarray(spec.class_weight)[y].sum())
     if arithmetic == "exact":
-        found = float(sum(map(Fraction, losses.tolist())) / Fraction(rows))
+        found = float(sum((Fraction(value) for value in losses.tolist()), Fraction(0)) / Fraction(rows))
     elif rows == len(y) and spec.reduction == "mean":
         found = float(losses.astype(spec.float_dtype).mean())
     else:
