@@ -169,6 +169,7 @@ def test_oracles_and_specifications_of_a_split_must_fit():
         labels.simulate(spec, y)
     with pytest.raises(dv.InputError, match="at least one row must be scored"):
         labels.simulate(spec, y, scored=np.zeros(8, dtype=bool))
+    assert "sums over all rows" in str(labels.certify(spec, np.full((8, 2), 0.5)))
     with pytest.raises(dv.InputError, match="method"):
         labels.design(spec, "theorem3")
     with pytest.raises(dv.InputError, match="knows how many rows"):

@@ -42,7 +42,8 @@ def design(
         method: "positional": one weight a power of K, each query on its own. "weighing": blocks of queries
             that share their rows (powers of K). "dense": weighing with Conway-Guy sets, and K split into its
             factors where that is shorter. "auto": the shortest of these. "theorem3", "theorem14", "primes" and
-            "exhaustive" are the codes of the paper, as baselines.
+            "exhaustive" are the codes of the paper, as baselines. Of a hidden split (``spec.scored``) every method
+            reads which rows are scored as well, by pairs of opposite queries.
         guard: pay for a margin that makes every label certain, not only proven, under the declared noise.
         rigorous: bound the oracle's float error by proof. False: by what it typically is (eight roundings of the
             total), which matters for noiseless oracles alone; the plan then has no certificate.
