@@ -95,6 +95,29 @@ def test_squared_errors_of_titanic(decimals, titanic):
             assert (labels.infer(labels.ScikitLearn(spec, y), plan).labels == y).all()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "mse"},
+        {"metric": "mse", "decimals": 3},
+        {"metric": "mse", "decimals": 7},
+        {"metric": "mse", "noise": 1e-5},
+    ]
+    + [{}, {"decimals": 13}, {"noise": 1e-13}, {"decimals": 11, "clip": None}],
+)
+def test_plans_that_use_the_last_bits_of_the_floats_are_exact(options):
+    spec = labels.OracleSpec(n=83, **options)
+    plan = labels.design(spec)
+    assert plan.certificate.certified
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y = (rng.random(83) < rng.choice([0.02, 0.3, 0.9, 1.0])).astype(int)
+        y = np.sort(y) if seed % 4 == 0 else y
+        found = labels.infer(labels.LocalOracle(spec, y, seed), plan)
+        assert (found.labels == y).all()
+        assert found.proven.all()
+
+
 @pytest.mark.parametrize("method", ["positional", "weighing", "dense", "auto"])
 @pytest.mark.parametrize("order", [1, -1])
 def test_noiseless_plans_are_certified_and_exact(method, order):
@@ -179,14 +202,23 @@ def test_the_summation_bounds_hold(values, order):
 
 
 @pytest.mark.parametrize("n", [3, 8, 100, 129, 1000, 2201])
-def test_sums_on_the_grid_carry_no_more_than_the_drift(n):
+@pytest.mark.parametrize("order", ["pairwise", "sequential"])
+@pytest.mark.parametrize("finer", [40, 44, 46])
+def test_sums_on_the_grid_carry_no_more_than_the_drift(n, order, finer):
     rng = np.random.default_rng(n)
-    grid = 2.0**-40
-    for _ in range(20):
-        on_grid = np.round(rng.exponential(2.0, n) / grid) * grid
-        away = rng.uniform(-1, 1, n) * 1e-16
-        bound = floats.drift(on_grid[None], on_grid[None], np.full((1, n), 2e-16), grid, "pairwise", "float64")[0]
-        assert abs(float((on_grid + away).sum()) - math.fsum(on_grid)) <= bound
+    grid = 2.0**-finer
+    for trial in range(20):
+        low = np.round(rng.exponential(2.0, n) / grid) * grid
+        high = low + np.round(rng.exponential(1.0, n) / grid) * grid
+        size = np.where(rng.random(n) < rng.choice([0.02, 1.0]), 10.0 ** rng.uniform(-18, -13, n), 0.0)
+        bound = floats.drift(low[None], high[None], size[None], grid, order, "float64")[0]
+        on_grid = np.where(rng.integers(0, 2, n) == 1, high, low)
+        values = on_grid + size * (rng.choice([-1, 1], n) if trial % 2 else rng.uniform(-1, 1, n))
+        # What each float really is off the grid must be within what was declared.
+        values = np.where(np.abs(values - on_grid) <= size, values, on_grid)
+        found = float(values.sum()) if order == "pairwise" else float(np.cumsum(values)[-1])
+        away = abs(float(Fraction(found) - sum(map(Fraction, on_grid.tolist()))))
+        assert away <= bound
 
 
 def test_one_column_knows_its_own_grid():

@@ -166,12 +166,12 @@ def _questions(
 def _question(
     spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
 ) -> Question | None:
-    if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
+    if spec.name in questions.LOGITS:
         return questions.on_logits(spec, loss, digits)
     # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
     sizes = sorted({0, min(2, most), most})
     if _squares(spec):
-        found = [questions.squares(spec, loss, digits, most=k) for k in sizes]
+        found = [questions.squares(spec, loss, digits, sizes=sizes, guard=options.guard)]
         found.append(_unbounded(spec, loss, digits, dense, most, options))
         return min((one for one in found if one), key=lambda one: one.count, default=None)
     if not math.isfinite(loss.span):

@@ -88,9 +88,9 @@ def as_sums(spec: OracleSpec, answers: Floats) -> tuple[Array, Floats, float]:
         return sums, rounding + spec.n * 4 * np.spacing(answers**2), spec.n * (2 * slope * noise + 2 * noise**2)
     scale = spec.rows_per_answer if spec.class_weight is None else weight_total(spec, float(answers[0]))
     noise = spec.noise if spec.noise_kind == "bounded" else 0.0
-    # A rounded answer is the float nearest to a decimal; large answers have no decimals to lose.
+    # Large answers have no decimals to lose.
     place = np.spacing(np.abs(answers))
-    fixed = scale * np.where(place < spec.rounding, spec.rounding + place, 0.0)
+    fixed = scale * np.where(place / 2 <= spec.rounding, spec.rounding, 0.0)
     return wide * np.longdouble(scale), np.where(np.isnan(fixed), 0.0, fixed), scale * noise
 
 

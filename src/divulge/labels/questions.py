@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from divulge.labels import codes, floats
 from divulge.labels.answers import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from divulge.labels.alphabet import Alphabet
     from divulge.labels.codes import Code
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
+LOGITS = ("softmax_cross_entropy", "sigmoid_cross_entropy")
 _CHUNK = 2_000_000
 _TREE_ROWS = 20_000  # above this many rows the float error is bounded by the greatest depth alone
 
@@ -163,44 +165,58 @@ def gridded(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, most: in
     return None
 
 
-def squares(spec: OracleSpec, loss: Loss, digits: Ints, *, most: int) -> Question | None:
+def squares(
+    spec: OracleSpec, loss: Loss, digits: Ints, *, sizes: Sequence[int], guard: bool = False
+) -> Question | None:
     """The question for a mean squared error in float64, whose losses lie on the grid of the largest sum.
 
     A prediction ``(1 - x)/2`` costs ``(1 - x)²/4`` or ``(1 + x)²/4``. With x a power of two times a small integer
     these squares lie on the grid of floats, or so close to it that the oracle's sums of them show no trace of the
-    difference: hardly anything but the rounding of the mean is left.
+    difference: hardly anything but the rounding of the mean is left. The shortest over the ``sizes`` of blocks.
     """
     best: Question | None = None
-    for odd in (1, 3):
-        # The noise, or the rounding of a mean of at least 1/4, sets the unit; large weights may need a larger one.
-        least = 2 * spec.rows_per_answer * max(spec.tolerance, 2.0**-55)
-        start = math.floor(math.log2(least / odd))
-        for exponent in range(start, start + 4):
-            found = _squares(spec, loss, digits, odd * 2.0**exponent, most, best)
-            best = found or best
+    noise = spec.rows_per_answer * (spec.rounding + (1.5 if guard else 1.0) * spec.noise)
+    # The noise, or the rounding of a mean of at least 1/4, sets the unit; large weights may need a larger one.
+    least = 2 * max(noise, spec.rows_per_answer * 2.0**-55)
+    for most, odd in itertools.product(sizes, (1, 3)):
+        start = math.ceil(math.log2(least / odd))
+        for exponent in range(start, start + 3):
+            best = _squares(spec, loss, digits, odd * 2.0**exponent, noise, most, best) or best
     return best
 
 
 def _squares(
-    spec: OracleSpec, loss: Loss, digits: Ints, unit: float, most: int, rival: Question | None
+    spec: OracleSpec, loss: Loss, digits: Ints, unit: float, noise: float, most: int, rival: Question | None
 ) -> Question | None:
     """The question with this unit and fewer queries than the rival's; None when there is none."""
-    noise = spec.rows_per_answer * spec.tolerance
-    # A square beyond 2^54 units has no place left for one unit.
-    highest = min(49, math.floor((56 - math.log2(unit)) / 2))
-    for bits in range(highest, -1, -1):
-        if rival is not None and codes.queries(spec.n, 2, 2**bits, False, most) >= rival.count:
-            return None
+
+    def fits(bits: int) -> bool:
+        # The first query alone rules most sizes out.
         code = codes.build(spec.n, 2, 2**bits, dense=False, most=most)
         weights = code.alphabet()
-        largest = float(code.totals(weights, (1 + np.abs(weights) * unit) ** 2 / 4).max())
-        grid = float(np.spacing(largest))
-        if unit < 2 * noise + grid:
-            continue
-        found = assemble(spec, loss, digits, 2, 2**bits, unit, most=most, grid=grid)
-        if unit > 2 * (noise + float(found.error.max())) * (1 + 1e-9):
-            return found
-    return None
+        grid = _largest_spacing(code, unit)
+        found = alphabets.make(spec, loss, weights, unit, digits, grid)
+        return unit > 2 * (noise + float(_drift(spec, code, found, grid, most=1)[0]))
+
+    # A square beyond 2^54 units has no place left for one unit.
+    low, high = 0, min(50, math.floor((56 - math.log2(unit)) / 2) + 1)
+    while rival is not None and low < high and codes.queries(spec.n, 2, 2**low, False, most) >= rival.count:
+        low += 1
+    if low >= high or not fits(low):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    code = codes.build(spec.n, 2, 2**low, dense=False, most=most)
+    whole = assemble(spec, loss, digits, 2, 2**low, unit, most=most, grid=_largest_spacing(code, unit))
+    better = rival is None or whole.count < rival.count
+    return whole if better and unit > 2 * (noise + float(whole.error.max())) * (1 + 1e-9) else None
+
+
+def _largest_spacing(code: Code, unit: float) -> float:
+    """Spacing of floats at the largest sum of squares that labels can make."""
+    weights = code.alphabet()
+    return float(np.spacing(code.totals(weights, (1 + np.abs(weights) * unit) ** 2 / 4).max()))
 
 
 def on_logits(spec: OracleSpec, loss: Loss, digits: Ints) -> Question | None:
@@ -236,9 +252,12 @@ def assemble(
     found = alphabets.make(spec, loss, code.alphabet(), unit, digits, grid)
     start = code.totals(found.weights, found.base.astype(np.longdouble))
     high = code.totals(found.weights, found.size)
-    rounding = floats.answer_rounding(spec.n, high, spec.float_dtype)
+    # The mean is rounded to a float, and again when noise is added or decimals are cut; what is far smaller than
+    # the spacing of floats changes nothing.
+    half = floats.answer_rounding(spec.n, high + spec.rows_per_answer * spec.tolerance, spec.float_dtype)
+    rounding = half + sum(np.minimum(half, spec.rows_per_answer * size) for size in (spec.noise, spec.rounding))
     deviation = code.totals(found.weights, found.deviation)
-    if not math.isfinite(loss.span) and grid:
+    if spec.name in LOGITS:
         error = rounding + 1.01 * deviation
     elif grid:
         error = rounding + _drift(spec, code, found, grid)
@@ -249,12 +268,13 @@ def assemble(
     return Question(digits, code, found, unit, start, (error + own) * (1 + 1e-12))
 
 
-def _indices(spec: OracleSpec, code: Code, found: Alphabet) -> Iterator[Ints]:
-    """Position in the alphabet of every row's weight, ``[q, n]``, some queries at a time."""
+def _indices(spec: OracleSpec, code: Code, found: Alphabet, most: int | None = None) -> Iterator[Ints]:
+    """Position in the alphabet of every row's weight, ``[q, n]``, some queries at a time (the first ``most``)."""
     idle = int(found.index(np.zeros(1, dtype=np.int64))[0])
     chunk = max(1, _CHUNK // spec.n)
-    for start in range(0, code.count, chunk):
-        index = np.full((min(chunk, code.count - start), spec.n), idle)
+    last = code.count if most is None else min(most, code.count)
+    for start in range(0, last, chunk):
+        index = np.full((min(chunk, last - start), spec.n), idle)
         for offset in range(len(index)):
             first, weights = code.weights(start + offset)
             index[offset, first : first + len(weights)] = found.index(weights)
@@ -271,10 +291,10 @@ def _summation(spec: OracleSpec, code: Code, found: Alphabet, high: Floats) -> F
     return np.concatenate([found.size[i] @ depths for i in _indices(spec, code, found)]) * (unit / (1 - steps * unit))
 
 
-def _drift(spec: OracleSpec, code: Code, found: Alphabet, grid: float) -> Floats:
+def _drift(spec: OracleSpec, code: Code, found: Alphabet, grid: float, most: int | None = None) -> Floats:
     return np.concatenate(
         [
             floats.drift(found.low[i], found.high[i], found.deviation[i], grid, spec.summation, spec.float_dtype)
-            for i in _indices(spec, code, found)
+            for i in _indices(spec, code, found, most)
         ]
     )

@@ -99,7 +99,7 @@ class SplitPlan:
         wide = answers.astype(np.longdouble)
         differences = wide[0::2] - wide[1::2]
         places = np.spacing(np.abs(answers))
-        rounding = np.where(places < self.spec.rounding, self.spec.rounding + places, 0.0)
+        rounding = np.where(places / 2 <= self.spec.rounding, self.spec.rounding + places, 0.0)
         fixed = np.where(np.isnan(answers), 0.0, rounding).reshape(-1, 2).sum(axis=1)
         quiet = self._possible(differences, fixed + 2 * self.spec.noise)
         loud = self._possible(differences, fixed + 4 * self.spec.noise)
