@@ -17,6 +17,8 @@ from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from divulge.labels.losses import Loss
     from divulge.labels.questions import Question
     from divulge.labels.spec import OracleSpec
@@ -171,27 +173,21 @@ def _question(
     # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
     sizes = sorted({0, min(2, most), most})
     if _squares(spec):
-        found = [questions.squares(spec, loss, digits, sizes=sizes, guard=options.guard)]
-        found.append(_unbounded(spec, loss, digits, dense, most, options))
-        return min((one for one in found if one), key=lambda one: one.count, default=None)
+        found = questions.squares(spec, loss, digits, sizes=sizes, guard=options.guard)
+        return _shortest([found, _unbounded(spec, loss, digits, dense, most, options)])
     if not math.isfinite(loss.span):
         return _unbounded(spec, loss, digits, dense, most, options)
     if _noiseless(spec):
-        found = [questions.gridded(spec, loss, digits, dense=False, most=k) for k in sizes]
-        return min((one for one in found if one), key=lambda one: one.count, default=None)
+        return _shortest([questions.gridded(spec, loss, digits, dense=False, most=k) for k in sizes])
     if spec.submission == "positive" and spec.name == "log_loss":
-        # Near 1 the grid of 1 - p is coarse: less confident predictions may carry more.
-        parts = (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5)
-        trials = [
-            (part, _best(spec, loss, digits, [(dense, min(most, _TRIAL_BITS))], options, (part * loss.span,)))
-            for part in parts
-        ]
-        trials.sort(key=lambda trial: math.inf if trial[1] is None else trial[1].count)
-        spans = tuple(part * loss.span for part, _ in trials[:2])
-        return _best(spec, loss, digits, [(dense, most)], options, spans)
+        return _one_column(spec, loss, digits, dense, most, options)
     # Without noise only the float error is left, which grows with the weights: denser is not always better.
     kinds = [(dense, most)] if spec.tolerance else [(dense, most), (False, most), (False, 0)]
     return _best(spec, loss, digits, kinds, options)
+
+
+def _shortest(found: Iterable[Question | None]) -> Question | None:
+    return min((one for one in found if one), key=lambda one: one.count, default=None)
 
 
 def _best(
@@ -204,8 +200,21 @@ def _best(
 ) -> Question | None:
     """The shortest question over some kinds of code (dense or not, address bits of a block) and spans."""
     make = functools.partial(questions.question, spec, loss, digits, guard=options.guard, rigorous=options.rigorous)
-    found = [make(dense=dense, most=most, span=span) for dense, most in kinds for span in spans]
-    return min((one for one in found if one), key=lambda one: one.count, default=None)
+    tried = itertools.product(dict.fromkeys(kinds), spans)
+    return _shortest([make(dense=dense, most=most, span=span) for (dense, most), span in tried])
+
+
+def _one_column(
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
+) -> Question | None:
+    """Near 1 the grid of 1 - p is coarse: less confident predictions may carry more; small blocks tell how much."""
+    trials = []
+    for part in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5):
+        span = part * loss.span
+        found = _best(spec, loss, digits, [(dense, min(most, _TRIAL_BITS))], options, (span,))
+        trials.append((math.inf if found is None else found.count, -span))
+    spans = tuple(-span for _, span in sorted(trials)[:2])
+    return _best(spec, loss, digits, [(dense, most)], options, spans)
 
 
 def _noiseless(spec: OracleSpec) -> bool:
@@ -234,8 +243,7 @@ def _unbounded(
         width /= 2
     kinds = [(dense, most)] if most > _TRIAL_BITS else []
     spans = tuple(2.0 ** (centre - shift) for shift in range(4))
-    last = _best(spec, loss, digits, kinds, options, spans)
-    return min((one for one in (best, last) if one), key=lambda one: one.count, default=None)
+    return _shortest([best, _best(spec, loss, digits, kinds, options, spans)])
 
 
 def _nothing_leaks(spec: OracleSpec, loss: Loss) -> checks.InputError:
