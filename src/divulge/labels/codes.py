@@ -180,6 +180,13 @@ class Code:
         """Number of queries."""
         return sum(r * s.count for s, r in zip(self.shapes, self.repeats, strict=True))
 
+    @property
+    def kind(self) -> str:
+        """What `divulge.labels.design` calls such a code."""
+        if any(level.low < len(level.weights) for found in self.shapes for level in found.levels):
+            return "dense"
+        return "weighing" if any(found.count > 1 for found in self.shapes) else "positional"
+
     def locate(self, query: int) -> tuple[int, int, int]:
         """Of a query: the index of its shape, its number within the block, and the block's first row."""
         row = 0

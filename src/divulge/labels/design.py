@@ -113,7 +113,8 @@ def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
         raise _nothing_leaks(spec, loss)
     best = tuple(min(candidates, key=lambda found: sum(q.count for q in found)))
     inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(q.digits)[0]) for q in best))
-    name = ("dense" if dense else "weighing") if inner.count and most else "positional"
+    kinds = {q.code.kind for q in best}
+    name = next(kind for kind in ("dense", "weighing", "positional") if kind in kinds)
     return QueryPlan(spec, name if method == "auto" else method, inner, linear.certificate(spec, inner.questions))
 
 
