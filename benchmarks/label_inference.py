@@ -3,8 +3,9 @@
     DIVULGE_DATA=… python benchmarks/label_inference.py [--quick] [--figures]
 
 Every cell of "ours" is the plan's query count, followed by the number of seeds (of 20; --quick: 2) in which every
-label was right under worst-case ±τ noise (fresh signs each seed). Titanic and satimage come from DIVULGE_DATA, Iris
-from scikit-learn. The limit is entropy over the most one answer can say, `labels.capacity` with class frequencies.
+label was right under worst-case ±τ noise (each seed draws the signs anew and puts the rows in another order). Titanic
+and satimage come from DIVULGE_DATA, Iris from scikit-learn. The limit is entropy over the most one answer can say,
+`labels.capacity` with class frequencies.
 ``--figures`` runs the paper's own experiments instead (label_figures.py).
 """
 
@@ -67,17 +68,13 @@ for _dtype, _reach in (("float64", (43, 5, 322)), ("float32", (96, 11, 804))):
 GAUSSIAN = [(1e-4, None, 256), (1e-3, None, 480), (1e-2, 1000, 1000), (0.1, 1760, 1760), (0.1, None, None)]
 
 
-def exact_answers(spec: labels.OracleSpec, y: np.ndarray, plan: labels.QueryPlan) -> np.ndarray:
-    """Answers without noise and rounding, once for all seeds."""
-    return np.array([score(spec, y, query) for query in plan.queries])
-
-
 def seeds_right(spec: labels.OracleSpec, y: np.ndarray, plan: labels.QueryPlan, seeds: int) -> tuple[int, int, float]:
-    """Seeds with every label right, labels ever certain and wrong, and mean wrong labels."""
-    answers = exact_answers(spec, y, plan)
+    """Seeds with every label right, labels ever certain and wrong, mean wrong labels; seeds shuffle the rows."""
+    orders = [np.random.default_rng(seed).permutation(y) if seed else y for seed in range(seeds)]
+    exact = np.array([[score(spec, truth, query) for truth in orders] for query in plan.queries]).T
     right = bad = 0
     wrong = 0.0
-    for seed in range(seeds):
+    for seed, (truth, answers) in enumerate(zip(orders, exact, strict=True)):
         rng = np.random.default_rng(seed)
         noise = (
             rng.normal(0, spec.noise, len(answers))
@@ -87,7 +84,7 @@ def seeds_right(spec: labels.OracleSpec, y: np.ndarray, plan: labels.QueryPlan, 
         noisy = answers + noise
         noisy = noisy if spec.decimals is None else np.array([round(a, spec.decimals) for a in noisy])
         found = labels.read(plan, noisy)
-        off = found.labels != y
+        off = found.labels != truth
         right += not off.any()
         bad += int((off & found.certain).sum())
         wrong += off.mean() * len(y) / seeds
