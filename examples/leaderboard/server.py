@@ -3,7 +3,8 @@
     python examples/leaderboard/server.py labels.csv --port 8000 --clip 1e-15 --decimals 5 --quota 200
 
 ``labels.csv``: one label (0, 1, …) a line. Submissions: ``POST /submit`` with a CSV body (identifier and one
-probability a class) and the header ``x-team``. The score is the mean log loss over all rows.
+probability a class) and the header ``x-team``. The score is the mean log loss over all rows or, with ``--public 0.3``,
+over a hidden share of them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import csv
 import io
 import sqlite3
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -42,19 +44,31 @@ def read_submission(text: str, n: int, classes: int) -> np.ndarray:
     return rows
 
 
-def create_app(
-    database: Path,
-    y: np.ndarray,
-    *,
-    clip: float = 1e-15,
-    decimals: int | None = 5,
-    quota: int = 1000,
-    noise: float = 0.0,
-) -> FastAPI:
-    """The leaderboard for labels ``y``; ``noise``: standard deviation of Gaussian noise on every score."""
+@dataclass(frozen=True)
+class Rules:
+    """How the leaderboard scores.
+
+    Args:
+        clip: probabilities are clipped into ``[clip, 1 - clip]``.
+        decimals: of a score; None: all of them.
+        quota: submissions a team may make in a day.
+        noise: standard deviation of Gaussian noise on every score.
+        public: the rows that are scored, bool ``[n]``; all when None.
+    """
+
+    clip: float = 1e-15
+    decimals: int | None = 5
+    quota: int = 1000
+    noise: float = 0.0
+    public: np.ndarray | None = None
+
+
+def create_app(database: Path, y: np.ndarray, rules: Rules) -> FastAPI:
+    """The leaderboard for labels ``y``."""
     app = FastAPI(title="Leaderboard")
     classes = int(y.max()) + 1
     draws = np.random.default_rng()
+    scored = np.full(len(y), True) if rules.public is None else rules.public
     with sqlite3.connect(database) as opened:
         opened.execute("CREATE TABLE IF NOT EXISTS submissions (team TEXT, at REAL, score REAL)")
 
@@ -65,17 +79,17 @@ def create_app(
             (used,) = opened.execute(
                 "SELECT COUNT(*) FROM submissions WHERE team = ? AND at > ?", (team, time.time() - DAY)
             ).fetchone()
-            if used < quota:
+            if used < rules.quota:
                 opened.execute("INSERT INTO submissions VALUES (?, ?, ?)", (team, time.time(), score))
             opened.execute("COMMIT")
-        return quota - used - 1
+        return rules.quota - used - 1
 
     @app.post("/submit")
     async def submit(request: Request) -> dict[str, float | int]:
         team = request.headers.get("x-team", "anonymous")
         rows = read_submission((await request.body()).decode(), len(y), classes)
-        score = log_loss(y, rows, clip) + (draws.normal(0, noise) if noise else 0.0)
-        score = score if decimals is None else round(score, decimals)
+        score = log_loss(y[scored], rows[scored], rules.clip) + (draws.normal(0, rules.noise) if rules.noise else 0.0)
+        score = score if rules.decimals is None else round(score, rules.decimals)
         left = await run_in_threadpool(admit, team, score)
         if left < 0:
             raise HTTPException(429, "no submissions left today", headers={"retry-after": str(DAY)})
@@ -99,11 +113,13 @@ def main() -> None:
     parser.add_argument("--decimals", type=int, default=5)
     parser.add_argument("--quota", type=int, default=1000)
     parser.add_argument("--noise", type=float, default=0.0)
+    parser.add_argument("--public", type=float, default=1.0, help="share of the rows that are scored")
+    parser.add_argument("--seed", type=int, default=0, help="draws the public rows")
     options = parser.parse_args()
     y = np.loadtxt(options.labels, dtype=np.int64, ndmin=1)
-    app = create_app(
-        options.database, y, clip=options.clip, decimals=options.decimals, quota=options.quota, noise=options.noise
-    )
+    public = np.random.default_rng(options.seed).permutation(len(y)) < round(options.public * len(y))
+    rules = Rules(options.clip, options.decimals, options.quota, options.noise, public)
+    app = create_app(options.database, y, rules)
     uvicorn.run(app, host="127.0.0.1", port=options.port, log_level="warning")
 
 

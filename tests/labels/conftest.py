@@ -1,6 +1,7 @@
 import importlib.util
 import os
 import socket
+import sys
 import threading
 import time
 from pathlib import Path
@@ -25,6 +26,7 @@ def server_module():
     place = ROOT / "examples" / "leaderboard" / "server.py"
     made = importlib.util.spec_from_file_location("leaderboard_server", place)
     module = importlib.util.module_from_spec(made)
+    sys.modules[made.name] = module  # dataclasses look their module up
     made.loader.exec_module(module)
     return module
 
@@ -37,7 +39,8 @@ def leaderboard(server_module, tmp_path):
     running = []
 
     def start(y, **options):
-        app = server_module.create_app(tmp_path / f"board{len(running)}.sqlite", np.asarray(y), **options)
+        rules = server_module.Rules(**options)
+        app = server_module.create_app(tmp_path / f"board{len(running)}.sqlite", np.asarray(y), rules)
         return serve(app)
 
     def serve(app):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,11 +118,81 @@ def test_the_cap_under_rounding_stops_our_attack_and_the_whole_plan_does_not():
     assert np.mean(reached) <= 0.7 + 3 * math.sqrt(0.25 / 3600)
 
 
+def test_the_recommended_epsilon_stops_our_attack_and_twice_of_it_does_not():
+    # Randomised response with budget epsilon keeps a label with probability e^eps / (1 + e^eps); answers are exact.
+    defence = labels.defend(labels.OracleSpec(n=2000), accuracy=0.6)
+    spec = labels.OracleSpec(n=2000)
+    plan = labels.design(spec)
+    for epsilon, holds in ((defence.epsilon, True), (2 * defence.epsilon, False)):
+        rights = []
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            y = rng.integers(0, 2, 2000)
+            told = np.where(rng.random(2000) < math.exp(epsilon) / (1 + math.exp(epsilon)), y, 1 - y)
+            rights.append((labels.simulate(spec, told, plan).inference.labels == y).mean())
+        assert (np.mean(rights) <= 0.6 + 3 * math.sqrt(0.25 / 10_000)) == holds
+
+
+@pytest.mark.parametrize(("n", "clip", "queries", "decimals"), [(16, 1e-3, 4, 0), (16, 1e-6, 2, 1), (12, 0.05, 4, 0)])
+def test_the_recommended_decimals_stop_our_attack_and_one_more_does_not(n, clip, queries, decimals):
+    # The promise is proven for balanced labels on average; three standard errors are allowed, as above.
+    start = labels.OracleSpec(n=n, clip=clip)
+    assert labels.defend(start, queries=queries, accuracy=0.99).decimals == decimals
+    assert rounded(labels.OracleSpec(n=n, clip=clip, decimals=decimals), queries) <= 0.99 + 3 * math.sqrt(
+        0.01 / (40 * n)
+    )
+    assert rounded(labels.OracleSpec(n=n, clip=clip, decimals=decimals + 1), queries) == 1.0
+
+
+@pytest.mark.parametrize(("n", "decimals", "queries"), [(24, 1, 4), (16, 1, 3), (12, 0, 4)])
+def test_the_recommended_clip_beside_rounding_stops_our_attack_and_a_weaker_one_does_not(n, decimals, queries):
+    start = labels.OracleSpec(n=n, decimals=decimals)
+    clip = labels.defend(start, queries=queries, accuracy=0.99).clip
+    assert 1e-3 < clip < 0.1
+    assert rounded(replace(start, clip=clip), queries) <= 0.99 + 3 * math.sqrt(0.01 / (40 * n))
+    assert rounded(replace(start, clip=1e-15), queries) == 1.0
+
+
+def rounded(spec, queries):
+    """Accuracy of the best attack on an oracle that rounds."""
+    # Rounding as if it were noise: the attack that is left where no label can be read for certain.
+    plans = [labels.design(replace(spec, noise=1e-9, noise_kind="gaussian"), queries=queries)]
+    if spec.tolerance < labels.capacity(spec).threshold:
+        plans.append(labels.design(spec))
+    return max(capped(spec, plan, queries) for plan in plans)
+
+
+def capped(spec, plan, queries, runs=40):
+    """Mean accuracy of a plan whose first ``queries`` queries are answered, against the rounding oracle."""
+    rights = []
+    for seed in range(runs):
+        y = np.random.default_rng(seed).integers(0, 2, spec.n)
+        oracle = labels.LocalOracle(spec, y)
+        answers = np.full(plan.count, np.nan)
+        for index in range(min(queries, plan.count)):
+            answers[index] = oracle(plan.queries[index])
+        rights.append((labels.read(plan, answers).labels == y).mean())
+    return float(np.mean(rights))
+
+
+def test_a_step_beyond_one_label_s_share_protects_no_label():
+    # R/n is 0.0069, less than the step of 0.01; yet ln 2 lies so near an edge that a single label shows.
+    n = 5000
+    spec = labels.OracleSpec(n=n, clip=1e-15, decimals=2)
+    assert spec.loss().span / n < 10.0**-spec.decimals
+    query = np.full((n, 2), 0.5)
+    query[0] = 1 - 1e-15, 1e-15
+    shown = {labels.LocalOracle(spec, np.eye(1, n, dtype=int)[0] * label)(query) for label in (0, 1)}
+    assert len(shown) == 2
+
+
 def test_rounding_that_would_have_to_be_coarser_than_a_unit_is_not_recommended():
     assert labels.defend(labels.OracleSpec(n=100)).decimals is None
-    found = labels.defend(labels.OracleSpec(n=100_000), queries=1, accuracy=0.9)
-    assert found.decimals is not None
-    assert 10.0**-found.decimals >= math.sqrt(12) * found.noise
+    for n, most in ((1_000_000, 15), (100_000, 15), (20_000, 2)):
+        spec, found = labels.OracleSpec(n=n), labels.defend(labels.OracleSpec(n=n), queries=10).decimals
+        bits = n * (1 + 0.55 * math.log2(0.55) + 0.45 * math.log2(0.45))
+        assert found == most
+        assert 10 * math.log2(2 + spec.loss().span * 10.0**found) <= bits
 
 
 def test_an_oracle_on_logits_cannot_be_defended_by_noise():

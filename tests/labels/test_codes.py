@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divulge.labels import codes
+from divulge.labels import codes, distinct
 
 
 @given(
@@ -34,7 +34,7 @@ def test_every_labelling_is_read_back(n, base, bound, dense, most, seed):
 
 @pytest.mark.parametrize("size", range(1, 15))
 def test_conway_guy_sets_are_sum_distinct(size):
-    members = codes.conway_guy(size)
+    members = distinct.conway_guy(size)
     sums = {sum(c) for r in range(size + 1) for c in itertools.combinations(members, r)}
     assert len(sums) == 2**size
 
@@ -44,7 +44,7 @@ def test_the_count_is_the_smallest_that_reads_all_rows(n, bound):
     # Naive: add up, number by number, what each subset reads.
     total = count = 0
     while total < n:
-        total += codes.most_digits(2, bound << count.bit_count(), dense=True)
+        total += distinct.most_digits(2, bound << count.bit_count(), dense=True)
         count += 1
     assert codes.queries(n, 2, bound, True, 11) == count
 

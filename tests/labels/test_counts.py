@@ -143,6 +143,22 @@ def test_the_mutator_and_its_limits():
         mutator([0.0])
 
 
+def test_the_mutator_carries_a_plan_past_a_clip_that_its_floats_can_express():
+    torch = pytest.importorskip("torch")
+    from divulge.targets.mutator import mutator
+
+    spec = labels.OracleSpec(n=30, submission="positive", float_dtype="float32", clip=1e-6, noise=1e-3)
+    plan = labels.design(spec)
+    features = torch.rand(30, 4)
+    y = np.random.default_rng(0).integers(0, 2, 30)
+    oracle = labels.LocalOracle(spec, y)
+
+    def served(predictions):
+        return oracle(mutator(predictions)(features).detach().numpy())
+
+    assert (labels.infer(served, plan).labels == y).all()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_torch_losses(dtype):
     pytest.importorskip("torch")

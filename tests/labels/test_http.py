@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -16,16 +17,18 @@ pytest.importorskip("httpx")
 BOARD = {"clip": 1e-15, "decimals": 5}
 
 
-def run(*arguments, check=True):
+def start(*arguments):
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    code = "from divulge.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, "labels", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=check,
-        env=paths,
-    )
+    command = [sys.executable, "-c", "from divulge.cli import main; main()", "labels", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=paths)
+
+
+def run(*arguments, check=True):
+    with start(*arguments) as process:
+        out, errors = process.communicate()
+    if check:
+        assert process.returncode == 0, errors
+    return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
 
 
 @pytest.fixture
@@ -62,6 +65,40 @@ def test_a_quota_stop_and_a_crash_lose_no_answer_and_repeat_no_query(leaderboard
     assert len(journal.read_text().splitlines()) == plan.count + 1
 
 
+def test_a_killed_attack_goes_on_where_it_was(leaderboard, tmp_path):
+    y = np.random.default_rng(1).integers(0, 2, 700)
+    url = leaderboard(y, **BOARD)
+    common = ("--n", 700, "--clip", "1e-15", "--decimals", 5, "--journal", tmp_path / "j", "--json")
+    with start("attack", url, *common) as killed:
+        while not (tmp_path / "j").exists() or len((tmp_path / "j").read_text().splitlines()) < 5:
+            time.sleep(0.01)
+        killed.kill()
+    kept = (tmp_path / "j").read_text()
+    found = json.loads(run("attack", url, *common).stdout)
+    assert found["labels"] == y.tolist()
+    assert (tmp_path / "j").read_text().startswith(kept[: kept.rfind("\n") + 1])
+    with sqlite3.connect(tmp_path / "board0.sqlite") as opened:
+        ((asked,),) = opened.execute("SELECT COUNT(*) FROM submissions").fetchall()
+    # At most the one query that was under way when the attack was killed is asked again.
+    assert found["queries"] <= asked <= found["queries"] + 1
+
+
+def test_the_public_rows_of_a_real_leaderboard(leaderboard, y, tmp_path):
+    public = np.random.default_rng(5).random(198) < 0.4
+    url = leaderboard(y, **BOARD, public=public)
+    np.savetxt(tmp_path / "y.csv", y, fmt="%d")
+    np.savetxt(tmp_path / "public.csv", public, fmt="%d")
+    board = ("--clip", "1e-15", "--decimals", 5, "--scored", "unknown")
+    files = ("--public", tmp_path / "public.csv", "--report", tmp_path / "r.html")
+    found = json.loads(run("simulate", tmp_path / "y.csv", *board, *files, "--url", url, "--json").stdout)
+    assert found["right"] == found["certain"] == 198
+    assert "198 of 198 labels" in (tmp_path / "r.html").read_text()
+    shown = run("attack", url, "--n", 198, *board, "--out", tmp_path / "found.csv").stdout
+    assert f"{public.sum()} rows are scored" in shown
+    read = np.loadtxt(tmp_path / "found.csv", delimiter=",", skiprows=1, dtype=int)
+    assert (read[:, 1] == np.where(public, y, -1)).all()
+
+
 def test_a_journal_of_another_plan_is_refused(tmp_path):
     plan = labels.design(labels.OracleSpec(n=198, **BOARD))
     other = labels.design(labels.OracleSpec(n=198, clip=1e-15, decimals=4))
@@ -78,7 +115,7 @@ def test_what_a_server_can_do_wrong(leaderboard):
     from fastapi import FastAPI, Response
 
     app = FastAPI()
-    behaviours = iter(["500", "busy", "ok", "500", "500", "nan", "none", "text", "422"])
+    behaviours = iter(["500", "busy", "ok", "500", "500", "nan", "inf", "none", "text", "422"])
 
     @app.post("/submit")
     def submit():
@@ -88,7 +125,13 @@ def test_what_a_server_can_do_wrong(leaderboard):
         if kind in ("500", "422"):
             return Response(status_code=int(kind), content="trouble")
         return Response(
-            {"ok": '{"score": 0.5}', "nan": '{"score": NaN}', "none": '{"score": null}', "text": "hm"}[kind]
+            {
+                "ok": '{"score": 0.5}',
+                "nan": '{"score": NaN}',
+                "inf": "Infinity",
+                "none": '{"score": null}',
+                "text": "hm",
+            }[kind]
         )
 
     url = leaderboard.app(app)
@@ -100,6 +143,7 @@ def test_what_a_server_can_do_wrong(leaderboard):
     for message in (
         "failed 2 times, last: HTTP 500",
         "answered nan",
+        "answered inf",
         "without a number",
         "without a number",
         "HTTP 422",

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -56,6 +57,65 @@ def test_labels_are_exact_at_the_edge_of_the_noise(name, pattern):
     assert (found.labels == y).all()
     assert found.proven.all()
     assert found.queries == plan.count
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_an_oracle_with_exact_arithmetic_gives_the_same_labels(name):
+    spec = labels.OracleSpec(n=83, **SPECS[name])
+    y = np.random.default_rng(2).integers(0, spec.classes, spec.n)
+    found = labels.infer(labels.LocalOracle(spec, y, arithmetic="exact"), labels.design(spec))
+    assert (found.labels == y).all()
+    assert found.proven.all()
+
+
+@pytest.mark.parametrize("options", [{}, {"reduction": "sum"}, {"class_weight": (1.0, 3.0)}, {"metric": "mse"}])
+def test_exact_arithmetic_rounds_once(options):
+    spec = labels.OracleSpec(n=999, **options)
+    rng = np.random.default_rng(0)
+    y, theta = rng.integers(0, 2, 999), rng.uniform(0.001, 0.999, 999)
+    rows = theta if options.get("metric") == "mse" else np.stack([1 - theta, theta], axis=1)
+    losses = [Fraction(float(value)) for value in spec.loss().table(rows)[np.arange(999), y]]
+    weights = {(1.0, 3.0): 999 + 2 * int(y.sum()), None: 1 if options.get("reduction") else 999}
+    exact = float(sum(losses) / weights[options.get("class_weight")])
+    assert labels.LocalOracle(spec, y, arithmetic="exact")(rows) == exact
+    assert labels.LocalOracle(spec, y)(rows) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("decimals", [None, 5, 3])
+def test_squared_errors_of_titanic(decimals, titanic):
+    spec = labels.OracleSpec(metric="mse", n=len(titanic), decimals=decimals)
+    plan = labels.design(spec)
+    assert plan.certificate.certified
+    assert plan.count <= {None: 47, 5: 82, 3: 89}[decimals]
+    found = labels.simulate(spec, titanic, plan)
+    assert found.accuracy == 1.0
+    if decimals is None:
+        assert found.inference.certain.all()
+        for y in (1 - titanic, np.zeros_like(titanic), np.ones_like(titanic)):
+            assert (labels.infer(labels.ScikitLearn(spec, y), plan).labels == y).all()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"metric": "mse"},
+        {"metric": "mse", "decimals": 3},
+        {"metric": "mse", "decimals": 7},
+        {"metric": "mse", "noise": 1e-5},
+    ]
+    + [{}, {"decimals": 13}, {"noise": 1e-13}, {"decimals": 11, "clip": None}],
+)
+def test_plans_that_use_the_last_bits_of_the_floats_are_exact(options):
+    spec = labels.OracleSpec(n=83, **options)
+    plan = labels.design(spec)
+    assert plan.certificate.certified
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        y = (rng.random(83) < rng.choice([0.02, 0.3, 0.9, 1.0])).astype(int)
+        y = np.sort(y) if seed % 4 == 0 else y
+        found = labels.infer(labels.LocalOracle(spec, y, seed), plan)
+        assert (found.labels == y).all()
+        assert found.proven.all()
 
 
 @pytest.mark.parametrize("method", ["positional", "weighing", "dense", "auto"])
@@ -128,28 +188,37 @@ def test_noise_beyond_the_bound_shows_in_the_residual():
 @settings(max_examples=60, deadline=None)
 def test_the_summation_bounds_hold(values, order):
     array = np.array(values)
-    exact = math.fsum(values)
+    exact = sum(map(Fraction, values), Fraction(0))
     if order == "pairwise":
         found = float(array.sum())
     else:
         found = 0.0
         for value in values:
             found += value
-    bound = floats.summation(len(values), exact, order, "float64")
+    bound = floats.summation(len(values), float(exact), order, "float64")
     finer = float(floats.depths(len(values), order) @ array) * floats.roundoff("float64") * (1 + 1e-9)
-    assert abs(found - exact) <= bound
-    assert abs(found - exact) <= finer + 1e-300
+    assert abs(Fraction(found) - exact) <= bound
+    assert abs(Fraction(found) - exact) <= finer + 1e-300
 
 
 @pytest.mark.parametrize("n", [3, 8, 100, 129, 1000, 2201])
-def test_sums_on_the_grid_carry_no_more_than_the_drift(n):
+@pytest.mark.parametrize("order", ["pairwise", "sequential"])
+@pytest.mark.parametrize("finer", [40, 44, 46])
+def test_sums_on_the_grid_carry_no_more_than_the_drift(n, order, finer):
     rng = np.random.default_rng(n)
-    grid = 2.0**-40
-    for _ in range(20):
-        on_grid = np.round(rng.exponential(2.0, n) / grid) * grid
-        away = rng.uniform(-1, 1, n) * 1e-16
-        bound = floats.drift(on_grid[None], on_grid[None], np.full((1, n), 2e-16), grid, "pairwise", "float64")[0]
-        assert abs(float((on_grid + away).sum()) - math.fsum(on_grid)) <= bound
+    grid = 2.0**-finer
+    for trial in range(20):
+        low = np.round(rng.exponential(2.0, n) / grid) * grid
+        high = low + np.round(rng.exponential(1.0, n) / grid) * grid
+        size = np.where(rng.random(n) < rng.choice([0.02, 1.0]), 10.0 ** rng.uniform(-18, -13, n), 0.0)
+        bound = floats.drift(low[None], high[None], size[None], grid, order, "float64")[0]
+        on_grid = np.where(rng.integers(0, 2, n) == 1, high, low)
+        values = on_grid + size * (rng.choice([-1, 1], n) if trial % 2 else rng.uniform(-1, 1, n))
+        # What each float really is off the grid must be within what was declared.
+        values = np.where(np.abs(values - on_grid) <= size, values, on_grid)
+        found = float(values.sum()) if order == "pairwise" else float(np.cumsum(values)[-1])
+        away = abs(float(Fraction(found) - sum(map(Fraction, on_grid.tolist()))))
+        assert away <= bound
 
 
 def test_one_column_knows_its_own_grid():
@@ -237,6 +306,15 @@ def test_a_bad_specification_says_what_is_wrong(arguments, message):
 def test_where_nothing_leaks_it_says_so(method):
     with pytest.raises(dv.InputError, match=r"leaks no label|cannot read even one"):
         labels.design(labels.OracleSpec(n=1000, noise=0.1), method)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"noise": 1e-4}, {"metric": "mse"}, {"metric": "mse", "decimals": 3}, {"metric": "itakura_saito"}]
+)
+def test_the_best_plan_is_never_longer_than_the_others(options):
+    spec = labels.OracleSpec(n=400, **options)
+    best = labels.design(spec).count
+    assert all(best <= labels.design(spec, method).count for method in ("positional", "weighing", "dense"))
 
 
 def test_the_threshold_is_where_leaking_starts():

@@ -2,57 +2,104 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from divulge.cli import printing
+from divulge.cli.options import unfold
 from divulge.cli.printing import Json
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from divulge.labels import LabelInference, OracleSpec, QueryPlan
+    from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
 
 app = typer.Typer(
     help="Labels behind a scoring endpoint: what leaks, how fast, and what stops it.", no_args_is_help=True
 )
 
-Rows = Annotated[int, typer.Option("--n", help="Number of scored rows.")]
-MetricName = Annotated[str, typer.Option("--metric", help="log_loss, accuracy, f1, auc, mse, rmse, mae, …")]
-Classes = Annotated[int, typer.Option("--classes", help="Number of classes.")]
-Clip = Annotated[str, typer.Option("--clip", help="A number, float64/float32/float16 (its epsilon), or 'none'.")]
-Decimals = Annotated[int | None, typer.Option("--decimals", help="Decimals of a score; not rounded when absent.")]
-Noise = Annotated[float, typer.Option("--noise", help="Bound, or standard deviation, of a score's noise.")]
-Kind = Annotated[str, typer.Option("--noise-kind", help="bounded, gaussian or laplace.")]
-Form = Annotated[str, typer.Option("--submission", help="rows (one column a class) or positive (one column).")]
+Rows = Annotated[int, typer.Option("--n", help="Number of rows in a submission.")]
 Method = Annotated[str, typer.Option("--method", help="auto, dense, weighing, positional, theorem3, …")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of a local oracle's noise.")]
-Url = Annotated[str | None, typer.Option("--url", help="Score through this endpoint instead of a local oracle.")]
-Header = Annotated[list[str] | None, typer.Option("--header", help="'Name: value', sent along; may be repeated.")]
 Template = Annotated[Path | None, typer.Option("--template", help="An example submission: its header and identifiers.")]
-Key = Annotated[str, typer.Option("--key", help="Where the score stands in a JSON answer.")]
-JournalFile = Annotated[Path | None, typer.Option("--journal", help="Keeps every answer; the same command goes on.")]
 Report = Annotated[Path | None, typer.Option("--report", help="Write an HTML report here.")]
 
 
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """What is known of the scoring endpoint, as given on the command line."""
+
+    metric: Annotated[str, typer.Option("--metric", help="log_loss, accuracy, f1, auc, mse, rmse, mae, …")] = "log_loss"
+    classes: Annotated[int, typer.Option("--classes", help="Number of classes.")] = 2
+    clip: Annotated[str, typer.Option("--clip", help="A number, float64/32/16 (its epsilon), or 'none'.")] = "float64"
+    decimals: Annotated[int | None, typer.Option("--decimals", help="Decimals of a score, if it is rounded.")] = None
+    noise: Annotated[float, typer.Option("--noise", help="Bound, or standard deviation, of a score's noise.")] = 0.0
+    noise_kind: Annotated[str, typer.Option("--noise-kind", help="bounded, gaussian or laplace.")] = "bounded"
+    submission: Annotated[str, typer.Option("--submission", help="rows (a column a class) or positive (one).")] = "rows"
+    scored: Annotated[str, typer.Option("--scored", help="Rows that count: all, their number, or unknown.")] = "all"
+
+    def spec(self, n: int) -> OracleSpec:
+        """The specification for n rows."""
+        from divulge.labels import OracleSpec
+
+        return OracleSpec(
+            metric=self.metric,
+            n=n,
+            classes=self.classes,
+            clip=self._clip(),
+            decimals=self.decimals,
+            noise=self.noise,
+            noise_kind=self.noise_kind,  # ty: ignore[invalid-argument-type] (checked by OracleSpec)
+            submission=self.submission,
+            scored=int(self.scored) if self.scored.isdecimal() else self.scored,
+        )
+
+    def _clip(self) -> float | str | None:
+        if self.clip == "none" or self.clip.startswith("float"):
+            return None if self.clip == "none" else self.clip
+        try:
+            return float(self.clip)
+        except ValueError:
+            raise InputError(
+                f"clip: a number, float64, float32, float16 or none is needed, got {self.clip!r}"
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """How submissions and scores travel."""
+
+    header: Annotated[list[str] | None, typer.Option("--header", help="'Name: value', sent along; repeatable.")] = None
+    template: Template = None
+    key: Annotated[str, typer.Option("--key", help="Where the score stands in a JSON answer.")] = "score"
+
+    def oracle(self, url: str) -> HttpOracle:
+        """The endpoint at this address."""
+        from divulge.labels import HttpOracle
+
+        headers = {}
+        for line in self.header or []:
+            name, colon, value = line.partition(":")
+            if not colon:
+                raise InputError(f"header: 'Name: value' is needed, got {line!r}")
+            headers[name.strip()] = value.strip()
+        return HttpOracle(url, _submission(self.template), headers, self.key)
+
+
 @app.command("capacity")
+@unfold
 def show_capacity(
     n: Rows,
-    metric: MetricName = "log_loss",
-    classes: Classes = 2,
-    clip: Clip = "float64",
-    decimals: Decimals = None,
-    noise: Noise = 0.0,
-    noise_kind: Kind = "bounded",
-    submission: Form = "rows",
+    oracle: Oracle,
     json: Json = False,
 ) -> None:
     """How many labels one score can give away at most."""
     from divulge import labels
 
-    found = labels.capacity(_spec(metric, n, classes, clip, decimals, noise, noise_kind, submission))
+    found = labels.capacity(oracle.spec(n))
     if json:
         printing.as_json(_plain(found))
     else:
@@ -60,15 +107,10 @@ def show_capacity(
 
 
 @app.command("design")
+@unfold
 def show_design(
     n: Rows,
-    metric: MetricName = "log_loss",
-    classes: Classes = 2,
-    clip: Clip = "float64",
-    decimals: Decimals = None,
-    noise: Noise = 0.0,
-    noise_kind: Kind = "bounded",
-    submission: Form = "rows",
+    oracle: Oracle,
     method: Method = "auto",
     write: Annotated[Path | None, typer.Option("--write", help="Write one submission CSV a query here.")] = None,
     template: Template = None,
@@ -77,7 +119,7 @@ def show_design(
     """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
     from divulge import labels
 
-    spec = _spec(metric, n, classes, clip, decimals, noise, noise_kind, submission)
+    spec = oracle.spec(n)
     plan = labels.design(spec, method)
     if write is not None:
         labels.write_submissions(plan, write, _submission(template))
@@ -91,21 +133,15 @@ def show_design(
 
 
 @app.command("simulate")
+@unfold
 def show_simulation(
     labels_file: Annotated[Path, typer.Argument(metavar="LABELS", help="True labels: a number a line, .npy, or .npz.")],
-    metric: MetricName = "log_loss",
-    classes: Classes = 2,
-    clip: Clip = "float64",
-    decimals: Decimals = None,
-    noise: Noise = 0.0,
-    noise_kind: Kind = "bounded",
-    submission: Form = "rows",
+    oracle: Oracle,
+    exchange: Exchange,
     method: Method = "auto",
-    seed: Seed = 0,
-    url: Url = None,
-    header: Header = None,
-    template: Template = None,
-    key: Key = "score",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of a local oracle's noise.")] = 0,
+    url: Annotated[str | None, typer.Option("--url", help="Score through this endpoint, not on this machine.")] = None,
+    public: Annotated[Path | None, typer.Option("--public", help="Rows that are scored: 0 or 1 a line.")] = None,
     report: Report = None,
     json: Json = False,
 ) -> None:
@@ -113,13 +149,14 @@ def show_simulation(
     from divulge import labels
 
     y = _labels(labels_file)
-    spec = _spec(metric, len(y), classes, clip, decimals, noise, noise_kind, submission)
+    spec = oracle.spec(len(y))
     plan = labels.design(spec, method)
-    oracle = None if url is None else _endpoint(url, header, template, key)
-    found = labels.simulate(spec, y, plan, oracle=oracle, seed=seed)
+    endpoint = None if url is None else exchange.oracle(url)
+    scored = None if public is None else _labels(public) == 1
+    found = labels.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
     right = round(found.accuracy * spec.n)
     if report is not None:
-        _report(report, plan, found.inference, y)
+        _report(report, plan, found.inference, found.truth)
     if json:
         facts = {"labels": spec.n, "right": right, "accuracy": found.accuracy, "queries": found.queries}
         facts |= {"certain": int(found.inference.certain.sum()), "certain_and_wrong": found.certain_and_wrong}
@@ -130,21 +167,14 @@ def show_simulation(
 
 
 @app.command("attack")
+@unfold
 def attack(
     n: Rows,
+    oracle: Oracle,
+    exchange: Exchange,
     url: Annotated[str | None, typer.Argument(help="Where submissions are posted.")] = None,
-    metric: MetricName = "log_loss",
-    classes: Classes = 2,
-    clip: Clip = "float64",
-    decimals: Decimals = None,
-    noise: Noise = 0.0,
-    noise_kind: Kind = "bounded",
-    submission: Form = "rows",
     method: Method = "auto",
-    header: Header = None,
-    template: Template = None,
-    key: Key = "score",
-    journal: JournalFile = None,
+    journal: Annotated[Path | None, typer.Option("--journal", help="Keeps answers; run again to go on.")] = None,
     scores: Annotated[Path | None, typer.Option("--scores", help="Scores typed in by hand, one a line.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain as CSV.")] = None,
     report: Report = None,
@@ -152,15 +182,14 @@ def attack(
 ) -> None:
     """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query."""
     from divulge import labels
-    from divulge.checks import InputError
 
-    spec = _spec(metric, n, classes, clip, decimals, noise, noise_kind, submission)
+    spec = oracle.spec(n)
     plan = labels.design(spec, method)
     if scores is not None:
         found = labels.read(plan, labels.read_scores(scores, plan))
     elif url is not None:
         kept = None if journal is None else labels.Journal(journal, plan)
-        found = _ask(_endpoint(url, header, template, key), plan, kept)
+        found = _ask(exchange.oracle(url), plan, kept)
     else:
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
     if out is not None:
@@ -176,20 +205,17 @@ def attack(
         f"{found.queries} of {plan.count} queries answered; {int(found.proven.sum())} of {n} labels proven ", nl=False
     )
     typer.echo(f"({int(found.certain.sum())} even if the noise is twice what was declared)")
+    if spec.scored != "all":
+        typer.echo(f"{int((found.labels >= 0).sum())} rows are scored; the others have label -1")
     if not found.complete:
         typer.echo("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
 
 
 @app.command("defend")
+@unfold
 def show_defence(
     n: Rows,
-    metric: MetricName = "log_loss",
-    classes: Classes = 2,
-    clip: Clip = "float64",
-    decimals: Decimals = None,
-    noise: Noise = 0.0,
-    noise_kind: Kind = "bounded",
-    submission: Form = "rows",
+    oracle: Oracle,
     queries: Annotated[int, typer.Option("--queries", help="What an attacker may ask.")] = 100,
     accuracy: Annotated[float, typer.Option("--accuracy", help="What an attacker may reach, above 0.5.")] = 0.55,
     json: Json = False,
@@ -197,7 +223,7 @@ def show_defence(
     """Which noise, rounding, clip or cap holds an attacker to an accuracy."""
     from divulge import labels
 
-    spec = _spec(metric, n, classes, clip, decimals, noise, noise_kind, submission)
+    spec = oracle.spec(n)
     found = labels.defend(spec, queries, accuracy)
     if json:
         printing.as_json(_plain(found))
@@ -211,41 +237,8 @@ def show_defence(
         typer.echo(f"{number}. {line}")
 
 
-def _spec(
-    metric: str,
-    n: int,
-    classes: int,
-    clip: str,
-    decimals: int | None,
-    noise: float,
-    noise_kind: str,
-    submission: str,
-) -> OracleSpec:
-    from divulge.checks import InputError
-    from divulge.labels import OracleSpec
-
-    bound: float | str | None = None if clip == "none" else clip
-    if bound is not None and not clip.startswith("float"):
-        try:
-            bound = float(clip)
-        except ValueError:
-            raise InputError(f"clip: a number, float64, float32, float16 or none is needed, got {clip!r}") from None
-    return OracleSpec(
-        metric=metric,
-        n=n,
-        classes=classes,
-        clip=bound,
-        decimals=decimals,
-        noise=noise,
-        noise_kind=noise_kind,  # ty: ignore[invalid-argument-type] (checked by OracleSpec)
-        submission=submission,
-    )
-
-
 def _labels(path: Path) -> np.ndarray:
     import numpy as np
-
-    from divulge.checks import InputError
 
     try:
         if path.suffix in (".npy", ".npz"):
@@ -260,23 +253,10 @@ def _labels(path: Path) -> np.ndarray:
     return found.astype(np.int64) if found.dtype.kind in "iu" else found
 
 
-def _submission(template: Path | None) -> Any:
+def _submission(template: Path | None) -> Submission:
     from divulge.labels import Submission
 
     return Submission() if template is None else Submission.like(template)
-
-
-def _endpoint(url: str, header: list[str] | None, template: Path | None, key: str) -> Any:
-    from divulge.checks import InputError
-    from divulge.labels import HttpOracle
-
-    headers = {}
-    for line in header or []:
-        name, colon, value = line.partition(":")
-        if not colon:
-            raise InputError(f"header: 'Name: value' is needed, got {line!r}")
-        headers[name.strip()] = value.strip()
-    return HttpOracle(url, _submission(template), headers, key)
 
 
 def _ask(oracle: Any, plan: QueryPlan, journal: Any) -> LabelInference:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,8 @@ def page(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> P
 
     spec = plan.spec
     limit = labels.capacity(spec)
-    defence = labels.defend(spec, queries=plan.count)
+    scored = int((found.labels >= 0).sum())
+    defence = labels.defend(replace(spec, scored=max(scored, 1)) if spec.scored != "all" else spec, queries=plan.count)
     proven, certain = int(found.proven.sum()), int(found.certain.sum())
     right = None if truth is None else int((found.labels == truth).sum())
     known = f"{proven} of {spec.n} labels were read" if right is None else f"{right} of {spec.n} labels were recovered"
@@ -64,6 +66,7 @@ def page(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> P
             "clip": f"{spec.epsilon:g}" if spec.epsilon else "none",
             "decimals": "not rounded" if spec.decimals is None else str(spec.decimals),
             "noise": f"{spec.noise:g} ({spec.noise_kind})",
+            "rows scored": str(scored),
             "largest residual": f"{np.nanmax(found.residual, initial=0.0):.3g}",
         },
     )

@@ -57,6 +57,9 @@ def make(spec: OracleSpec, loss: Loss, weights: Ints, unit: float, digits: Ints,
     if grid and spec.name == "log_loss":
         rows, first = _snapped(loss, gaps, digits, grid)
         wanted = first[:, None] + steps - steps.min(axis=1, keepdims=True)
+    elif grid and spec.name == "mse":
+        rows = loss.predict(gaps, digits)
+        wanted = np.round(loss.table(rows)[:, :1] / grid) * grid + steps
     else:
         rows = loss.predict(gaps, digits)
         table = loss.table(rows)
@@ -118,6 +121,9 @@ def _deviation(spec: OracleSpec, loss: Loss, rows: Array, wanted: Floats, grid: 
     """Bound on the distance of the oracle's float losses of ``rows`` from ``wanted``."""
     table = loss.table(rows)
     ulp = ulps(wanted, spec.float_dtype)
+    if grid and spec.name == "mse":
+        # A square that floats can hold is computed without error; any other within half a unit in the last place.
+        return np.where(table == wanted, 0.0, np.abs(table - wanted) + ulp)
     if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
         # Huge logits are subtracted without error; what is left is at most ln K a row.
         return np.abs(table - wanted) + 4 * float(np.finfo(spec.float_dtype).eps)

@@ -31,7 +31,7 @@ class LabelInference:
     """The labels an attack recovered, and how far to trust each.
 
     Args:
-        labels: ``[n]``; a guess where nothing is known.
+        labels: ``[n]``; a guess where nothing is known; -1 for rows that a hidden split does not score.
         certain: bool ``[n]``; True where no other label explains the answers even if the noise were **twice**
             the declared bound. A wrong label is never marked certain within that range. For stochastic noise,
             where nothing is ever proven: where the chance of error is below one in a million.

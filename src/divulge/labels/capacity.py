@@ -61,18 +61,21 @@ def capacity(spec: OracleSpec) -> Capacity:
     fixed = spec.tolerance + floor
     per_label = span / units
     if spec.noise_kind != "bounded":
-        signal = spec.n * (per_label / 2) ** 2
+        signal = spec.most_scored * (per_label / 2) ** 2
         bits = 0.5 * math.log2(1 + signal / spec.sigma**2) + (0.11 if spec.noise_kind == "laplace" else 0.0)
         binds = "noise"
-        if fixed and (rounded := math.log2(1 + span * spec.n / units / (2 * fixed))) < bits:
+        if fixed and (rounded := math.log2(1 + span * spec.most_scored / units / (2 * fixed))) < bits:
             bits, binds = rounded, "rounding" if spec.rounding > floor else "float arithmetic"
     else:
         bits = _levels(spec, span, units, fixed)
         parts = {"noise": spec.noise, "rounding": spec.rounding, "float arithmetic": floor}
         binds = max(parts, key=lambda name: parts[name]) if fixed else "number of labels"
-    bits = min(bits, spec.n * math.log2(spec.classes))
-    threshold = per_label / 2
-    labels = bits / math.log2(spec.classes)
+    # Of a split, every row is also asked whether it is scored at all, by the difference of two answers.
+    split = spec.scored != "all"
+    each = math.log2(spec.classes + split)
+    bits = min(bits, spec.n * each)
+    threshold = per_label / (4 if split else 2)
+    labels = bits / each
     queries = math.ceil(spec.n / labels - 1e-9) if labels > 0 else 0
     return Capacity(labels, bits, threshold, queries, binds, span)
 
@@ -80,23 +83,24 @@ def capacity(spec: OracleSpec) -> Capacity:
 def _range(spec: OracleSpec) -> tuple[float, float]:
     """R, and what a sum over rows is divided by to become an answer."""
     if spec.name in ("accuracy", "f1"):
-        return 1.0, float(spec.n)
+        return 1.0, float(spec.most_scored)
     if spec.name == "auc":
         return 1.0, float(spec.n)
-    units = float(spec.n) if spec.reduction == "mean" else 1.0
+    units = float(spec.most_scored) if spec.reduction == "mean" else 1.0
     return spec.loss().span, units
 
 
 def _levels(spec: OracleSpec, span: float, units: float, fixed: float) -> float:
     if spec.name in ("accuracy", "f1"):
-        return math.log2(min(spec.n + 1, 1 + 1 / (2 * fixed)) if fixed else spec.n + 1)
+        most = spec.most_scored + 1 if spec.scored != "unknown" else spec.n**2
+        return math.log2(min(most, 1 + 1 / (2 * fixed)) if fixed else most)
     if spec.name == "auc":
         most = spec.n**2 / 2 + 1
         return math.log2(min(most, 1 + 1 / (2 * fixed)) if fixed else most)
     if not math.isfinite(span):
         # Only the mantissa of the answer is left.
         return float(np.finfo(spec.float_dtype).nmant + 1)
-    return math.log2(1 + span * spec.n / units / (2 * fixed)) if fixed else math.inf
+    return math.log2(1 + span * spec.most_scored / units / (2 * fixed)) if fixed else math.inf
 
 
 def _float_floor(spec: OracleSpec, span: float) -> float:

@@ -87,8 +87,8 @@ def _one(spec: OracleSpec, predictions: Any) -> Certificate:
     needed = 2 * spec.tolerance
     if spec.noise_kind != "bounded":
         return Certificate(False, 0.0, needed, "none", f"{spec.noise_kind} noise has no bound")
-    if spec.class_weight is not None or spec.name == "rmse":
-        return Certificate(False, 0.0, needed, "none", "only plain sums over rows are certified")
+    if spec.class_weight is not None or spec.name == "rmse" or spec.scored != "all":
+        return Certificate(False, 0.0, needed, "none", "only plain sums over all rows are certified")
     table, error = _losses(spec, predictions)
     scale = spec.rows_per_answer
     total = float(table.max(axis=1).sum())

@@ -9,119 +9,25 @@ subsets of S have smaller numbers, so Q need not be a power of two. Decoding run
 level, from the largest sets down, and subtracts what is known. Q = 1 is the plain positional code.
 
 This generalises Lindström's detecting matrices (1965), which are the case of weights 0 and 1. The sets are
-powers of K, or, for K = 2 and ``dense``, Conway and Guy's sum-distinct sets (1969; all are sum-distinct:
-Bohman 1996), whose largest member is about half as large, so that nearly one more row fits each set.
+powers of K, or, for K = 2 and ``dense``, Conway and Guy's (see `divulge.labels.distinct`).
 """
 
 from __future__ import annotations
 
-import bisect
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import checks
+from divulge.labels.distinct import Digits, digits, most_digits
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Ints
 
 MOST_ADDRESS_BITS = 11
-_TABLE_BITS = 18  # subset sums of a Conway-Guy set of this size fit a look-up table of a few MB
 _SAFE_BITS = 61
-
-
-def conway_guy(size: int) -> tuple[int, ...]:
-    """``size`` integers all of whose subset sums differ, in ascending order.
-
-    Examples:
-        >>> conway_guy(5)
-        (6, 9, 11, 12, 13)
-    """
-    u = [0, 1]
-    while len(u) <= size:
-        n = len(u) - 1
-        # round(sqrt(2n)) in exact integers: r(r-1) < 2n ≤ r(r+1)
-        root = math.isqrt(2 * n)
-        root += 2 * n > root * (root + 1)
-        u.append(2 * u[n] - u[n - root])
-    return tuple(u[size] - u[i] for i in range(size - 1, -1, -1))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Digits:
-    """Integers whose sums ``Σ weights[j]·digit[j]``, digits below ``base``, all differ; with the way back.
-
-    ``low`` members are powers of two, the others are ``2^low`` times a Conway-Guy set (``table`` inverts it).
-    """
-
-    base: int
-    weights: tuple[int, ...]
-    low: int
-    table: Ints | None
-
-    def read(self, sums: Ints) -> tuple[Ints, Bools]:
-        """Digits ``[..., m]`` of each sum, and whether the sum was one that digits can make."""
-        if self.table is None:
-            powers = np.asarray(self.weights, dtype=np.int64)
-            valid = (sums >= 0) & (sums <= (self.base - 1) * int(powers.sum()))
-            if self.base == 2:
-                found = (np.where(valid, sums, 0)[..., None] >> np.arange(len(powers))) & 1
-            else:
-                found = np.where(valid, sums, 0)[..., None] // powers % self.base
-            return found, valid
-        high = sums >> self.low
-        inside = (sums >= 0) & (high < len(self.table))
-        subset = self.table[np.where(inside, high, 0)]
-        valid = inside & (subset >= 0)
-        bits = np.where(valid, subset, 0)[..., None] >> np.arange(len(self.weights) - self.low)
-        low = sums[..., None] >> np.arange(self.low)
-        return np.concatenate([low & 1, bits & 1], axis=-1), valid
-
-
-def most_digits(base: int, bound: int, dense: bool) -> int:
-    """How many members a set of sum-distinct integers up to ``bound`` gets.
-
-    Examples:
-        >>> most_digits(2, 81, dense=False), most_digits(2, 162, dense=True), most_digits(3, 600, dense=False)
-        (7, 9, 6)
-    """
-    if bound < 1:
-        return 0
-    if dense and base == 2:
-        best = 0
-        for low in range(bound.bit_length()):
-            best = max(best, low + _conway_guy_size(bound >> low))
-        return best
-    found = 1
-    power = base
-    while power <= bound:
-        power *= base
-        found += 1
-    return found
-
-
-_LARGEST = tuple(conway_guy(size)[-1] for size in range(1, _TABLE_BITS + 1))
-
-
-def _conway_guy_size(bound: int) -> int:
-    return bisect.bisect_right(_LARGEST, bound)
-
-
-def digits(base: int, bound: int, dense: bool) -> Digits:
-    """The largest set that `most_digits` counts."""
-    size = most_digits(base, bound, dense)
-    if not (dense and base == 2):
-        return Digits(base, tuple(base**j for j in range(size)), size, None)
-    low = next(low for low in range(bound.bit_length()) if low + _conway_guy_size(bound >> low) == size)
-    high = conway_guy(size - low)
-    sums = np.zeros(1, dtype=np.int64)
-    for weight in high:
-        sums = np.concatenate([sums, sums + weight])
-    table = np.full(int(sums.max()) + 1, -1, dtype=np.int64)
-    table[sums] = np.arange(len(sums))
-    return Digits(base, tuple(2**j for j in range(low)) + tuple(w << low for w in high), low, table)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,11 +58,15 @@ class Shape:
         parts = [spread[cells[:, query]].ravel() for spread, cells in zip(self.spread, self.cells, strict=True)]
         return np.concatenate(parts)[:columns]
 
-    def totals(self, values: tuple[Array, ...]) -> Array:
-        """Sum over the block's rows of a function of the weight, in each query; ``values`` is shaped as ``spread``."""
+    def totals(self, values: tuple[Array, ...], columns: int) -> Array:
+        """Sum over the first ``columns`` rows of a function of the weight, in each query; ``values`` as ``spread``."""
         total = np.zeros(self.count, dtype=values[0].dtype)
         for value, cells in zip(values, self.cells, strict=True):
-            total += value.sum(axis=1)[cells].sum(axis=0)
+            whole, part = divmod(min(columns, len(cells) * value.shape[1]), value.shape[1])
+            total += value.sum(axis=1)[cells[:whole]].sum(axis=0)
+            if part:
+                total += value[cells[whole], :part].sum(axis=1)
+            columns -= whole * value.shape[1] + part
         return total
 
     def decode(self, sums: Ints) -> tuple[Ints, Bools]:
@@ -207,7 +117,8 @@ def shape(count: int, base: int, bound: int, dense: bool) -> Shape:
     most = int(sizes.max())
     levels = tuple(digits(base, bound << s, dense) for s in range(most + 1))
     subsets = tuple(np.flatnonzero(sizes == s) for s in range(most + 1))
-    cells = tuple(_cells((count - 1).bit_length(), members, queries) for members in subsets)
+    every = _cells((count - 1).bit_length())
+    cells = tuple(every[members, :count] for members in subsets)
     return Shape(count, levels, tuple(_spread(level, s) for s, level in enumerate(levels)), subsets, cells)
 
 
@@ -219,7 +130,7 @@ def counting_shape(count: int) -> Shape:
         2304
     """
     found = shape(count, 2, 1, False)
-    levels = tuple(Digits(2, tuple(2**j for j in range(s)), s, None) for s in range(len(found.levels)))
+    levels = tuple(Digits(2, tuple(2**j for j in range(s)), s) for s in range(len(found.levels)))
     spread = []
     for s, level in enumerate(levels):
         odd = np.bitwise_count(np.arange(2**s)) & 1 == 1
@@ -229,14 +140,13 @@ def counting_shape(count: int) -> Shape:
     return Shape(count, levels, tuple(spread), found.subsets, found.cells)
 
 
-def _cells(k: int, subsets: Ints, queries: Ints) -> Ints:
-    # Bit b of x moves to the place it has among the bits of S; bits outside S are dropped.
-    found = np.zeros((len(subsets), len(queries)), dtype=np.int64)
-    place = np.zeros(len(subsets), dtype=np.int64)
-    for bit in range(k):
-        member = (subsets >> bit) & 1
-        found |= (member << place)[:, None] * ((queries >> bit) & 1)
-        place += member
+def _cells(bits: int) -> Ints:
+    """For every set S and query x below ``2^bits``: the bits of x that are in S, pushed together."""
+    found: Any = np.zeros((1, 1), dtype=np.int16)
+    for bit in range(bits):
+        size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
+        both = found + (np.int16(1) << size)[:, None]
+        found = np.block([[found, found], [found, both]])
     return found
 
 
@@ -270,6 +180,13 @@ class Code:
         """Number of queries."""
         return sum(r * s.count for s, r in zip(self.shapes, self.repeats, strict=True))
 
+    @property
+    def kind(self) -> str:
+        """What `divulge.labels.design` calls such a code."""
+        if any(level.low < len(level.weights) for found in self.shapes for level in found.levels):
+            return "dense"
+        return "weighing" if any(found.count > 1 for found in self.shapes) else "positional"
+
     def locate(self, query: int) -> tuple[int, int, int]:
         """Of a query: the index of its shape, its number within the block, and the block's first row."""
         row = 0
@@ -292,21 +209,15 @@ class Code:
         row = 0
         for found, repeats in zip(self.shapes, self.repeats, strict=True):
             spread = tuple(values[np.searchsorted(alphabet, level)] for level in found.spread)
-            whole = found.totals(spread) + (self.n - found.capacity) * idle
             row += repeats * found.capacity
-            full = repeats - (row > self.n)
-            parts.append(np.tile(whole, full))
+            # The last block may reach beyond the last row.
+            columns = found.capacity - max(row - self.n, 0)
+            full = repeats - (columns < found.capacity)
+            if full:
+                whole = found.totals(spread, found.capacity) + (self.n - found.capacity) * idle
+                parts.append(np.tile(whole, full))
             if full < repeats:
-                columns = found.capacity - (row - self.n)
-                parts.append(
-                    np.array(
-                        [
-                            values[np.searchsorted(alphabet, found.weights(x, columns))].sum()
-                            + (self.n - columns) * idle
-                            for x in range(found.count)
-                        ]
-                    )
-                )
+                parts.append(found.totals(spread, columns) + (self.n - columns) * idle)
         return np.concatenate(parts)
 
     def weights(self, query: int) -> tuple[int, Ints]:

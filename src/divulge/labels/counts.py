@@ -227,13 +227,12 @@ def _auc(spec: OracleSpec) -> AucPlan:
 
 
 def _separable(n: int, known: int, size: int) -> bool:
-    offsets = _offsets(size)
-    spacers = int(np.diff(offsets).sum()) - (size - 1)
-    spare = known - spacers
+    # Offsets 0, 1, 2, 4, …, 2^(size-2): their gaps are filled with known rows.
+    spare = known - (2 ** (size - 2) - (size - 1))
     waiting = n - known - size
     if spare < 0:
         return False
     # A row above the tied block is worth this many ranks more than a row in it; then the number of ones
     # among the new rows shows before the offsets do. When nothing waits, that number is known anyway.
     lead = (waiting + 1) / 2 + spare
-    return waiting == 0 or lead > int(offsets.sum())
+    return waiting == 0 or lead > 2 ** (size - 1) - 1

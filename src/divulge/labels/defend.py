@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
 
 
+_MOST_DECIMALS = 15  # more than that, floats have none
+
+
 @dataclass(frozen=True, slots=True)
 class Defence:
     """Settings each of which, alone, holds an attacker with this many queries to this accuracy.
@@ -24,7 +27,7 @@ class Defence:
         accuracy: mean accuracy over balanced labels that must not be exceeded.
         noise: standard deviation of Gaussian noise on every answer; None when no noise helps.
         decimals: most decimals an answer may show; None when no rounding is coarse enough.
-        clip: smallest clip that suffices beside the noise the oracle already has; None when none does.
+        clip: smallest clip that suffices beside the noise or rounding the oracle already has; None when none does.
         query_cap: most queries an oracle may answer with the noise and rounding it has now (0: not even one).
         epsilon: largest budget of label differential privacy for all answers together.
         formulas: the formula behind each number.
@@ -44,9 +47,10 @@ class Defence:
 
 _FORMULAS = {
     "noise": "sigma >= sqrt(Q) R / (2 n quantile(x)), quantile of the standard normal",
-    "decimals": "10^-d >= sqrt(12) sigma and 10^-d > R/n (rounding error taken as uniform noise)",
-    "clip": "R(clip) = ln((1-clip)/clip) <= 2 n sigma quantile(x) / sqrt(Q), sigma of the oracle as it is",
-    "query_cap": "Gaussian: Q <= (2 n sigma quantile(x) / R)^2; bounded: Q * bits <= n (1 - h(x)), h binary entropy",
+    "decimals": "Q log2(2 + R 10^d) <= n (1 - h(x)), h binary entropy",
+    "clip": "R = ln((1-clip)/clip), the rest as it is; Gaussian: R <= 2 n sigma quantile(x) / sqrt(Q); "
+    "rounding: Q log2(2 + R 10^d) <= n (1 - h(x))",
+    "query_cap": "Gaussian: Q <= (2 n sigma quantile(x) / R)^2; bounded: Q bits <= n (1 - h(x)), h binary entropy",
     "epsilon": "epsilon <= ln(x / (1 - x))",
 }
 
@@ -56,8 +60,10 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
 
     With Gaussian noise σ every label swings an answer by at most R/n; told all other labels, an attacker has Q
     samples ``N(±R/(2n), σ²)`` and is right with probability ``Φ(√Q·R/(2nσ))`` at most. The same bound holds
-    for adaptive queries. Rounding is deterministic and gives no such proof: an attacker who can place an answer
-    on a rounding edge reads labels through it, so it stands behind clipping, a cap and noise.
+    for adaptive queries. Rounding protects by counting alone: an answer then takes one of ``2 + R·10^d`` values, so
+    Q answers, adaptive or not, tell ``Q·log2`` of that many bits, and accuracy x on n balanced labels takes
+    ``n·(1 - h(x))`` of them. A step beyond R/n alone protects nothing: an attacker who can place an answer on a
+    rounding edge reads single labels through it. So rounding stands behind clipping, a cap and noise.
 
     Args:
         spec: the oracle as it is now.
@@ -65,7 +71,7 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
         accuracy: what balanced binary labels may be guessed with, between ½ and 1.
 
     Raises:
-        divulge.InputError: accuracy outside (½, 1), or fewer than one query.
+        divulge.InputError: accuracy outside (½, 1), fewer than one query, or an unknown number of scored rows.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -74,20 +80,17 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
     """
     checks.integer(queries, "queries", least=1)
     checks.number(accuracy, "accuracy", above=0.5, below=1.0)
+    if spec.scored == "unknown":
+        raise checks.InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
     quantile = NormalDist().inv_cdf(accuracy)
-    per_label, units = _per_label(spec)
+    per_label = _per_label(spec)
     noise = math.sqrt(queries) * per_label / (2 * quantile) if math.isfinite(per_label) else None
-    decimals = None
-    if noise is not None:
-        step = max(math.sqrt(12) * noise, per_label)
-        decimals = math.floor(-math.log10(step))
-        decimals = decimals if decimals >= 0 else None
     return Defence(
         queries,
         accuracy,
         noise,
-        decimals,
-        _clip(spec, queries, quantile, units),
+        _decimals(spec, queries, accuracy, per_label),
+        _clip(spec, queries, accuracy, quantile),
         _cap(spec, accuracy, quantile, per_label),
         math.log(accuracy / (1 - accuracy)),
         _FORMULAS,
@@ -95,35 +98,54 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
     )
 
 
-def _per_label(spec: OracleSpec) -> tuple[float, float]:
-    """How far one label moves an answer at most, and what sums are divided by."""
-    if spec.name == "accuracy":
-        return 1 / spec.n, float(spec.n)
-    if spec.name == "f1":
-        return 2 / spec.n, float(spec.n)
+def _per_label(spec: OracleSpec) -> float:
+    """How far one label moves an answer at most."""
+    if spec.name in ("accuracy", "f1"):
+        return {"accuracy": 1, "f1": 2}[spec.name] / spec.most_scored
     if spec.name == "auc":
-        return 1.0, float(spec.n)  # with a single one among the labels, its rank is the whole answer
-    return spec.loss().span / spec.n * (spec.n / _units(spec)), _units(spec)
+        return 1.0  # with a single one among the labels, its rank is the whole answer
+    return spec.loss().span / _units(spec)
 
 
 def _units(spec: OracleSpec) -> float:
-    return float(spec.n) if spec.reduction == "mean" else 1.0
+    return float(spec.most_scored) if spec.reduction == "mean" else 1.0
 
 
-def _clip(spec: OracleSpec, queries: int, quantile: float, units: float) -> float | None:
-    if spec.name != "log_loss" or spec.sigma == 0:
+def _clip(spec: OracleSpec, queries: int, accuracy: float, quantile: float) -> float | None:
+    if spec.name != "log_loss":
         return None
-    allowed = 2 * units * spec.sigma * quantile / math.sqrt(queries)
-    clip = 1 / (1 + math.exp(allowed))
+    allowed = 0.0
+    if spec.sigma:
+        allowed = 2 * _units(spec) * spec.sigma * quantile / math.sqrt(queries)
+    elif spec.decimals is not None:
+        bits = min(_needed(spec, accuracy) / queries, 100.0)
+        allowed = (2**bits - 2) * 10.0**-spec.decimals * _units(spec) / spec.most_scored
+    clip = 1 / (1 + math.exp(min(allowed, 700.0)))
     return clip if clip < 0.5 else None
+
+
+def _decimals(spec: OracleSpec, queries: int, accuracy: float, per_label: float) -> int | None:
+    bits = _needed(spec, accuracy) / queries
+    span = per_label * spec.most_scored
+    if not math.isfinite(span) or bits <= 1:
+        return None
+    found = math.floor(math.log10((2 ** min(bits, 100.0) - 2) / span))
+    return min(found, _MOST_DECIMALS) if found >= 0 else None
+
+
+def _needed(spec: OracleSpec, accuracy: float) -> float:
+    """Bits that an attacker needs to be this accurate on balanced labels of two classes."""
+    entropy = -accuracy * math.log2(accuracy) - (1 - accuracy) * math.log2(1 - accuracy)
+    return spec.most_scored * (1 - entropy)
 
 
 def _cap(spec: OracleSpec, accuracy: float, quantile: float, per_label: float) -> int:
     if spec.sigma > 0 and math.isfinite(per_label):
         return math.floor((2 * spec.sigma * quantile / per_label) ** 2)
-    entropy = -accuracy * math.log2(accuracy) - (1 - accuracy) * math.log2(1 - accuracy)
     bits = capacity(spec).bits_per_query
-    return math.floor(spec.n * (1 - entropy) / bits) if bits > 0 else 0
+    if spec.noise == 0 and spec.decimals is not None:
+        bits = max(bits, math.log2(2 + min(per_label * spec.most_scored, 1e300) * 10.0**spec.decimals))
+    return math.floor(_needed(spec, accuracy) / bits) if bits > 0 else 0
 
 
 def _advice(spec: OracleSpec, per_label: float) -> tuple[str, ...]:

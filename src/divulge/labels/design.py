@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import codes, counts, linear, paper, stochastic
-from divulge.labels.linear import LinearPlan, Question
+from divulge.labels import codes, counts, linear, paper, questions, split, stochastic
+from divulge.labels.linear import LinearPlan
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from divulge.labels.losses import Loss
+    from divulge.labels.questions import Question
     from divulge.labels.spec import OracleSpec
 
 METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "primes", "exhaustive")
 _GRID_ROWS = 20_000
+_TRIAL_BITS = 5
 
 
 def design(
@@ -40,7 +44,8 @@ def design(
         method: "positional": one weight a power of K, each query on its own. "weighing": blocks of queries
             that share their rows (powers of K). "dense": weighing with Conway-Guy sets, and K split into its
             factors where that is shorter. "auto": the shortest of these. "theorem3", "theorem14", "primes" and
-            "exhaustive" are the codes of the paper, as baselines.
+            "exhaustive" are the codes of the paper, as baselines. Of a hidden split (``spec.scored``) every method
+            reads which rows are scored as well, by pairs of opposite queries.
         guard: pay for a margin that makes every label certain, not only proven, under the declared noise.
         rigorous: bound the oracle's float error by proof. False: by what it typically is (eight roundings of the
             total), which matters for noiseless oracles alone; the plan then has no certificate.
@@ -58,6 +63,8 @@ def design(
     """
     checks.choice(method, "method", METHODS)
     most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
+    if spec.scored != "all":
+        return split.plan(spec, method, guard=guard, most=most)
     if method in paper.METHODS:
         return paper.plan(spec, method)
     if spec.name in COUNTS:
@@ -104,10 +111,10 @@ def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
         candidates = [found for found in [_questions(spec, loss, binary, dense, most, options)] if found]
     if not candidates:
         raise _nothing_leaks(spec, loss)
-    questions = min(candidates, key=lambda found: sum(q.count for q in found))
-    radix = tuple(int(np.flatnonzero(q.digits)[0]) for q in questions)
-    inner = LinearPlan(spec, tuple(questions), radix)
-    name = ("dense" if dense else "weighing") if inner.count and most else "positional"
+    best = tuple(min(candidates, key=lambda found: sum(q.count for q in found)))
+    inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(q.digits)[0]) for q in best))
+    kinds = {q.code.kind for q in best}
+    name = next(kind for kind in ("dense", "weighing", "positional") if kind in kinds)
     return QueryPlan(spec, name if method == "auto" else method, inner, linear.certificate(spec, inner.questions))
 
 
@@ -162,22 +169,53 @@ def _questions(
 def _question(
     spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
 ) -> Question | None:
-    if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
-        return linear.on_logits(spec, loss, digits)
+    if spec.name in questions.LOGITS:
+        return questions.on_logits(spec, loss, digits)
+    # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
+    sizes = sorted({0, min(2, most), most})
+    if _squares(spec):
+        found = questions.squares(spec, loss, digits, sizes=sizes, guard=options.guard)
+        return _shortest([found, _unbounded(spec, loss, digits, dense, most, options)])
     if not math.isfinite(loss.span):
         return _unbounded(spec, loss, digits, dense, most, options)
     if _noiseless(spec):
-        # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
-        found = [linear.gridded(spec, loss, digits, dense=False, most=k) for k in sorted({0, min(2, most), most})]
-        return min((one for one in found if one), key=lambda one: one.count, default=None)
-    make = functools.partial(
-        linear.question, spec, loss, digits, dense=dense, most=most, guard=options.guard, rigorous=options.rigorous
-    )
-    if spec.submission == "rows" or spec.name != "log_loss":
-        return make()
-    # Near 1 the grid of 1 - p is coarse: less confident predictions may carry more.
-    found = [one for part in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5) if (one := make(span=part * loss.span))]
-    return min(found, key=lambda one: one.count, default=None)
+        return _shortest([questions.gridded(spec, loss, digits, dense=False, most=k) for k in sizes])
+    if spec.submission == "positive" and spec.name == "log_loss":
+        return _one_column(spec, loss, digits, dense, most, options)
+    # Without noise only the float error is left, which grows with the weights: denser is not always better.
+    kinds = [(dense, most)] if spec.tolerance else [(dense, most), (False, most), (False, 0)]
+    return _best(spec, loss, digits, kinds, options)
+
+
+def _shortest(found: Iterable[Question | None]) -> Question | None:
+    return min((one for one in found if one), key=lambda one: one.count, default=None)
+
+
+def _best(
+    spec: OracleSpec,
+    loss: Loss,
+    digits: np.ndarray,
+    kinds: list[tuple[bool, int]],
+    options: _Options,
+    spans: tuple[float | None, ...] = (None,),
+) -> Question | None:
+    """The shortest question over some kinds of code (dense or not, address bits of a block) and spans."""
+    make = functools.partial(questions.question, spec, loss, digits, guard=options.guard, rigorous=options.rigorous)
+    tried = itertools.product(dict.fromkeys(kinds), spans)
+    return _shortest([make(dense=dense, most=most, span=span) for (dense, most), span in tried])
+
+
+def _one_column(
+    spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
+) -> Question | None:
+    """Near 1 the grid of 1 - p is coarse: less confident predictions may carry more; small blocks tell how much."""
+    trials = []
+    for part in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5):
+        span = part * loss.span
+        found = _best(spec, loss, digits, [(dense, min(most, _TRIAL_BITS))], options, (span,))
+        trials.append((math.inf if found is None else found.count, -span))
+    spans = tuple(-span for _, span in sorted(trials)[:2])
+    return _best(spec, loss, digits, [(dense, most)], options, spans)
 
 
 def _noiseless(spec: OracleSpec) -> bool:
@@ -186,34 +224,27 @@ def _noiseless(spec: OracleSpec) -> bool:
     return plain and probability_rows and spec.n <= _GRID_ROWS
 
 
+def _squares(spec: OracleSpec) -> bool:
+    return spec.name == "mse" and spec.float_dtype == "float64" and spec.n <= _GRID_ROWS
+
+
 def _unbounded(
     spec: OracleSpec, loss: Loss, digits: np.ndarray, dense: bool, most: int, options: _Options
 ) -> Question | None:
     """Predictions as large as pays: a larger span has more steps until its own float error eats them."""
-    best: Question | None = None
-    tried = set()
-    centre = middle = 24.0
-    width = 8.0
+    best = None
+    centre, width = 24.0, 8.0
     while width >= 1:
+        # Small blocks tell where the best span lies; large ones cost more to try and want it a little smaller.
         for exponent in (centre - 2 * width, centre - width, centre, centre + width, centre + 2 * width):
-            if exponent in tried:
-                continue
-            tried.add(exponent)
-            found = linear.question(
-                spec,
-                loss,
-                digits,
-                dense=dense,
-                most=most,
-                span=2.0**exponent,
-                guard=options.guard,
-                rigorous=options.rigorous,
-            )
+            kinds = [(dense, min(most, _TRIAL_BITS)), (False, 0)]
+            found = _best(spec, loss, digits, kinds, options, (2.0**exponent,))
             if found is not None and (best is None or found.count < best.count):
-                best, middle = found, exponent
-        centre = middle
+                best, centre = found, exponent
         width /= 2
-    return best
+    kinds = [(dense, most)] if most > _TRIAL_BITS else []
+    spans = tuple(2.0 ** (centre - shift) for shift in range(4))
+    return _shortest([best, _best(spec, loss, digits, kinds, options, spans)])
 
 
 def _nothing_leaks(spec: OracleSpec, loss: Loss) -> checks.InputError:

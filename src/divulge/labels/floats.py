@@ -17,8 +17,11 @@ import numpy as np
 if TYPE_CHECKING:
     from divulge.types import Floats
 
-# Lowest and highest possible value of a partial sum, and its largest distance from the grid.
-Node: TypeAlias = "tuple[Floats, Floats, Floats]"
+_TINY = 1e-40
+
+# Of a partial sum: lowest and highest possible grid value, largest distance of the float from it, and the power of
+# two (at most the grid) that this distance is a multiple of; 0 where it can be anything.
+Node: TypeAlias = "tuple[Floats, Floats, Floats, Floats]"
 
 
 def depth(n: int, order: str) -> int:
@@ -90,12 +93,13 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
         array([0.])
     """
     add = functools.partial(_add, grid=grid, dtype=dtype)
+    quantum = np.where(deviation == 0, grid, 0.0)
 
     def part(start: int, stop: int) -> Node:
-        return low[:, start:stop], high[:, start:stop], deviation[:, start:stop]
+        return low[:, start:stop], high[:, start:stop], deviation[:, start:stop], quantum[:, start:stop]
 
     def column(node: Node, index: int) -> Node:
-        return node[0][:, index], node[1][:, index], node[2][:, index]
+        return node[0][:, index], node[1][:, index], node[2][:, index], node[3][:, index]
 
     def loop(start: int, stop: int, total: Node | None = None) -> Node:
         whole = part(start, stop)
@@ -124,9 +128,25 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
 
 def _add(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
     """One addition of the oracle: what its result can be, and how far it can then lie from the grid."""
-    kind = np.dtype(dtype).type
-    least, most, away = a[0] + b[0], a[1] + b[1], a[2] + b[2]
-    step, finest = (np.spacing(value.astype(kind)).astype(np.float64) for value in (most, least))
-    # A quarter of the spacing is safe even just below a power of two, where the grid of floats is finer.
-    on_grid = np.where(away < finest / 4, 0.0, away + np.minimum(step / 2, away))
-    return least, most, np.where(step > grid, away + step / 2, on_grid)
+    least, most, away, quantum = a[0] + b[0], a[1] + b[1], a[2] + b[2], np.minimum(a[3], b[3])
+    step = _spacing(most + away, dtype)
+    # Nothing is rounded when all that is added has a place in the last digits of the result.
+    exact = (quantum >= step) & (grid >= step)
+    # A sum less than half way from its grid value to the next float is rounded to the grid value, itself a float.
+    near = (away < _below(least, dtype) / 2) & (grid >= step)
+    rounded = away + np.where(grid >= step, np.minimum(step / 2, away), step / 2)
+    # The result is a float and its grid value a multiple of the grid, so they differ by a multiple of the finer.
+    finer = np.minimum(_spacing(np.maximum(least - 2 * (away + step), 0.0), dtype), grid)
+    whole = np.where(finer > _TINY, np.floor(rounded / np.maximum(finer, _TINY)) * finer, rounded)
+    found = np.where(exact, away, np.where(near, 0.0, whole))
+    return least, most, found, np.where(found == 0, grid, np.where(exact, quantum, finer))
+
+
+def _spacing(values: Floats, dtype: str) -> Floats:
+    return np.spacing(values.astype(dtype)).astype(np.float64)
+
+
+def _below(values: Floats, dtype: str) -> Floats:
+    """Distance to the next smaller float."""
+    kind = values.astype(dtype)
+    return (kind - np.nextafter(kind, kind.dtype.type(-np.inf))).astype(np.float64)

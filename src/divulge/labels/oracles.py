@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class LocalOracle:
         seed: of the noise.
         pattern: bounded noise: "edge" always ±τ (the worst case), "uniform" within ±τ, "plus", "minus".
         scored: bool ``[n]``; the oracle scores only these rows (a hidden public split). All when None.
-        arithmetic: "numpy" (as scikit-learn adds up) or "exact" (sums without rounding).
+        arithmetic: "numpy" (as scikit-learn adds up) or "exact" (the mean of the losses is rounded once, at the end).
 
     Raises:
         divulge.InputError: labels that do not fit; predictions of another shape, or rows that do not sum to one.
@@ -51,7 +52,9 @@ class LocalOracle:
         y = checks.labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
         object.__setattr__(self, "y", y)
         if self.scored is not None:
-            object.__setattr__(self, "scored", checks.mask(self.scored, "scored", (self.spec.n,)))
+            object.__setattr__(self, "scored", _public(self.spec, self.scored))
+        elif self.spec.scored != "all":
+            raise checks.InputError("scored: the specification has a hidden split; say which rows are scored")
         object.__setattr__(self, "_draws", seeds.generator(self.seed, "labels", "oracle"))
 
     def __call__(self, predictions: object) -> float:
@@ -79,6 +82,17 @@ class LocalOracle:
             return float(self._draws.uniform(-spec.noise, spec.noise))
         sign = {"edge": int(self._draws.choice([-1, 1])), "plus": 1, "minus": -1}[self.pattern]
         return sign * spec.noise
+
+
+def _public(spec: OracleSpec, scored: object) -> Bools:
+    """The mask of scored rows, if it is what the specification says."""
+    found = checks.mask(scored, "scored", (spec.n,))
+    number = int(found.sum())
+    if not number:
+        raise checks.InputError("scored: at least one row must be scored")
+    if not isinstance(spec.scored, str) and number != spec.scored:
+        raise checks.InputError(f"scored: the specification says {spec.scored} rows, the mask has {number}")
+    return found
 
 
 def check_predictions(spec: OracleSpec, predictions: object) -> Array:
@@ -109,21 +123,20 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
 
 
 def score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "numpy") -> float:
-    """The metric's value for labels ``y``, in the oracle's own floats or, when "exact", summed without rounding."""
+    """The metric's value for labels ``y``, in the oracle's own floats or, when "exact", rounded only once."""
     if spec.name in _COUNTS:
         return _COUNTS[spec.name](y, predictions)
-    rows = np.arange(len(y))
-    losses = spec.loss().table(predictions)[rows, y]
-    if arithmetic == "exact":
-        total: float = math.fsum(losses)
-    else:
-        total = float(losses.astype(spec.float_dtype).sum())
-    if spec.reduction == "sum":
-        return total
+    losses = spec.loss().table(predictions)[np.arange(len(y)), y]
+    rows = 1.0 if spec.reduction == "sum" else float(len(y))
     if spec.class_weight is not None:
-        return total / float(np.asarray(spec.class_weight)[y].sum())
-    mean = total / len(y) if arithmetic == "exact" else float(losses.astype(spec.float_dtype).mean())
-    return math.sqrt(mean) if spec.name == "rmse" else mean
+        rows = float(np.asarray(spec.class_weight)[y].sum())
+    if arithmetic == "exact":
+        found = float(sum((Fraction(value) for value in losses.tolist()), Fraction(0)) / Fraction(rows))
+    elif rows == len(y) and spec.reduction == "mean":
+        found = float(losses.astype(spec.float_dtype).mean())
+    else:
+        found = float(losses.astype(spec.float_dtype).sum()) / rows
+    return math.sqrt(found) if spec.name == "rmse" else found
 
 
 def _accuracy(y: Ints, predictions: Array) -> float:
@@ -203,13 +216,15 @@ class Simulation:
 
     Args:
         inference: what was recovered.
-        accuracy: share of labels that are right.
+        accuracy: share of labels that are right (of a split: also that a row is not scored).
         certain_and_wrong: labels called certain that are wrong (0, or there is a bug).
+        truth: the labels ``[n]``, -1 for rows that are not scored.
     """
 
     inference: LabelInference
     accuracy: float
     certain_and_wrong: int
+    truth: Ints
 
     @property
     def queries(self) -> int:
@@ -224,6 +239,7 @@ def simulate(
     *,
     oracle: Callable[[Array], float] | None = None,
     seed: int = 0,
+    scored: object = None,
 ) -> Simulation:
     """Accuracy and queries of a plan against a local oracle with the labels ``y``.
 
@@ -233,6 +249,10 @@ def simulate(
         plan: by default the best one that `design` finds.
         oracle: instead of a `LocalOracle`.
         seed: of the oracle's noise.
+        scored: bool ``[n]``, the rows of a hidden split that are scored.
+
+    Raises:
+        divulge.InputError: labels, mask or plan that do not fit the specification.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -244,9 +264,12 @@ def simulate(
     truth = checks.labels(y, "y", length=spec.n, classes=spec.classes)
     made = design(spec) if plan is None else plan
     check_plan(made, spec)
-    found = infer(oracle or LocalOracle(spec, truth, seed), made)
+    mask = None if scored is None else _public(spec, scored)
+    found = infer(oracle or LocalOracle(spec, truth, seed, scored=mask), made)
+    if mask is not None:
+        truth = np.where(mask, truth, -1)
     right = found.labels == truth
-    return Simulation(found, float(right.mean()), int((found.certain & ~right).sum()))
+    return Simulation(found, float(right.mean()), int((found.certain & ~right).sum()), truth)
 
 
 def check_plan(plan: QueryPlan, spec: OracleSpec) -> None:

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import linear
+from divulge.labels import linear, questions
 from divulge.labels.answers import Reading
 from divulge.labels.certify import Certificate
 from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:
-    from divulge.labels.linear import Question
     from divulge.labels.losses import Loss
+    from divulge.labels.questions import Question
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
@@ -58,12 +58,12 @@ def _theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
     found: Question | None = None
     for rows in range(1, 60 // (base.bit_length() - 1)):
         unit = gap / base ** (rows - 1)
-        made = linear.assemble(spec, loss, digits, base, base ** (rows - 1), unit)
+        made = questions.assemble(spec, loss, digits, base, base ** (rows - 1), unit)
         # 3 to the power of the noise, and k (or n) counted from 1: one step is 2·ln 3 times the noise.
         least = 2 * math.log(3) * (spec.rows_per_answer * spec.tolerance + float(made.error.max()))
         if unit < least:
             break
-        found = linear.assemble(spec, loss, digits, base, base ** (rows - 1), least)
+        found = questions.assemble(spec, loss, digits, base, base ** (rows - 1), least)
     if found is None:
         raise checks.InputError(f"method: {method} cannot read even one label a query at this noise")
     inner = PaperPlan(spec, found)

@@ -46,6 +46,8 @@ class OracleSpec:
         noise_kind: "bounded", "gaussian" or "laplace".
         summation: "pairwise" (NumPy, scikit-learn, torch) or "sequential" (a plain loop): how the oracle
             adds up; it bounds the float error.
+        scored: how many of the n rows count: "all", a number below n (a hidden public split of known size, such
+            as "30 % of the test data"), or "unknown". Which rows they are is for the attack to find out.
 
     Raises:
         divulge.InputError: a value outside its range.
@@ -67,6 +69,7 @@ class OracleSpec:
     submission: str = "rows"
     noise_kind: NoiseKind = "bounded"
     summation: str = "pairwise"
+    scored: int | str = "all"
 
     def __post_init__(self) -> None:
         checks.integer(self.n, "n", least=1)
@@ -89,6 +92,11 @@ class OracleSpec:
             raise checks.InputError(f"submission: 'positive' needs 2 classes, got {self.classes}")
         _ = self.epsilon
         self._check_weights()
+        if not isinstance(self.scored, str):
+            if checks.integer(self.scored, "scored", least=1) > self.n:
+                raise checks.InputError(f"scored: at most all {self.n} rows can be scored, got {self.scored}")
+        else:
+            checks.choice(self.scored, "scored", ("all", "unknown"))
         if self.name not in COUNTS:
             self.loss()
         elif self.classes != 2:
@@ -131,9 +139,14 @@ class OracleSpec:
 
     @property
     def rows_per_answer(self) -> float:
-        """What an answer is multiplied by to become a sum over rows (at most, for weighted classes)."""
+        """What an answer is multiplied by to become a sum over rows (at most, for weighted classes or a split)."""
         largest = max(self.class_weight) if self.class_weight else 1.0
-        return self.n * largest if self.reduction == "mean" else 1.0
+        return self.most_scored * largest if self.reduction == "mean" else 1.0
+
+    @property
+    def most_scored(self) -> int:
+        """Largest number of rows the oracle may average over."""
+        return self.n if isinstance(self.scored, str) else self.scored
 
     @property
     def sigma(self) -> float:

@@ -1,0 +1,44 @@
+"""Options that several commands share, declared once as the fields of a dataclass."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+def unfold(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with every parameter that is a dataclass of options replaced by that dataclass's fields.
+
+    Examples:
+        >>> @dataclasses.dataclass
+        ... class Size:
+        ...     width: int = 1
+        ...     height: int = 2
+        >>> @unfold
+        ... def area(size: Size, unit: str = "m") -> None:
+        ...     print(size.width * size.height, unit)
+        >>> area(width=3, unit="cm")
+        6 cm
+        >>> list(inspect.signature(area).parameters)
+        ['width', 'height', 'unit']
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    groups = {name: found.annotation for name, found in own.items() if dataclasses.is_dataclass(found.annotation)}
+    shown: list[inspect.Parameter] = []
+    for name, found in own.items():
+        members = inspect.signature(groups[name], eval_str=True).parameters.values() if name in groups else [found]
+        shown += [member.replace(kind=inspect.Parameter.KEYWORD_ONLY) for member in members]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            fields = [field.name for field in dataclasses.fields(group)]
+            given[name] = group(**{field: given.pop(field) for field in fields if field in given})
+        command(**given)
+
+    run.__annotations__ = {found.name: found.annotation for found in shown}
+    run.__signature__ = inspect.Signature(shown)  # ty: ignore[missing-attribute] (read by inspect)
+    return run

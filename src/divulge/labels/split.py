@@ -1,0 +1,264 @@
+"""A hidden public/private split: which rows an endpoint scores at all, and the labels of those.
+
+Every row is one of three things: not scored, label 0, label 1. Queries come in pairs, the second with every
+row's preference turned round. All rows that are left alone cancel in the difference of the two answers, and so
+does everything a row adds whatever its label; what remains of a row of weight w is -w, 0 or w steps: a digit
+with three values, which the integer codes read (`divulge.labels.codes`, K = 3).
+
+The oracle divides by the number m of rows it scores. Where that number is not known either, every possible m is
+tried: the answers must come out as whole steps, the labels read must be m in number, and three further pairs of
+random signs must agree. A label is claimed only when all numbers m that stay possible give the same one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.labels import alphabet, codes, floats, losses
+from divulge.labels.answers import Reading
+from divulge.labels.certify import Certificate
+from divulge.labels.plans import QueryPlan
+
+if TYPE_CHECKING:
+    from divulge.labels.codes import Code
+    from divulge.labels.losses import Loss
+    from divulge.labels.spec import OracleSpec
+    from divulge.types import Array, Bools, Floats, Ints
+
+METHODS = ("auto", "weighing", "positional")
+_CHECKS = 3
+_MOST_CANDIDATES = 64
+_DIGITS = np.arange(2)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """The labels read for one possible number of scored rows.
+
+    Args:
+        scored: that number.
+        digits: -1, 0 or 1 (label 0, not scored, label 1), ``[n]``.
+        unread: rows whose answers are missing or allow another reading, ``[n]``.
+        consistent: nothing speaks against this number.
+        residual: distance of each pair's difference from a whole number of steps, in the answers' unit.
+    """
+
+    scored: int
+    digits: Ints
+    unread: Bools
+    consistent: bool
+    residual: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitPlan:
+    """Pairs of queries with opposite preferences.
+
+    Args:
+        spec: the oracle.
+        code: weights of the rows in each pair; digits are label sign + 1.
+        weights: every weight and its opposite, ascending, ``[U]``.
+        rows: their predictions, ``[U, ...]``.
+        unit: difference of one step, as a sum over rows.
+        error: bound on the float error of each pair's difference, as a sum; the pairs of random signs last.
+    """
+
+    spec: OracleSpec
+    code: Code
+    weights: Ints
+    rows: Array
+    unit: float
+    error: Floats
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return 2 * len(self.error)
+
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``."""
+        pair, turned = divmod(index, 2)
+        if pair < self.code.count:
+            weights = np.zeros(self.spec.n, dtype=np.int64)
+            first, some = self.code.weights(pair)
+            weights[first : first + len(some)] = some
+        else:
+            weights = self.code.bound * self._signs(pair - self.code.count)
+        return self.rows[np.searchsorted(self.weights, -weights if turned else weights)]
+
+    def _signs(self, index: int) -> Ints:
+        return seeds.generator(index, "labels", "split").choice(np.array([-1, 1]), self.spec.n)
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers so far; -1 for rows that are not scored."""
+        wide = answers.astype(np.longdouble)
+        differences = wide[0::2] - wide[1::2]
+        places = np.spacing(np.abs(answers))
+        rounding = np.where(places / 2 <= self.spec.rounding, self.spec.rounding + places, 0.0)
+        fixed = np.where(np.isnan(answers), 0.0, rounding).reshape(-1, 2).sum(axis=1)
+        quiet = self._possible(differences, fixed + 2 * self.spec.noise)
+        loud = self._possible(differences, fixed + 4 * self.spec.noise)
+        best = min(quiet or loud or [self._read(self._most(), differences, fixed)], key=_worst)
+        labels = np.where(best.digits == 0, -1, (best.digits + 1) // 2)
+        residual = np.repeat(best.residual / 2, 2)
+        return Reading(labels, _agreed(loud, best), _agreed(quiet, best), residual)
+
+    def _most(self) -> int:
+        return self.spec.n if isinstance(self.spec.scored, str) else self.spec.scored
+
+    def _possible(self, differences: Array, allowed: Floats) -> list[Candidate] | None:
+        """Readings for every number of scored rows that this much noise admits; None when they are too many."""
+        known = not isinstance(self.spec.scored, str) or self.spec.reduction == "sum"
+        numbers = np.array([self._most()]) if known else np.arange(1, self.spec.n + 1)
+        for pair in np.flatnonzero(~np.isnan(differences[: self.code.count])):
+            scale = self._scale(numbers)
+            steps = differences[pair] * scale / np.longdouble(self.unit)
+            away = np.abs(steps - np.rint(steps)).astype(float) * self.unit
+            numbers = numbers[away <= allowed[pair] * scale + self.error[pair]]
+        if len(numbers) > _MOST_CANDIDATES:
+            return None
+        found = [self._read(int(number), differences, allowed) for number in numbers]
+        return [one for one in found if one.consistent]
+
+    def _scale(self, scored: Ints | int) -> Floats | float:
+        return np.asarray(scored, dtype=float) if self.spec.reduction == "mean" else np.ones(np.shape(scored))
+
+    def _read(self, scored: int, differences: Array, allowed: Floats) -> Candidate:
+        code, scale = self.code, float(self._scale(scored))
+        missing = np.isnan(differences)
+        steps = np.where(missing, 0.0, differences)[: code.count] * scale / np.longdouble(self.unit)
+        whole = np.rint(np.clip(steps, -(2.0**61), 2.0**61))
+        away = np.abs(steps - whole).astype(float) * self.unit
+        noise = allowed[: code.count] * scale + self.error[: code.count]
+        unread = code.rows_of(missing[: code.count] | (self.unit - away <= noise))
+        # Digits count from 0: every row's weight is added once.
+        own = code.totals(self.weights, self.weights)
+        found, sound = code.decode(whole.astype(np.int64) + own)
+        digits = found - 1
+        least = int(np.abs(digits[~unread]).sum())
+        fits = bool((sound | unread).all()) and bool((away <= noise)[~missing[: code.count]].all())
+        if self.spec.reduction == "mean":
+            fits = fits and least <= scored <= least + int(unread.sum())
+        if not unread.any():
+            fits = fits and self._agrees(digits, scale, differences, allowed)
+        residual = np.concatenate([away / scale, np.zeros(len(self.error) - code.count)])
+        return Candidate(scored, digits, unread, fits, np.where(missing, np.nan, residual))
+
+    def _agrees(self, digits: Ints, scale: float, differences: Array, allowed: Floats) -> bool:
+        """The pairs of random signs say what these digits imply."""
+        for pair in range(self.code.count, len(self.error)):
+            implied = self.unit * self.code.bound * int(self._signs(pair - self.code.count) @ digits)
+            off = abs(float(differences[pair] * scale) - implied)
+            if off > allowed[pair] * scale + self.error[pair] + 1e-15 * abs(implied):
+                return False
+        return True
+
+
+def _worst(candidate: Candidate) -> float:
+    return float(np.nanmax(candidate.residual, initial=0.0))
+
+
+def _agreed(candidates: list[Candidate] | None, best: Candidate) -> Bools:
+    """Rows that every candidate reads, and all alike."""
+    found = np.full(len(best.digits), bool(candidates))
+    for one in candidates or ():
+        found &= ~one.unread & (one.digits == best.digits)
+    return found
+
+
+def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
+    """The pairs that read every row.
+
+    Raises:
+        divulge.InputError: more than two classes, stochastic noise, class weights, a metric that is no sum over rows
+            or does not treat both labels alike, or nothing leaks at this precision.
+    """
+    checks.choice(method, "method (for a split)", METHODS)
+    if spec.classes != 2 or spec.noise_kind != "bounded" or spec.class_weight is not None:
+        raise checks.InputError("scored: a split is read for 2 unweighted classes under bounded noise only")
+    if spec.name in ("f1", "auc", "rmse"):
+        raise checks.InputError(f"scored: {spec.name} is no mean over rows, so the rows left alone would not cancel")
+    loss = _accuracy() if spec.name == "accuracy" else spec.loss()
+    sizes = [0] if method == "positional" else [0, most]
+    found = [one for span in _spans(spec, loss) for size in sizes if (one := _pairs(spec, loss, span, size, guard))]
+    if not found:
+        threshold = min(loss.span, 1e300) / (4 * spec.rows_per_answer)
+        raise checks.InputError(
+            f"metric: {spec.name} leaks no row of the split for certain at this precision: an error of "
+            f"±{spec.tolerance:.3g} hides single rows; it leaks once the error is below {threshold:.3g} "
+            "(if the metric treats both labels alike)"
+        )
+    best = min(found, key=lambda one: one.count)
+    return QueryPlan(spec, "split", best, _certificate(best))
+
+
+def _spans(spec: OracleSpec, loss: Loss) -> list[float]:
+    if math.isfinite(loss.span):
+        return [loss.reach(_DIGITS)]
+    return [2.0**exponent for exponent in range(0, 90 if spec.float_dtype == "float64" else 50, 2)]
+
+
+def _pairs(spec: OracleSpec, loss: Loss, span: float, most: int, guard: bool) -> SplitPlan | None:
+    """The shortest code whose steps outweigh the noise of a difference and eight times the float error."""
+    scale = spec.rows_per_answer
+    noise = scale * (4 * spec.rounding + (6 if guard else 4) * spec.noise)
+    least = noise * (1 + 1e-9) + 8 * floats.roundoff(spec.float_dtype) * spec.n
+    for _ in range(40):
+        bound = int(min(span / least, 2.0**50))
+        if bound < 1:
+            return None
+        # A count cannot be weighted: only single steps are there.
+        bound = 1 if spec.name == "accuracy" else codes.relaxed(spec.n, 3, bound, dense=False, most=most)
+        found = _assemble(spec, loss, bound, span / bound, most)
+        needed = (noise + 8 * float(found.error[: found.code.count].max())) * (1 + 1e-9)
+        if found.unit >= needed:
+            return found
+        least = max(needed, least * (1 + 1e-6))
+    return None
+
+
+def _assemble(spec: OracleSpec, loss: Loss, bound: int, unit: float, most: int) -> SplitPlan:
+    code = codes.build(spec.n, 3, bound, dense=False, most=most)
+    own = np.append(code.alphabet(), bound)
+    weights = np.unique(np.concatenate([own, -own]))
+    rows = loss.predict(unit * weights, _DIGITS)
+    table = loss.table(rows)
+    # Opposite weights stand at opposite ends; the float error of the losses themselves counts as well.
+    turned = table[::-1]
+    implied = unit * np.multiply.outer(weights, np.array([-1.0, 1.0]))
+    off = np.abs(table - turned - implied).max(axis=1)
+    size = np.abs(np.concatenate([table, turned], axis=1)).max(axis=1)
+    off = np.where(weights == 0, 0.0, off + 8 * alphabet.ulps(size, spec.float_dtype))
+    high, drift = code.totals(weights, size), code.totals(weights, off)
+    extra = 0 if not isinstance(spec.scored, str) or spec.reduction == "sum" else _CHECKS
+    high = np.append(high, np.full(extra, spec.n * size[-1]))
+    drift = np.append(drift, np.full(extra, spec.n * off[-1]))
+    error = 2 * floats.summation(spec.n, high, spec.summation, spec.float_dtype) + drift
+    return SplitPlan(spec, code, weights, rows, unit, error)
+
+
+def _accuracy() -> Loss:
+    """Accuracy as if it were a loss: a row of weight 1 is predicted 1, of weight -1 (or none) 0."""
+    return losses.Loss(
+        1.0,
+        lambda gaps, _: (gaps > 0).astype(float),
+        lambda p: np.stack([p < 0.5, p >= 0.5], axis=1).astype(float),
+        (),
+    )
+
+
+def _certificate(found: SplitPlan) -> Certificate:
+    spec = found.spec
+    scale = spec.rows_per_answer
+    separation = (found.unit - 2 * float(found.error[: found.code.count].max())) / scale
+    needed = 4 * spec.tolerance
+    method = "integer code on differences of pairs"
+    if isinstance(spec.scored, str) and spec.reduction == "mean":
+        why = "the number of scored rows is not known beforehand; what follows from the answers is said with them"
+        return Certificate(False, separation, needed, method, why)
+    return Certificate(separation > needed, separation, needed, method)
