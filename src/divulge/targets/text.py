@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -221,14 +223,27 @@ class CausalLM:
         cut = [window for i, ids in enumerate(encoded) for window in windows(i, ids, *self._step())]
         # Windows are run in the order of their length and put together in that of their documents.
         values: dict[tuple[int, int], np.ndarray] = {}
-        for batch in batches(cut, self.budget or _BUDGET):
-            for window, found in zip(batch, self._run(batch, vocabulary), strict=True):
+        work = list(batches(cut, self.budget or _BUDGET))
+        for batch, rows in zip(work, self._side_by_side(work, vocabulary), strict=True):
+            for window, found in zip(batch, rows, strict=True):
                 values[window.document, window.start] = found
         pieces: list[list[np.ndarray]] = [[] for _ in texts]
         for window in cut:
             pieces[window.document].append(values[window.document, window.start])
         names = PER_TOKEN if vocabulary else PER_TOKEN[:1]
         return TokenStatistics.of(texts, [_joined(found, names) for found in pieces])
+
+    def _side_by_side(self, work: Sequence[Sequence[Window]], vocabulary: bool) -> Iterator[Sequence[np.ndarray]]:
+        """The statistics of each batch; on a CPU each core has a batch of its own, and no two share one."""
+        threads = torch.get_num_threads() if self.model.device.type == "cpu" else 1
+        if min(threads, len(work)) < 2:
+            yield from (self._run(batch, vocabulary) for batch in work)
+            return
+        try:
+            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                yield from pool.map(partial(self._run, vocabulary=vocabulary), work)
+        finally:
+            torch.set_num_threads(threads)  # of what torch calls, some count threads for the whole process
 
     def _step(self) -> tuple[int, int]:
         return int(self.length or 0), int(self.stride or 0)
