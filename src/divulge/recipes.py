@@ -146,6 +146,11 @@ class Recipe:
         return isinstance(self.signal, PartialSignal)
 
     @property
+    def needs_training(self) -> bool:
+        """Whether models are trained for it: reference models, or a signal's shadow models."""
+        return self.references != "none" or getattr(self.signal, "shadows", 0) > 0
+
+    @property
     def needs_known(self) -> bool:
         """Whether it is made for records of which only part is known."""
         return self.imputed is not None or isinstance(self.signal, PartialSignal)
@@ -254,7 +259,7 @@ def weight_recipes() -> tuple[Recipe, ...]:
 def partial_recipes() -> tuple[Recipe, ...]:
     """The recipes for records of which only part is known (``dv.audit(known=…)``)."""
     from divulge.attacks import LiRA, LogRatio, Threshold
-    from divulge.signals.completion import MRAD
+    from divulge.signals.completion import MRAD, GradientMatching
 
     return (
         Recipe("partial-loss", "negative-loss", Threshold(), summary="LOSS on the completed record", imputed=Imputed()),
@@ -303,6 +308,24 @@ def partial_recipes() -> tuple[Recipe, ...]:
             MRAD(),
             Threshold(),
             summary="descend the loss on the unknown values, then detect deviations (MRAD; for comparison)",
+        ),
+        Recipe(
+            "mrad-shadow",
+            MRAD(shadows=2),
+            Threshold(),
+            summary="MRAD's deviation as a ratio to that of two shadow models (for comparison)",
+        ),
+        Recipe(
+            "gradient-norm",
+            MRAD(detector="gradient-norm"),
+            Threshold(),
+            summary="norm of the loss's gradient on the unknown values (for comparison)",
+        ),
+        Recipe(
+            "gradient-matching",
+            GradientMatching(),
+            Threshold(),
+            summary="match the gradient that training leaves of a member (DLG; for comparison)",
         ),
     )
 
