@@ -108,6 +108,7 @@ def test_dropped_duplicates_take_their_masks_with_them(case):
         ({"known": "share:2"}, r"a share in \(0, 1\]"),
         ({"known": KNOWN, "imputer": "mean"}, "a function or an imputer is needed"),
         ({"known": KNOWN, "recipes": ("partial-lira",), "references": None}, "partial-lira need reference models"),
+        ({"known": KNOWN, "recipes": ("mrad-shadow",), "references": None}, "mrad-shadow need reference models"),
     ],
 )
 def test_bad_input_is_named(case, change, message):
@@ -134,7 +135,11 @@ def test_several_shares_in_one_report(case, tmp_path):
     )
     assert [result.about["partial"]["share"] for result in found] == [0.5, pytest.approx(10 / 12), 1.0]
     html = (tmp_path / "run" / "report.html").read_text()
-    for words in ("AUC over the known share", "TPR at FPR 0.05 over the known share", "gap to the whole record"):
+    for words in (
+        "AUC over the known share",
+        "TPR at FPR 0.05 over the known share",
+        "AUC less that of the whole record",
+    ):
         assert words in html
     with pytest.raises(dv.InputError, match="at least 1 mask"):
         over_shares(case.target, known=[], **case.arguments())
