@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -24,68 +23,17 @@ from torch import nn
 
 import divulge as dv
 from divulge import store
-from divulge.attacks import LiRA, LogRatio
-from divulge.demo import fashion_mnist
+from divulge.attacks import Learned, LiRA, LogRatio
 from divulge.evaluation import auc, tpr_at_fpr
 from divulge.evidence import of_logits
 from divulge.signals import completion
 from divulge.targets import TorchTarget
+from partial_data import DATA, attributes
 
 N, AUXILIARY, DRAWS, LESSONS, SHADOWS = 800, 4000, 8, 8, 2
-SHARES = (0.1, 0.2, 0.4, 0.6, 0.9, 0.95)
 NAMES = ("negative-loss", "scaled-logit")
 # Part of every cell's name: raise when the arithmetic of a part changes.
-EDITION = {"offline": 1, "descent": 1, "online": 1}
-
-
-@cache
-def cifar():
-    """Ten superclasses of CIFAR-100, 16 x 16."""
-    z = np.load(Path(os.environ["DIVULGE_DATA"]) / "cifar100_full.npz")
-    parts = []
-    for name in ("train_res", "test_res"):
-        x = np.cumsum(np.cumsum(z[name], 2, dtype=np.uint8), 3, dtype=np.uint8)
-        x[0] += x[1]
-        x[2] += x[1]
-        parts.append(x.transpose(1, 2, 3, 0))
-    y = np.r_[z["coarse_train"], z["coarse_test"]]
-    x = np.concatenate(parts)[y < 10]
-    x = x.reshape(-1, 16, 2, 16, 2, 3).mean((2, 4)) / 255
-    return x.astype(np.float32), y[y < 10].astype(int)
-
-
-@cache
-def fashion():
-    """Fashion-MNIST, 14 x 14."""
-    records = fashion_mnist()
-    return records.x.reshape(-1, 14, 2, 14, 2).mean((2, 4)), records.y
-
-
-@cache
-def location():
-    """446 places that somebody visited or did not."""
-    z = np.load(Path(os.environ["DIVULGE_DATA"]) / "location30.npz")
-    x = np.unpackbits(z["x_bits"], axis=1, count=int(z["n_features"]))
-    return x.astype(np.float32), z["y"].astype(int)
-
-
-@cache
-def adult():
-    """Six standardised numbers and eight one-hot groups, without duplicates."""
-    z = np.load(Path(os.environ["DIVULGE_DATA"]) / "adult.npz")
-    numbers, codes = z["X_num"].astype(np.float64), z["X_cat"]
-    numbers = (numbers - numbers.mean(0)) / numbers.std(0)
-    groups = [np.eye(codes[:, j].max() + 1)[codes[:, j]] for j in range(codes.shape[1])]
-    x, first = np.unique(np.hstack([numbers, *groups]).astype(np.float32), axis=0, return_index=True)
-    return x, z["y"].astype(int)[first]
-
-
-@cache
-def attributes() -> tuple[str, ...]:
-    """Names of Adult's columns: a one-hot column is called attribute=value."""
-    z = np.load(Path(os.environ["DIVULGE_DATA"]) / "adult.npz")
-    codes = zip(z["cat_names"], z["X_cat"].max(0) + 1, strict=True)
-    return (*map(str, z["num_names"]), *(f"{name}={code}" for name, count in codes for code in range(count)))
+EDITION = {"offline": 2, "online": 2, "imputers": 1, "descent": 1, "matching": 1}
 
 
 class Channels(nn.Module):
@@ -109,7 +57,9 @@ class Case:
     masks: tuple[str, ...] = ("share",)
     references: int = 10
     models: int = 16
+    shares: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.9)
     online: tuple[float, ...] = (0.4,)
+    matching: tuple[float, ...] = (0.4, 0.9)
 
     def make(self, shape, classes):
         """A network for records of this shape."""
@@ -128,14 +78,15 @@ class Case:
 
 BLOCK = "block:top-left"
 CASES = {
-    "cifar-mlp": Case("cifar", epochs=250, masks=("share", BLOCK), online=(0.2, 0.4, 0.9)),
-    "cifar-cnn": Case("cifar", "cnn", epochs=60, lr=4e-3, references=6, models=10),
-    "cifar-regularised": Case("cifar", epochs=100, dropout=0.5, weight_decay=0.5),
+    "cifar-mlp": Case(
+        "cifar", epochs=250, masks=("share", BLOCK), shares=(0.1, 0.2, 0.4, 0.6, 0.9, 0.95), online=(0.4, 0.2, 0.9)
+    ),
     "fashion-mlp": Case("fashion", masks=("share", BLOCK)),
     "location-mlp": Case("location", epochs=60, lr=2e-3, online=(0.4, 0.9)),
     "adult-mlp": Case("adult", epochs=200, masks=("attributes", "share"), online=(0.4, 0.9)),
+    "cifar-regularised": Case("cifar", epochs=100, dropout=0.5, weight_decay=0.5, shares=(0.2, 0.4, 0.9)),
+    "cifar-cnn": Case("cifar", "cnn", epochs=60, lr=4e-3, references=6, models=10, shares=(0.2, 0.4, 0.9), matching=()),
 }
-DATA = {"cifar": cifar, "fashion": fashion, "location": location, "adult": adult}
 
 
 class Cell:
@@ -171,25 +122,34 @@ class Cell:
         chosen = [rng.choice(len(self.auxiliary), size, replace=False) for _ in range(count)]
         return np.stack([np.isin(np.arange(len(self.auxiliary)), rows) for rows in chosen])
 
-    def partial(self, mask: str, share: float) -> dv.PartialRecords:
-        """What is known of the candidates: one mask for all."""
+    def known(self, mask: str, share: float) -> np.ndarray:
+        """What is known of every record: one mask for all."""
         shape = self.pool.x.shape[1:]
-        if mask == "attributes":
-            names = list(dict.fromkeys(name.split("=")[0] for name in attributes()))
-            kept = np.random.default_rng(self.seed).permutation(names)[: max(1, round(share * len(names)))]
-            known = completion.mask(f"columns:{','.join(kept)}", shape, columns=attributes())
-        else:
-            known = completion.mask(f"{mask}:{share}", shape, seed=self.seed)
-        return dv.PartialRecords(self.pool.x, self.pool.y, known)
+        if mask == "whole":
+            return np.ones(shape, dtype=bool)
+        if mask != "attributes":
+            return completion.mask(f"{mask}:{share}", shape, seed=self.seed)
+        names = list(dict.fromkeys(name.split("=")[0] for name in attributes()))
+        kept = np.random.default_rng(self.seed).permutation(names)[: max(1, round(share * len(names)))]
+        return completion.mask(f"columns:{','.join(kept)}", shape, columns=attributes())
+
+    def partial(self, mask: str, share: float) -> dv.PartialRecords:
+        """What is known of the candidates."""
+        return dv.PartialRecords(self.pool.x, self.pool.y, self.known(mask, share))
+
+    def asked(self, place) -> list[dv.Records]:
+        """What models are asked about: best completion and draws of the candidates, best one of the auxiliary."""
+        partial, held = self.partial(*place), self.auxiliary
+        own = self.gaussian.complete(dv.PartialRecords(held.x, held.y, self.known(*place)))[0]
+        best = self.gaussian.complete(partial)[0]
+        drawn = [] if place[0] == "whole" else self.gaussian.sample(partial, DRAWS, self.seed)
+        views = [dv.Records(x.astype(np.float32), self.pool.y) for x in (best, *drawn)]
+        return [dv.Records(own.astype(np.float32), held.y), *views]
 
     def signals(self, x) -> np.ndarray:
         """Both signals of the target, ``[2, n]``."""
         records = dv.Records(np.asarray(x, dtype=np.float32), self.pool.y)
         return of_logits(self.target.logits(records), records.y, NAMES).T
-
-    def places(self, shares):
-        """Masks and shares of the part: every mask at every share."""
-        return [(mask, share) for mask in self.case.masks for share in shares]
 
 
 def both(logits, labels):
@@ -197,36 +157,35 @@ def both(logits, labels):
     return of_logits(logits, labels, NAMES)
 
 
-def offline(cell: Cell, shares, *, pool=None) -> dict:
-    """Plain loss and offline references, on completions of the candidates and on the whole record."""
-    mean, views, scores = completion.Mean(per_class=False).fit(cell.auxiliary), [], {}
-    for place in cell.places(shares):
-        partial = cell.partial(*place)
-        best = cell.gaussian.complete(partial)[0]
-        views.append((best, *cell.gaussian.sample(partial, DRAWS, cell.seed)))
-        scores[place] = {
-            "LOSS, zero": cell.signals(partial.x)[0],
-            "LOSS, mean": cell.signals(mean.complete(partial)[0])[0],
-            "LOSS, cg": cell.signals(best)[0],
-        }
-    whole = ("whole", 1.0)
-    views.append((cell.pool.x,))
-    scores[whole] = {"LOSS, cg": cell.signals(cell.pool.x)[0]}
-    observe = [dv.Records(x.astype(np.float32), cell.pool.y) for each in views for x in each]
+def offline(cell: Cell, places, *, pool=None) -> dict:
+    """References trained on auxiliary records alone."""
+    places = [*places, ("whole", 1.0)]
+    views = [cell.asked(place) for place in places]
     count = cell.case.references
+    rows = cell.rows(count)
     outputs = iter(
         cell.train(count).fit(
-            cell.auxiliary, cell.rows(count), seed=cell.seed, classes=cell.classes, observe=observe, signal=both,
-            pool=pool,
+            cell.auxiliary, rows, seed=cell.seed, classes=cell.classes, observe=[x for each in views for x in each],
+            signal=both, pool=pool,
         ).outputs
     )  # fmt: skip
-    for place, each in zip(scores, views, strict=True):
-        scores[place] |= ratios([cell.signals(x) for x in each], [next(outputs) for _ in each])
+    scores = {}
+    for place, (_, *each) in zip(places, views, strict=True):
+        population = next(outputs)[:, :, 1]
+        mine = [cell.signals(records.x) for records in each]
+        scores[place] = ratios(mine, [next(outputs) for _ in each], population, rows)
     return scores
 
 
-def ratios(mine, outputs) -> dict:
-    """LiRA, the log ratio and the marginal ratio from signals of the target ``[2, n]`` and references ``[m, n, 2]``."""
+def ratios(mine, outputs, population, rows) -> dict:
+    """Every attack with offline references.
+
+    Args:
+        mine: signals of the target on each view, ``[2, n]``.
+        outputs: of the references on each view, ``[m, n, 2]``.
+        population: their scaled logits of the auxiliary records' completions, ``[m, z]``.
+        rows: which of these each was trained on.
+    """
     drawn = range(1, len(mine)) if len(mine) > 1 else range(1)
     log, count = np.logaddexp.reduce, np.log(len(drawn))
     evidence = lambda at, k: dv.Evidence(mine[at][k], outputs[at][:, :, k].astype(float))  # noqa: E731
@@ -237,15 +196,42 @@ def ratios(mine, outputs) -> dict:
     averaged = dv.Evidence(
         np.mean([mine[at][1] for at in drawn], axis=0), np.mean([outputs[at][:, :, 1] for at in drawn], axis=0)
     )
+    lessons = dv.Evidence(
+        mine[0][1], outputs[0][:, :, 1], population=np.zeros(population.shape[1]), population_references=population,
+        population_trained_on=rows,
+    )  # fmt: skip
     return {
+        "LOSS, cg": mine[0][0],
         "LiRA, cg": LiRA().score(averaged),
         "RMIA ratio, cg": np.mean([LogRatio().score(evidence(at, 0)) for at in drawn], axis=0),
         "RMIA ratio, cg, 1 query": LogRatio().score(evidence(0, 0)),
         "marginal ratio, cg": LogRatio().score(marginal),
+        "learned, cg, 1 query": Learned().score(lessons),
     }
 
 
-def descent(cell: Cell, shares) -> dict:
+IMPUTERS = {
+    "mean": completion.Mean(per_class=False),
+    "class mean": completion.Mean(),
+    "KNN": completion.KNN(),
+    "hot deck": completion.HotDeck(),
+    "autoencoder": completion.Autoencoder(),
+}
+
+
+def imputers(cell: Cell, places) -> dict:
+    """Plain loss on completions by every other imputer."""
+    fitted = {name: imputer.fit(cell.auxiliary) for name, imputer in IMPUTERS.items()}
+    scores = {}
+    for place in places:
+        partial = cell.partial(*place)
+        scores[place] = {"LOSS, zero": cell.signals(partial.x)[0]}
+        for name, imputer in fitted.items():
+            scores[place][f"LOSS, {name}"] = cell.signals(imputer.complete(partial)[0])[0]
+    return scores
+
+
+def descent(cell: Cell, places) -> dict:
     """MRAD and its kin: they descend the target's own loss."""
     fitted = {kind: completion.MRAD(detector=kind).fit(cell.auxiliary, cell.seed) for kind in DETECTORS}
     train, rows = cell.train(2), cell.rows(SHADOWS)
@@ -254,7 +240,7 @@ def descent(cell: Cell, shares) -> dict:
         for at, row in enumerate(rows)
     ]
     scores = {}
-    for place in cell.places(shares):
+    for place in places:
         partial, found = cell.partial(*place), {}
         for name, options in MRADS.items():
             settings = completion.MRAD(**options)
@@ -279,9 +265,15 @@ MRADS = {
 }
 
 
-def online(cell: Cell, shares) -> dict:
+def matching(cell: Cell, places) -> dict:
+    """DLG's gradient matching."""
+    fitted = completion.GradientMatching().fit(cell.auxiliary)
+    return {place: {"gradient matching": fitted.measure(cell.target, cell.partial(*place))} for place in places}
+
+
+def online(cell: Cell, places) -> dict:
     """References trained on completions of the candidates: one random completion each, asked about the best one."""
-    place = (cell.case.masks[0], shares[0])
+    (place,) = places
     partial, models = cell.partial(*place), cell.case.models
     best = dv.Records(cell.gaussian.complete(partial)[0].astype(np.float32), cell.pool.y)
     lessons = cell.gaussian.sample(partial, LESSONS, cell.seed + 99).astype(np.float32)
@@ -306,7 +298,7 @@ def online(cell: Cell, shares) -> dict:
     }
 
 
-PARTS = {"offline": offline, "descent": descent, "online": online}
+PARTS = {"offline": offline, "online": online, "imputers": imputers, "descent": descent, "matching": matching}
 
 
 @dataclass(frozen=True)
@@ -317,21 +309,38 @@ class Task:
     case: Case
     seed: int
     part: str
-    shares: tuple[float, ...]
+    places: tuple[tuple[str, float], ...]
 
     def path(self, folder: Path) -> Path:
         """The file of its result."""
+        models = {"offline": self.case.references, "online": self.case.models}.get(self.part)
+        case = {k: v for k, v in asdict(self.case).items() if k not in _PLANNED}
         sizes = (N, AUXILIARY, DRAWS, LESSONS, SHADOWS, EDITION[self.part], torch.__version__)
-        case = replace(self.case, online=()) if self.part == "online" else replace(self.case, online=(), models=0)
-        key = store.digest(json.dumps([asdict(case), self.seed, self.part, self.shares, sizes]))[:10]
-        shares = f"-{self.shares[0]}" if self.part == "online" else ""
-        return folder / f"{self.name}-{self.seed}-{self.part}{shares}-{key}.json"
+        key = store.digest(json.dumps([case, models, self.seed, self.part, self.places, sizes]))[:10]
+        share = f"-{self.places[0][1]}" if self.part == "online" else ""
+        return folder / f"{self.name}-{self.seed}-{self.part}{share}-{key}.json"
+
+
+# Fields that say which cells there are, not what one finds.
+_PLANNED = ("masks", "shares", "online", "matching", "references", "models")
+
+
+def planned(name: str, case: Case, seed: int) -> list[Task]:
+    """The cells of one data set and seed."""
+    every = tuple((mask, share) for mask in case.masks for share in case.shares)
+    first = case.masks[0]
+    tasks = [Task(name, case, seed, part, every) for part in ("offline", "descent")]
+    tasks.append(Task(name, case, seed, "imputers", tuple((first, share) for share in case.shares)))
+    tasks += [Task(name, case, seed, "online", ((first, share),)) for share in case.online]
+    if case.matching:
+        tasks.append(Task(name, case, seed, "matching", tuple((first, share) for share in case.matching)))
+    return tasks
 
 
 def run(task: Task, cell: Cell, path: Path) -> None:
     """Run one cell and file its result."""
-    began = time.perf_counter()
-    scores = PARTS[task.part](cell, task.shares)
+    began, used = time.perf_counter(), time.process_time()
+    scores = PARTS[task.part](cell, task.places)
     right = cell.target.labels(cell.pool) == cell.pool.y
     found = [
         {"mask": mask, "share": share, "attack": attack, "auc": _plain(auc(s, cell.members)),
@@ -340,11 +349,15 @@ def run(task: Task, cell: Cell, path: Path) -> None:
     ]  # fmt: skip
     result = {
         "case": task.name, "seed": task.seed, "part": task.part, "seconds": round(time.perf_counter() - began, 1),
+        "processor": round(time.process_time() - used, 1),
         "accuracy": [float(right[cell.members].mean()), float(right[~cell.members].mean())], "found": found,
     }  # fmt: skip
     with store.atomic(path) as temporary:
         Path(temporary).write_text(json.dumps(result))
-    print(f"{path.name}: {result['seconds']} s, accuracy {result['accuracy']}", flush=True)
+    print(
+        f"{path.name}: {result['seconds']} s ({result['processor']} s of processor), accuracy {result['accuracy']}",
+        flush=True,
+    )
 
 
 def _plain(estimate):
@@ -388,10 +401,9 @@ def timing() -> None:
     cell.pool = cell.pool[N // 2 : N // 2 + N]
     cell.__dict__["target"] = Cell(CASES["cifar-mlp"], 0).target
     with tempfile.TemporaryDirectory() as folder:
-        cell.case = replace(cell.case, masks=("share",))
-        offline(cell, (0.4,), pool=folder)
+        offline(cell, [("share", 0.4)], pool=folder)
         wall, cpu = time.perf_counter(), time.process_time()
-        offline(cell, (0.4,), pool=folder)
+        offline(cell, [("share", 0.4)], pool=folder)
         print(f"{time.perf_counter() - wall:.1f} s, {time.process_time() - cpu:.1f} s of processor time")
 
 
@@ -411,11 +423,11 @@ def main() -> None:
     found: dict[str, list] = {name: [] for name in given.only}
     for seed in range(1 if given.quick else given.seeds):
         for name in given.only:
-            case = replace(CASES[name], references=4, models=4, online=(0.4,)) if given.quick else CASES[name]
-            shares = (0.4,) if given.quick else SHARES
-            tasks = [Task(name, case, seed, part, shares) for part in ("offline", "descent")]
-            tasks += [Task(name, case, seed, "online", (share,)) for share in case.online]
-            found[name] += finished([task for task in tasks if task.part in given.parts], given.out, given.tables)
+            case = CASES[name]
+            if given.quick:
+                case = replace(case, references=4, models=4, shares=(0.4,), online=(0.4,), matching=())
+            tasks = [task for task in planned(name, case, seed) if task.part in given.parts]
+            found[name] += finished(tasks, given.out, given.tables)
     for name, results in found.items():
         if results:
             show(name, results)

@@ -258,7 +258,7 @@ def weight_recipes() -> tuple[Recipe, ...]:
 @cache
 def partial_recipes() -> tuple[Recipe, ...]:
     """The recipes for records of which only part is known (``dv.audit(known=…)``)."""
-    from divulge.attacks import LiRA, LogRatio, Threshold
+    from divulge.attacks import Learned, LiRA, LogRatio, Threshold
     from divulge.signals.completion import MRAD, GradientMatching
 
     return (
@@ -288,6 +288,14 @@ def partial_recipes() -> tuple[Recipe, ...]:
             Imputed(8, "likelihood"),
         ),
         Recipe(
+            "partial-learned",
+            "scaled-logit",
+            Learned(),
+            "out",
+            "log-odds learned on the reference models' own records",
+            Imputed(),
+        ),
+        Recipe(
             "partial-lira-online",
             "scaled-logit",
             LiRA(mode="online", variance="global"),
@@ -301,6 +309,14 @@ def partial_recipes() -> tuple[Recipe, ...]:
             LogRatio(over="all"),
             "in and out",
             "RMIA's log ratio, IN models trained on completed records",
+            Imputed(),
+        ),
+        Recipe(
+            "partial-learned-online",
+            "scaled-logit",
+            Learned("online"),
+            "in and out",
+            "log-odds learned on IN models trained on completed records",
             Imputed(),
         ),
         Recipe(
