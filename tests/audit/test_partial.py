@@ -44,6 +44,7 @@ def test_the_report_names_share_imputer_and_queries(partial_run):
     html = (partial_run.path / "report.html").read_text()
     assert "knows 83% of the values" in html
     assert "class-conditional Gaussian" in html
+    assert "the attack itself, from Mean(per_class=False)" in html
     assert load(partial_run.path).summary()["partial"]["draws"] == 8
 
 

@@ -10,12 +10,12 @@ from divulge.report import Chart, Paragraph, Section, Table, charts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.auditing.result import Audit
+    from divulge.auditing.outcome import Findings
     from divulge.report.page import Block
     from divulge.types import Estimate
 
 
-def section(audit: Audit, inner: Sequence[Audit]) -> Section:
+def section(audit: Findings, inner: Sequence[Findings]) -> Section:
     """The known share, the imputer behind the numbers, and, where several shares were tried, curves over them.
 
     Args:
@@ -25,7 +25,7 @@ def section(audit: Audit, inner: Sequence[Audit]) -> Section:
     partial = audit.about["partial"]
     if partial is None:
         return Section("Known share", [])
-    blocks: list[Block] = [Paragraph(_described(partial))]
+    blocks: list[Block] = [Paragraph(_described(partial)), _completers(audit)]
     found = sorted((a for a in (audit, *inner) if a.about["partial"] is not None), key=_share)
     if len(found) > 1:
         statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr(min(audit.fpr))}
@@ -45,15 +45,21 @@ def _described(partial: Mapping[str, Any]) -> str:
     )
 
 
+def _completers(audit: Findings) -> Table:
+    recipes = audit.about["recipes"]
+    rows = [[recipe, recipes[recipe].get("completed_by") or "nothing", str(recipes[recipe]["queries"])] for recipe in audit]
+    return Table(["recipe", "completed by", "queries"], rows, title="What made each number")
+
+
 def _tpr(level: float) -> tuple[str, float]:
     return f"TPR at FPR {level:g}", level
 
 
-def _share(audit: Audit) -> float:
+def _share(audit: Findings) -> float:
     return float(audit.about["partial"]["share"])
 
 
-def _chart(found: Sequence[Audit], statistic: str, name: str, chance: float) -> Chart:
+def _chart(found: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
     curves = {}
     for recipe in found[0]:
         points = [(_share(audit), _measured(audit, recipe, statistic)) for audit in found]
@@ -67,7 +73,7 @@ def _chart(found: Sequence[Audit], statistic: str, name: str, chance: float) -> 
     return Chart(spec, title=f"{name} over the known share", note=note)
 
 
-def _measured(audit: Audit, recipe: str, statistic: str) -> Estimate | None:
+def _measured(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
     """None where the recipe was not run, or has too few records for the statistic."""
     if recipe not in audit.scores:
         return None
@@ -77,24 +83,22 @@ def _measured(audit: Audit, recipe: str, statistic: str) -> Estimate | None:
         return None
 
 
-def _table(found: Sequence[Audit], statistics: Mapping[str, str]) -> Table:
+def _table(found: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
     whole = next((audit for audit in found if _share(audit) == 1.0), None)
     rows = []
     for audit in found:
-        partial = audit.about["partial"]
         for recipe in audit:
             measured = [_shown(_measured(audit, recipe, statistic)) for statistic in statistics]
             queries = str(audit.about["recipes"][recipe]["queries"])
-            rows.append([f"{partial['share']:.0%}", recipe, *measured, _gap(audit, whole, recipe), queries])
-            rows[-1].append(partial["imputer"])
-    columns = ["known", "recipe", *statistics.values(), "AUC less that of the whole record", "queries", "imputer"]
+            rows.append([f"{_share(audit):.0%}", recipe, *measured, _gap(audit, whole, recipe), queries])
+    columns = ["known", "recipe", *statistics.values(), "AUC less that of the whole record", "queries"]
     note = "The gap's interval is of paired differences, record by record."
     if whole is None:
         note = "No gap to the whole record is shown: add the share 1 (known = [..., 'share:1'])."
     return Table(columns, rows, title="By known share", note=note)
 
 
-def _gap(audit: Audit, whole: Audit | None, recipe: str) -> str:
+def _gap(audit: Findings, whole: Findings | None, recipe: str) -> str:
     if whole is None or whole is audit or recipe not in whole.scores:
         return "–"
     return _shown(evaluation.paired_difference(audit.scores[recipe], whole.scores[recipe], audit.members, "auc"), "+")

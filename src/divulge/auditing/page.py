@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.auditing import known, shift
+from divulge.auditing.summary import summarise
 from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
 from divulge.types import Estimate
 
@@ -30,7 +31,7 @@ def page(audit: Findings, summary: Mapping[str, Any], inner: Mapping[str, Findin
     sections = [
         _attacks(audit, summary),
         known.section(audit, tuple(inner.values())),
-        *(_inner(name, found.summary()) for name, found in inner.items()),
+        *(_inner(name, summarise(found)) for name, found in inner.items()),
     ]
     sections += [_curves(audit), _classes(audit, summary), _calibration(summary), shift.section(summary["transfer"])]
     sections += [_exposed(audit, summary), _split(summary), _reproduce(audit, summary)]

@@ -358,6 +358,7 @@ class _Run:
             "summary": recipe.summary,
             "queries": self._queries(recipe),
             "raw_thresholds": self._raw_thresholds(recipe),
+            "completed_by": None if self.partial is None else self.partial.completer(recipe),
         }
 
     def _raw_thresholds(self, recipe: Recipe) -> dict[str, float]:
