@@ -14,12 +14,10 @@ import json
 import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import nn
 
 import divulge as dv
 from divulge import store
@@ -28,128 +26,11 @@ from divulge.evaluation import auc, tpr_at_fpr
 from divulge.evidence import of_logits
 from divulge.signals import completion
 from divulge.targets import TorchTarget
-from partial_data import DATA, attributes
+from partial_cases import AUXILIARY, CASES, DRAWS, NAMES, Case, Cell, N
 
-N, AUXILIARY, DRAWS, LESSONS, SHADOWS = 800, 4000, 8, 8, 2
-NAMES = ("negative-loss", "scaled-logit")
+LESSONS, SHADOWS = 8, 2
 # Part of every cell's name: raise when the arithmetic of a part changes.
 EDITION = {"offline": 2, "online": 2, "imputers": 1, "descent": 1, "matching": 1}
-
-
-class Channels(nn.Module):
-    """Channels last, as the records are, to channels first."""
-
-    def forward(self, x):
-        """One batch."""
-        return x.movedim(-1, 1)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A data set, a network, how it is trained, and what is tried on it."""
-
-    data: str
-    network: str = "mlp"
-    epochs: int = 150
-    lr: float = 3e-3
-    dropout: float = 0.0
-    weight_decay: float = 0.0
-    masks: tuple[str, ...] = ("share",)
-    references: int = 10
-    models: int = 16
-    shares: tuple[float, ...] = (0.1, 0.2, 0.4, 0.6, 0.9)
-    online: tuple[float, ...] = (0.4,)
-    matching: tuple[float, ...] = (0.4, 0.9)
-
-    def make(self, shape, classes):
-        """A network for records of this shape."""
-        if self.network == "mlp":
-            return nn.Sequential(
-                nn.Flatten(), nn.Linear(int(np.prod(shape)), 256), nn.ReLU(), nn.Dropout(self.dropout),
-                nn.Linear(256, classes),
-            )  # fmt: skip
-        return nn.Sequential(
-            Channels(),
-            nn.Conv2d(3, 24, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Conv2d(24, 48, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-            nn.Flatten(), nn.Linear(48 * 4 * 4, classes),
-        )  # fmt: skip
-
-
-BLOCK = "block:top-left"
-CASES = {
-    "cifar-mlp": Case(
-        "cifar", epochs=250, masks=("share", BLOCK), shares=(0.1, 0.2, 0.4, 0.6, 0.9, 0.95), online=(0.4, 0.2, 0.9)
-    ),
-    "fashion-mlp": Case("fashion", masks=("share", BLOCK)),
-    "location-mlp": Case("location", epochs=60, lr=2e-3, online=(0.4, 0.9)),
-    "adult-mlp": Case("adult", epochs=200, masks=("attributes", "share"), online=(0.4, 0.9)),
-    "cifar-regularised": Case("cifar", epochs=100, dropout=0.5, weight_decay=0.5, shares=(0.2, 0.4, 0.9)),
-    "cifar-cnn": Case("cifar", "cnn", epochs=60, lr=4e-3, references=6, models=10, shares=(0.2, 0.4, 0.9), matching=()),
-}
-
-
-class Cell:
-    """One data set, network and seed."""
-
-    def __init__(self, case: Case, seed: int):
-        x, y = DATA[case.data]()
-        order = np.random.default_rng(seed).permutation(len(x))
-        x, y = x[order], y[order]
-        self.case, self.seed, self.classes = case, seed, int(y.max()) + 1
-        self.pool, self.auxiliary = dv.Records(x[: 2 * N], y[: 2 * N]), dv.Records(x[2 * N :], y[2 * N :])[:AUXILIARY]
-        self.members = np.arange(2 * N) < N
-        self.gaussian = completion.ConditionalGaussian().fit(self.auxiliary)
-
-    @cached_property
-    def target(self) -> TorchTarget:
-        """Trained on the whole records of the members."""
-        return TorchTarget(self.train(2).one(self.pool[:N], seed=self.seed, classes=self.classes), device="cpu")
-
-    def train(self, count: int):
-        """How networks are trained, target and references alike."""
-        case, shape = self.case, self.pool.x.shape[1:]
-        return dv.references.Train(
-            lambda: case.make(shape, self.classes), count=count, epochs=case.epochs, optimizer="adamw",
-            lr=case.lr, weight_decay=case.weight_decay, batch_size=100, stop_at_accuracy=0.995, engine="serial",
-            device="cpu",
-        )  # fmt: skip
-
-    def rows(self, count: int):
-        """Which auxiliary records each offline model is trained on."""
-        rng = np.random.default_rng(self.seed + 1)
-        size = min(N, len(self.auxiliary) // 2)
-        chosen = [rng.choice(len(self.auxiliary), size, replace=False) for _ in range(count)]
-        return np.stack([np.isin(np.arange(len(self.auxiliary)), rows) for rows in chosen])
-
-    def known(self, mask: str, share: float) -> np.ndarray:
-        """What is known of every record: one mask for all."""
-        shape = self.pool.x.shape[1:]
-        if mask == "whole":
-            return np.ones(shape, dtype=bool)
-        if mask != "attributes":
-            return completion.mask(f"{mask}:{share}", shape, seed=self.seed)
-        names = list(dict.fromkeys(name.split("=")[0] for name in attributes()))
-        kept = np.random.default_rng(self.seed).permutation(names)[: max(1, round(share * len(names)))]
-        return completion.mask(f"columns:{','.join(kept)}", shape, columns=attributes())
-
-    def partial(self, mask: str, share: float) -> dv.PartialRecords:
-        """What is known of the candidates."""
-        return dv.PartialRecords(self.pool.x, self.pool.y, self.known(mask, share))
-
-    def asked(self, place) -> list[dv.Records]:
-        """What models are asked about: best completion and draws of the candidates, best one of the auxiliary."""
-        partial, held = self.partial(*place), self.auxiliary
-        own = self.gaussian.complete(dv.PartialRecords(held.x, held.y, self.known(*place)))[0]
-        best = self.gaussian.complete(partial)[0]
-        drawn = [] if place[0] == "whole" else self.gaussian.sample(partial, DRAWS, self.seed)
-        views = [dv.Records(x.astype(np.float32), self.pool.y) for x in (best, *drawn)]
-        return [dv.Records(own.astype(np.float32), held.y), *views]
-
-    def signals(self, x) -> np.ndarray:
-        """Both signals of the target, ``[2, n]``."""
-        records = dv.Records(np.asarray(x, dtype=np.float32), self.pool.y)
-        return of_logits(self.target.logits(records), records.y, NAMES).T
 
 
 def both(logits, labels):
@@ -157,8 +38,8 @@ def both(logits, labels):
     return of_logits(logits, labels, NAMES)
 
 
-def offline(cell: Cell, places, *, pool=None) -> dict:
-    """References trained on auxiliary records alone."""
+def offline(cell: Cell, places, pool) -> dict:
+    """References trained on auxiliary records alone, and kept for other masks."""
     places = [*places, ("whole", 1.0)]
     views = [cell.asked(place) for place in places]
     count = cell.case.references
@@ -219,7 +100,7 @@ IMPUTERS = {
 }
 
 
-def imputers(cell: Cell, places) -> dict:
+def imputers(cell: Cell, places, _) -> dict:
     """Plain loss on completions by every other imputer."""
     fitted = {name: imputer.fit(cell.auxiliary) for name, imputer in IMPUTERS.items()}
     scores = {}
@@ -231,7 +112,7 @@ def imputers(cell: Cell, places) -> dict:
     return scores
 
 
-def descent(cell: Cell, places) -> dict:
+def descent(cell: Cell, places, _) -> dict:
     """MRAD and its kin: they descend the target's own loss."""
     fitted = {kind: completion.MRAD(detector=kind).fit(cell.auxiliary, cell.seed) for kind in DETECTORS}
     train, rows = cell.train(2), cell.rows(SHADOWS)
@@ -265,13 +146,13 @@ MRADS = {
 }
 
 
-def matching(cell: Cell, places) -> dict:
+def matching(cell: Cell, places, _) -> dict:
     """DLG's gradient matching."""
     fitted = completion.GradientMatching().fit(cell.auxiliary)
     return {place: {"gradient matching": fitted.measure(cell.target, cell.partial(*place))} for place in places}
 
 
-def online(cell: Cell, places) -> dict:
+def online(cell: Cell, places, _) -> dict:
     """References trained on completions of the candidates: one random completion each, asked about the best one."""
     (place,) = places
     partial, models = cell.partial(*place), cell.case.models
@@ -317,8 +198,9 @@ class Task:
         case = {k: v for k, v in asdict(self.case).items() if k not in _PLANNED}
         sizes = (N, AUXILIARY, DRAWS, LESSONS, SHADOWS, EDITION[self.part], torch.__version__)
         key = store.digest(json.dumps([case, models, self.seed, self.part, self.places, sizes]))[:10]
-        share = f"-{self.places[0][1]}" if self.part == "online" else ""
-        return folder / f"{self.name}-{self.seed}-{self.part}{share}-{key}.json"
+        mask, share = self.places[0]
+        place = f"{mask.partition(':')[0]}-{share}" if len(self.places) == 1 else mask.partition(":")[0]
+        return folder / f"{self.name}-{self.seed}-{self.part}-{place}-{key}.json"
 
 
 # Fields that say which cells there are, not what one finds.
@@ -327,11 +209,11 @@ _PLANNED = ("masks", "shares", "online", "matching", "references", "models")
 
 def planned(name: str, case: Case, seed: int) -> list[Task]:
     """The cells of one data set and seed."""
-    every = tuple((mask, share) for mask in case.masks for share in case.shares)
+    of = {mask: tuple((mask, share) for share in case.shares) for mask in case.masks}
     first = case.masks[0]
-    tasks = [Task(name, case, seed, part, every) for part in ("offline", "descent")]
-    tasks.append(Task(name, case, seed, "imputers", tuple((first, share) for share in case.shares)))
+    tasks = [Task(name, case, seed, part, places) for places in of.values() for part in ("offline", "descent")]
     tasks += [Task(name, case, seed, "online", ((first, share),)) for share in case.online]
+    tasks.append(Task(name, case, seed, "imputers", of[first]))
     if case.matching:
         tasks.append(Task(name, case, seed, "matching", tuple((first, share) for share in case.matching)))
     return tasks
@@ -340,7 +222,7 @@ def planned(name: str, case: Case, seed: int) -> list[Task]:
 def run(task: Task, cell: Cell, path: Path) -> None:
     """Run one cell and file its result."""
     began, used = time.perf_counter(), time.process_time()
-    scores = PARTS[task.part](cell, task.places)
+    scores = PARTS[task.part](cell, task.places, path.parent / "pool")
     right = cell.target.labels(cell.pool) == cell.pool.y
     found = [
         {"mask": mask, "share": share, "attack": attack, "auc": _plain(auc(s, cell.members)),
@@ -401,9 +283,9 @@ def timing() -> None:
     cell.pool = cell.pool[N // 2 : N // 2 + N]
     cell.__dict__["target"] = Cell(CASES["cifar-mlp"], 0).target
     with tempfile.TemporaryDirectory() as folder:
-        offline(cell, [("share", 0.4)], pool=folder)
+        offline(cell, [("share", 0.4)], folder)
         wall, cpu = time.perf_counter(), time.process_time()
-        offline(cell, [("share", 0.4)], pool=folder)
+        offline(cell, [("share", 0.4)], folder)
         print(f"{time.perf_counter() - wall:.1f} s, {time.process_time() - cpu:.1f} s of processor time")
 
 
