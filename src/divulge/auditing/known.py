@@ -48,7 +48,8 @@ def _described(partial: Mapping[str, Any]) -> str:
 def _completers(audit: Findings) -> Table:
     recipes = audit.about["recipes"]
     rows = [
-        [recipe, recipes[recipe].get("completed_by") or "nothing", str(recipes[recipe]["queries"])] for recipe in audit
+        [recipe, recipes[recipe].get("completed_by", "–") or "nothing", str(recipes[recipe]["queries"])]
+        for recipe in audit
     ]
     return Table(["recipe", "completed by", "queries"], rows, title="What made each number")
 
