@@ -58,6 +58,12 @@ def test_steps_match_better_and_leave_the_target_as_it_was(target, auxiliary, pa
     assert all(torch.equal(value, before[name]) for name, value in target.module.state_dict().items())
 
 
+def test_a_network_that_gives_probabilities_is_asked_for_the_same(target, auxiliary, partial):
+    softmax = TorchTarget(nn.Sequential(target.module, nn.Softmax(dim=1)), outputs="probabilities", device="cpu")
+    fitted = completion.GradientMatching(steps=1).fit(auxiliary)
+    np.testing.assert_allclose(fitted.measure(softmax, partial), fitted.measure(target, partial), rtol=1e-3)
+
+
 def test_unknown_values_are_never_read(target, auxiliary, partial):
     poisoned = dv.PartialRecords(np.where(partial.known, partial.x, np.nan), partial.y, partial.known)
     fitted = completion.GradientMatching(steps=2).fit(auxiliary)

@@ -11,6 +11,7 @@ import numpy as np
 from divulge import checks
 from divulge.signals.donors import Mean
 from divulge.signals.imputers import Fitted, Imputer
+from divulge.targets.outputs import FLOOR
 
 if TYPE_CHECKING:
     from divulge.types import Floats, Ints, PartialRecords, Records
@@ -94,7 +95,8 @@ class FittedMatching:
             )
         columns, shape = self.start.columns, partial.x.shape[1:]
         low, high = columns.low.reshape(shape), columns.high.reshape(shape)
-        x, network = self.start.complete(partial)[0].astype(np.float64), _Network.of(module)
+        network = _Network.of(module, getattr(target, "outputs", "logits") == "probabilities")
+        x = self.start.complete(partial)[0].astype(np.float64)
         for _ in range(self.settings.steps):
             _, slopes = network.mismatch(x, partial.y)
             step = self.settings.rate * self.deviation * np.sign(slopes)
@@ -108,11 +110,12 @@ class _Network:
 
     module: Any
     parameters: Any
+    probabilities: bool
 
     @classmethod
-    def of(cls, module: Any) -> _Network:
+    def of(cls, module: Any, probabilities: bool) -> _Network:
         own = copy.deepcopy(module).cpu().eval()
-        return cls(own, {name: value.detach() for name, value in own.named_parameters()})
+        return cls(own, {name: value.detach() for name, value in own.named_parameters()}, probabilities)
 
     def mismatch(self, x: Floats, labels: Ints) -> tuple[Floats, Floats]:
         """``‖∂ℓ/∂θ‖²`` of each record ``[n]``, and its slope in x ``[n, ...]``."""
@@ -120,7 +123,8 @@ class _Network:
         from torch.func import functional_call, grad, grad_and_value, vmap
 
         def loss(parameters: Any, one: Any, label: Any) -> Any:
-            logits = functional_call(self.module, parameters, (one[None],))
+            answer = functional_call(self.module, parameters, (one[None],))
+            logits = torch.log(answer.clamp_min(FLOOR)) if self.probabilities else answer
             return torch.nn.functional.cross_entropy(logits, label[None])
 
         def squared(one: Any, label: Any) -> Any:
