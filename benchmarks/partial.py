@@ -29,7 +29,7 @@ from partial_cases import AUXILIARY, CASES, DRAWS, NAMES, Case, Cell, N
 
 LESSONS, SHADOWS = 8, 2
 # Part of every cell's name: raise when the arithmetic of a part changes.
-EDITION = {"offline": 2, "online": 2, "imputers": 1, "descent": 1, "matching": 1}
+EDITION = {"offline": 2, "online": 3, "imputers": 1, "descent": 1, "matching": 1}
 
 
 def both(logits, labels):
@@ -174,6 +174,7 @@ def online(cell: Cell, places, _) -> dict:
             "RMIA ratio, online": LogRatio(over="all").score(
                 dv.Evidence(loss, np.minimum(outputs[:, :, 0], 0), inside)
             ),
+            "learned, online": Learned("online").score(dv.Evidence(logit, outputs[:, :, 1], inside)),
         }
     }
 
