@@ -264,17 +264,21 @@ def show(name: str, results) -> None:
             print("| known share | " + " | ".join(f"{share:g}" for share in shares) + " |")
             print("|---" * (len(shares) + 1) + "|")
             for attack, found in part.items():
-                cells = [pooled([line[measure] for line in found.get(share, [])]) for share in shares]
+                cells = [pooled([line[measure] for line in found.get(share, [])], seeds) for share in shares]
                 print(f"| {attack} | " + " | ".join(cells) + " |")
 
 
-def pooled(estimates) -> str:
-    """Mean over seeds with its 95 % interval: every seed has its own records and models, so errors add as squares."""
+def pooled(estimates, seeds: int) -> str:
+    """Mean over seeds with its 95 % interval: every seed has its own records and models, so errors add as squares.
+
+    A cell that not all seeds have run says how many have.
+    """
     if not estimates:
         return ""
     value, low, high = np.array(estimates).T
     below, above = (np.sqrt(((value - end) ** 2).sum()) / len(value) for end in (low, high))
-    return f"{value.mean():.3f} [{value.mean() - below:.2f}, {value.mean() + above:.2f}]"
+    some = "" if len(value) >= seeds else f" ({len(value)} of {seeds} seeds)"
+    return f"{value.mean():.3f} [{value.mean() - below:.2f}, {value.mean() + above:.2f}]{some}"
 
 
 def timing(pool: Path) -> None:
