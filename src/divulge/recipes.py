@@ -325,24 +325,14 @@ def partial_recipes() -> tuple[Recipe, ...]:
             Threshold(),
             summary="descend the loss on the unknown values, then detect deviations (MRAD; for comparison)",
         ),
-        Recipe(
-            "mrad-shadow",
-            MRAD(shadows=2),
-            Threshold(),
-            summary="MRAD's deviation as a ratio to that of two shadow models (for comparison)",
-        ),
+        Recipe("mrad-shadow", MRAD(shadows=2), Threshold(), summary="MRAD's deviation beside two shadow models'"),
         Recipe(
             "gradient-norm",
             MRAD(detector="gradient-norm"),
             Threshold(),
             summary="norm of the loss's gradient on the unknown values (for comparison)",
         ),
-        Recipe(
-            "gradient-matching",
-            GradientMatching(),
-            Threshold(),
-            summary="match the gradient that training leaves of a member (DLG; for comparison)",
-        ),
+        Recipe("gradient-matching", GradientMatching(), Threshold(), summary="match a member's gradient (as DLG does)"),
     )
 
 

@@ -40,6 +40,14 @@ def test_mrad_is_run_and_counted(partial_run):
     assert queries["partial-rmia"] == queries["partial-marginal"] == 8 * 525
 
 
+def test_what_the_adversary_must_see_is_said():
+    read = {recipe.name: recipe.reads for recipe in partial_recipes()}
+    assert read["partial-loss"] == "the target's outputs on each candidate"
+    assert read["mrad"] == "the target's gradients at each candidate"
+    assert completion.MRAD(access="black").reads == "the target's outputs on 10 variations of each candidate"
+    assert read["gradient-matching"] == "the target's weights"
+
+
 def test_ordinary_recipes_are_asked_about_the_best_completion(partial_run):
     np.testing.assert_array_equal(partial_run["loss"].scores, partial_run["partial-loss"].scores)
 

@@ -51,6 +51,11 @@ class GradientMatching:
         """What the signal is called in tables and files."""
         return "gradient-matching"
 
+    @property
+    def reads(self) -> str:
+        """What of the target the adversary must see."""
+        return "the target's weights"
+
     def fit(self, auxiliary: Records, seed: int = 0) -> FittedMatching:
         """Fit the starting completion on auxiliary records, disjoint from the candidates.
 

@@ -83,6 +83,12 @@ class MRAD:
         return f"mrad-{self.detector}-{self.access}{clipped}{ratio}"
 
     @property
+    def reads(self) -> str:
+        """What of the target the adversary must see."""
+        seen = "gradients at" if self.access == "white" else f"outputs on {self.gradients.queries} variations of"
+        return f"the target's {seen} each candidate"
+
+    @property
     def gradients(self) -> Gradients:
         """How gradients are had."""
         return Gradients(self.access, self.directions, self.epsilon)
