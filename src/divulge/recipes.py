@@ -146,6 +146,11 @@ class Recipe:
         return isinstance(self.signal, PartialSignal)
 
     @property
+    def needs_training(self) -> bool:
+        """Whether models are trained for it: reference models, or a signal's shadow models."""
+        return self.references != "none" or getattr(self.signal, "shadows", 0) > 0
+
+    @property
     def needs_known(self) -> bool:
         """Whether it is made for records of which only part is known."""
         return self.imputed is not None or isinstance(self.signal, PartialSignal)
@@ -253,8 +258,8 @@ def weight_recipes() -> tuple[Recipe, ...]:
 @cache
 def partial_recipes() -> tuple[Recipe, ...]:
     """The recipes for records of which only part is known (``dv.audit(known=…)``)."""
-    from divulge.attacks import LiRA, LogRatio, Threshold
-    from divulge.signals.completion import MRAD
+    from divulge.attacks import Learned, LiRA, LogRatio, Threshold
+    from divulge.signals.completion import MRAD, GradientMatching
 
     return (
         Recipe("partial-loss", "negative-loss", Threshold(), summary="LOSS on the completed record", imputed=Imputed()),
@@ -283,6 +288,14 @@ def partial_recipes() -> tuple[Recipe, ...]:
             Imputed(8, "likelihood"),
         ),
         Recipe(
+            "partial-learned",
+            "scaled-logit",
+            Learned(),
+            "out",
+            "log-odds learned on the reference models' own records",
+            Imputed(),
+        ),
+        Recipe(
             "partial-lira-online",
             "scaled-logit",
             LiRA(mode="online", variance="global"),
@@ -299,11 +312,27 @@ def partial_recipes() -> tuple[Recipe, ...]:
             Imputed(),
         ),
         Recipe(
+            "partial-learned-online",
+            "scaled-logit",
+            Learned("online"),
+            "in and out",
+            "log-odds learned on IN models trained on completed records",
+            Imputed(),
+        ),
+        Recipe(
             "mrad",
             MRAD(),
             Threshold(),
             summary="descend the loss on the unknown values, then detect deviations (MRAD; for comparison)",
         ),
+        Recipe("mrad-shadow", MRAD(shadows=2), Threshold(), summary="MRAD's deviation beside two shadow models'"),
+        Recipe(
+            "gradient-norm",
+            MRAD(detector="gradient-norm"),
+            Threshold(),
+            summary="norm of the loss's gradient on the unknown values (for comparison)",
+        ),
+        Recipe("gradient-matching", GradientMatching(), Threshold(), summary="match a member's gradient (as DLG does)"),
     )
 
 

@@ -1,9 +1,13 @@
 """Audits of records of which only part is known."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 import divulge as dv
 from divulge.auditing import load, over_shares
@@ -36,6 +40,14 @@ def test_mrad_is_run_and_counted(partial_run):
     assert queries["partial-rmia"] == queries["partial-marginal"] == 8 * 525
 
 
+def test_what_the_adversary_must_see_is_said():
+    read = {recipe.name: recipe.reads for recipe in partial_recipes()}
+    assert read["partial-loss"] == "the target's outputs on each candidate"
+    assert read["mrad"] == "the target's gradients at each candidate"
+    assert completion.MRAD(access="black").reads == "the target's outputs on 10 variations of each candidate"
+    assert read["gradient-matching"] == "the target's weights"
+
+
 def test_ordinary_recipes_are_asked_about_the_best_completion(partial_run):
     np.testing.assert_array_equal(partial_run["loss"].scores, partial_run["partial-loss"].scores)
 
@@ -44,6 +56,7 @@ def test_the_report_names_share_imputer_and_queries(partial_run):
     html = (partial_run.path / "report.html").read_text()
     assert "knows 83% of the values" in html
     assert "class-conditional Gaussian" in html
+    assert "the attack itself, from Mean(per_class=False)" in html
     assert load(partial_run.path).summary()["partial"]["draws"] == 8
 
 
@@ -108,6 +121,7 @@ def test_dropped_duplicates_take_their_masks_with_them(case):
         ({"known": "share:2"}, r"a share in \(0, 1\]"),
         ({"known": KNOWN, "imputer": "mean"}, "a function or an imputer is needed"),
         ({"known": KNOWN, "recipes": ("partial-lira",), "references": None}, "partial-lira need reference models"),
+        ({"known": KNOWN, "recipes": ("mrad-shadow",), "references": None}, "mrad-shadow need reference models"),
     ],
 )
 def test_bad_input_is_named(case, change, message):
@@ -130,19 +144,66 @@ def test_several_shares_in_one_report(case, tmp_path):
         case.target,
         known=["share:0.5", "share:0.8", "share:1"],
         out=tmp_path / "run",
-        **case.arguments(recipes=("partial-loss",), fpr=(0.05,)),
+        pool=tmp_path / "pool",
+        **case.arguments(recipes=("partial-loss", "partial-learned"), fpr=(0.05,)),
     )
+    # Both audits of parts have the same models, which saw no candidate; whole records have others.
+    assert len(list((tmp_path / "pool").glob("*.safetensors"))) == 2 * case.references.count
+    assert not (tmp_path / "run" / "pool").exists()
     assert [result.about["partial"]["share"] for result in found] == [0.5, pytest.approx(10 / 12), 1.0]
     html = (tmp_path / "run" / "report.html").read_text()
-    for words in ("AUC over the known share", "TPR at FPR 0.05 over the known share", "gap to the whole record"):
+    for words in (
+        "AUC over the known share",
+        "TPR at FPR 0.05 over the known share",
+        "AUC less that of the whole record",
+    ):
         assert words in html
     with pytest.raises(dv.InputError, match="at least 1 mask"):
         over_shares(case.target, known=[], **case.arguments())
 
 
+def test_fewer_auxiliary_records_than_columns_is_said(case):
+    few = case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), population=case.population[:14])
+    assert "10 auxiliary records for 12 columns: the covariance is mostly shrinkage" in few.warnings
+
+
+def test_a_list_in_a_plan_is_one_run(tmp_path):
+    """Images, and every way to say what is known of them, through the command line."""
+    rng = np.random.default_rng(0)
+    for name in ("members", "nonmembers", "population"):
+        np.savez(tmp_path / f"{name}.npz", x=rng.random((120, 4, 4)), y=np.arange(120) % 2)
+    (tmp_path / "image_factory.py").write_text(
+        "from torch import nn\n\n\ndef make():\n    return nn.Sequential(nn.Flatten(), nn.Linear(16, 2))\n"
+    )
+    save_file(
+        torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16, 2)).state_dict(), tmp_path / "model.safetensors"
+    )
+    (tmp_path / "plan.toml").write_text(
+        'recipes = ["partial-loss", "partial-rmia"]\nfpr = [0.05]\n'
+        'known = ["share:0.4", "block:top-left:0.5", "share:1"]\n'
+        '[target]\nmodel = "model.safetensors"\nfactory = "image_factory:make"\n'
+        '[data]\nmembers = "members.npz"\nnonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
+        '[references]\nmake_model = "image_factory:make"\ncount = 2\nepochs = 2\nengine = "serial"\n'
+    )
+    command = [
+        sys.executable,
+        "-c",
+        "from divulge.cli import main; main()",
+        "audit",
+        "plan.toml",
+        "--out",
+        "run",
+        "--json",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    shares = [found[f"known: {words}"]["partial"]["share"] for words in ("share:0.4", "block:top-left:0.5", "share:1")]
+    assert shares == [6 / 16, 9 / 16, 1.0]
+
+
 def test_a_plan_names_columns(case, tmp_path):
     import polars as pl
-    from safetensors.torch import save_file
 
     from divulge import plan
 

@@ -17,6 +17,7 @@ IMPUTERS = (
     completion.Mean(per_class=False),
     completion.KNN(5),
     completion.HotDeck(5),
+    completion.Autoencoder(width=32, latent=8, steps=150),
     completion.Custom(lambda x, known, labels, auxiliary, rng: np.where(known, x, auxiliary.mean(axis=0))),
 )
 NAMES = [repr(imputer)[:40] for imputer in IMPUTERS]
@@ -119,6 +120,7 @@ def test_better_models_of_the_records_complete_them_better(auxiliary):
 
     gaussian, near, mean, overall = map(error, (IMPUTERS[0], IMPUTERS[4], IMPUTERS[2], IMPUTERS[3]))
     assert gaussian < near < mean < overall
+    assert error(completion.Autoencoder(steps=600)) < near
 
 
 def test_neighbours_are_the_nearest_by_known_values(auxiliary, partial):
@@ -130,6 +132,18 @@ def test_neighbours_are_the_nearest_by_known_values(auxiliary, partial):
         order = np.argsort((((pool - x) / scale)[:, k] ** 2).sum(axis=1))
         np.testing.assert_allclose(near[~k], pool[order[:3]].mean(axis=0)[~k])
         np.testing.assert_array_equal(donor[~k], pool[order[0]][~k])
+
+
+@pytest.mark.parametrize(("imputer", "count"), [(completion.Mean(), 400), (completion.KNN(3), 3)])
+def test_values_are_drawn_one_by_one_from_the_donors(auxiliary, partial, imputer, count):
+    scale = auxiliary.x.std(axis=0)
+    drawn = imputer.fit(auxiliary).complete(partial, 30, seed=0)
+    for at, (x, c, k) in enumerate(zip(partial.x, partial.y, partial.known, strict=True)):
+        pool = auxiliary.x[auxiliary.y == c]
+        near = pool[np.argsort((((pool - x) / scale)[:, k] ** 2).sum(axis=1))[:count]]
+        for column in np.flatnonzero(~k):
+            assert np.isin(drawn[:, at, column], near[:, column]).all()
+            assert len(np.unique(drawn[:, at, column])) > 1
 
 
 def test_hot_deck_draws_whole_records_of_the_class(auxiliary, partial):
@@ -155,7 +169,7 @@ def table(rng, n):
     return np.hstack([numbers, group, rng.integers(0, 2, (n, 1)), np.full((n, 1), 4.0)])
 
 
-@pytest.mark.parametrize("imputer", IMPUTERS[:6], ids=NAMES[:6])
+@pytest.mark.parametrize("imputer", IMPUTERS[:7], ids=NAMES[:7])
 @pytest.mark.parametrize("draws", [1, 4])
 def test_one_hot_groups_are_completed_together(imputer, draws):
     rng = np.random.default_rng(0)
@@ -238,6 +252,7 @@ def test_overlap_is_by_known_values_alone(auxiliary):
         (lambda a, p: completion.ConditionalGaussian(shrinkage=0.0), "shrinkage: must lie in"),
         (lambda a, p: completion.KNN(0), "neighbours: must be at least 1"),
         (lambda a, p: completion.HotDeck(0), "donors: must be at least 1"),
+        (lambda a, p: completion.Autoencoder(latent=0), "latent: must be at least 1"),
         (lambda a, p: completion.imputer("mean"), "a function or an imputer is needed"),
         (lambda a, p: completion.Mean().fit(dv.Records(["a", "b"])), "auxiliary: only numbers"),
         (lambda a, p: completion.Mean().fit(a[:1]), "auxiliary: at least 2 records"),

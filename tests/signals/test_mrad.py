@@ -141,7 +141,7 @@ def test_members_of_an_overfitted_model_have_small_gradients(auxiliary):
 
 def test_cade_is_the_published_deviation(auxiliary, records):
     found = detectors.CADE.fit(auxiliary, 0)
-    latent, new = found.encoder.encode(auxiliary.x), found.encoder.encode(records.x)
+    latent, new = found.encoder.outputs(auxiliary.x), found.encoder.outputs(records.x)
     for c in range(3):
         own = latent[auxiliary.y == c]
         distances = np.linalg.norm(own - own.mean(axis=0), axis=1)
@@ -158,7 +158,7 @@ def test_msad_sums_the_two_nearest_squared_distances(auxiliary, records):
         shifted = latent / np.linalg.norm(latent, axis=1, keepdims=True) - found.centre
         return shifted / np.linalg.norm(shifted, axis=1, keepdims=True)
 
-    own, new = direction(found.encoder.encode(auxiliary.x)), direction(found.encoder.encode(records.x))
+    own, new = direction(found.encoder.outputs(auxiliary.x)), direction(found.encoder.outputs(records.x))
     squared = ((new[:, None] - own[None]) ** 2).sum(axis=2)
     np.testing.assert_allclose(
         found.deviation(None, records.x, records.y), np.sort(squared, axis=1)[:, :2].sum(axis=1), atol=1e-9
@@ -178,12 +178,14 @@ def test_nci_reads_the_last_hidden_layer(target, auxiliary, records):
 
 def test_classes_lie_together_in_the_contrastive_latent(auxiliary, records):
     encoder = contrastive.Contrastive().fit(auxiliary, 0)
-    latent = encoder.encode(records.x)
-    centroids = np.stack([encoder.encode(auxiliary.x[auxiliary.y == c]).mean(axis=0) for c in range(3)])
+    latent = encoder.outputs(records.x)
+    centroids = np.stack([encoder.outputs(auxiliary.x[auxiliary.y == c]).mean(axis=0) for c in range(3)])
     nearest = ((latent[:, None] - centroids) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == records.y).mean() > 0.7
     short = contrastive.Contrastive(steps=5)
-    np.testing.assert_array_equal(short.fit(auxiliary, 0).encode(records.x), short.fit(auxiliary, 0).encode(records.x))
+    np.testing.assert_array_equal(
+        short.fit(auxiliary, 0).outputs(records.x), short.fit(auxiliary, 0).outputs(records.x)
+    )
 
 
 def test_the_shadow_ratio_is_a_ratio_of_deviations(target, auxiliary, partial):

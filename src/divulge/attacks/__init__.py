@@ -9,6 +9,7 @@ from __future__ import annotations
 from divulge.attacks import lira, regressors, rmia
 from divulge.attacks.calibrated import Calibrated
 from divulge.attacks.combined import Combined
+from divulge.attacks.learned import Learned
 from divulge.attacks.lira import LiRA
 from divulge.attacks.quantile import QuantileRegression, Scored
 from divulge.attacks.ratio import LogRatio
@@ -20,6 +21,7 @@ __all__ = [
     "RMIA",
     "Calibrated",
     "Combined",
+    "Learned",
     "LiRA",
     "LogRatio",
     "QuantileRegression",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.recipes import Recipe
+    from divulge.targets import GivesLogits
     from divulge.types import Array, Bools
 
 Duplicates: TypeAlias = Literal["error", "drop", "keep"]
@@ -133,6 +134,15 @@ def _listed(value: Any, name: str) -> list[Any]:
     return list(value)
 
 
+def label_set(target: GivesLogits, given: Inputs) -> int:
+    """Width of the target's output, from one record; every label must fit it."""
+    width = target.logits(given.candidates[:2]).shape[1]
+    for records, name in ((given.candidates, "members, nonmembers"), (given.population, "population")):
+        if records.y is not None:
+            checks.labels(records.y, f"{name}: y", classes=width)
+    return width
+
+
 def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Recipe, ...]:
     if isinstance(recipes, str) or not len(recipes):
         raise checks.InputError(f"recipes: at least 1 name in a list is needed, got {recipes!r}")
@@ -144,7 +154,7 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
     names = [recipe.name for recipe in found]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise checks.InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
-    needing = [recipe.name for recipe in found if recipe.references != "none"]
+    needing = [recipe.name for recipe in found if recipe.needs_training]
     if active := [
         recipe.name for recipe in found if recipe.references != "none" and not isinstance(recipe.signal, str)
     ]:

@@ -4,39 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from divulge import checks, evaluation
 from divulge.report import Chart, Paragraph, Section, Table, charts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from divulge.auditing.outcome import Findings
     from divulge.report.page import Block
+    from divulge.types import Estimate
 
 
-def section(summary: Mapping[str, Any], inner: Sequence[Mapping[str, Any]]) -> Section:
+def section(audit: Findings, inner: Sequence[Findings]) -> Section:
     """The known share, the imputer behind the numbers, and, where several shares were tried, curves over them.
 
     Args:
-        summary: of the audit reported.
-        inner: of the same audit under other conditions; those of partly known records are shown beside it.
+        audit: the audit reported.
+        inner: the same audit under other conditions; those of partly known records are shown beside it.
     """
-    partial = summary["partial"]
+    partial = audit.about["partial"]
     if partial is None:
         return Section("Known share", [])
-    blocks: list[Block] = [Paragraph(_described(partial))]
-    found = sorted((s for s in (summary, *inner) if s["partial"] is not None), key=lambda s: s["partial"]["share"])
+    blocks: list[Block] = [Paragraph(_described(partial)), _completers(audit)]
+    found = sorted((a for a in (audit, *inner) if a.about["partial"] is not None), key=_share)
     if len(found) > 1:
-        note = "The band is a 95 % interval. The same candidates, with more and more of each record known."
-        level = f"{min(summary['fpr']):g}"
-        measures: dict[str, Callable[[Any], Any]] = {
-            "AUC": lambda recipe: recipe["auc"],
-            f"TPR at FPR {level}": lambda recipe: recipe["tpr_at_fpr"].get(level),
-        }
-        for quantity, pick in measures.items():
-            chance = 0.5 if quantity == "AUC" else float(level)
-            curves = _curves(found, pick)
-            spec = charts.lines(curves, x="known share of the record", y=quantity, reference=chance)
-            blocks.append(Chart(spec, title=f"{quantity} over the known share", note=note))
-        blocks.append(_table(found))
+        statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr(min(audit.fpr))}
+        blocks += [_chart(found, statistic, *named) for statistic, named in statistics.items()]
+        blocks.append(_table(found, {statistic: name for statistic, (name, _) in statistics.items()}))
     return Section("Known share", blocks)
 
 
@@ -51,28 +45,69 @@ def _described(partial: Mapping[str, Any]) -> str:
     )
 
 
-def _curves(found: Sequence[Mapping[str, Any]], pick: Callable[[Any], Any]) -> dict[str, charts.Curve]:
+def _completers(audit: Findings) -> Table:
+    recipes = audit.about["recipes"]
+    rows = [
+        [recipe, recipes[recipe].get("completed_by", "–") or "nothing", str(recipes[recipe]["queries"])]
+        for recipe in audit
+    ]
+    return Table(["recipe", "completed by", "queries"], rows, title="What made each number")
+
+
+def _tpr(level: float) -> tuple[str, float]:
+    return f"TPR at FPR {level:g}", level
+
+
+def _share(audit: Findings) -> float:
+    return float(audit.about["partial"]["share"])
+
+
+def _chart(found: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
     curves = {}
-    for name in found[0]["recipes"]:
-        points = [(s["partial"]["share"], pick(s["recipes"][name])) for s in found if name in s["recipes"]]
+    for recipe in found[0]:
+        points = [(_share(audit), _measured(audit, recipe, statistic)) for audit in found]
         held = [(share, estimate) for share, estimate in points if estimate is not None]
         if held:
-            x = [share for share, _ in held]
-            parts = ([estimate[part] for _, estimate in held] for part in ("value", "low", "high"))
-            curves[name] = charts.Curve(x, *parts)
-    return curves
+            shares = [share for share, _ in held]
+            parts = ([getattr(estimate, part) for _, estimate in held] for part in ("value", "low", "high"))
+            curves[recipe] = charts.Curve(shares, *parts)
+    spec = charts.lines(curves, x="known share of the record", y=name, reference=chance)
+    note = "The band is a 95 % interval. The same candidates, with more and more of each record known."
+    return Chart(spec, title=f"{name} over the known share", note=note)
 
 
-def _table(found: Sequence[Mapping[str, Any]]) -> Table:
-    whole = next((s for s in found if s["partial"]["share"] == 1.0), None)
+def _measured(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
+    """None where the recipe was not run, or has too few records for the statistic."""
+    if recipe not in audit.scores:
+        return None
+    try:
+        return evaluation.measure(audit.scores[recipe], audit.members, statistic)
+    except checks.InputError:
+        return None
+
+
+def _table(found: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
+    whole = next((audit for audit in found if _share(audit) == 1.0), None)
     rows = []
-    for summary in found:
-        for name, recipe in summary["recipes"].items():
-            area = recipe["auc"]
-            full = None if whole is None or name not in whole["recipes"] else whole["recipes"][name]["auc"]
-            shown = "–" if area is None else f"{area['value']:.3f} [{area['low']:.3f}, {area['high']:.3f}]"
-            gap = "–" if area is None or full is None else f"{area['value'] - full['value']:+.3f}"
-            partial = summary["partial"]
-            rows.append([f"{partial['share']:.0%}", name, shown, gap, partial["imputer"], str(recipe["queries"])])
-    columns = ["known", "recipe", "AUC", "gap to the whole record", "imputer", "queries"]
-    return Table(columns, rows, title="By known share")
+    for audit in found:
+        for recipe in audit:
+            measured = [_shown(_measured(audit, recipe, statistic)) for statistic in statistics]
+            queries = str(audit.about["recipes"][recipe]["queries"])
+            rows.append([f"{_share(audit):.0%}", recipe, *measured, _gap(audit, whole, recipe), queries])
+    columns = ["known", "recipe", *statistics.values(), "AUC less that of the whole record", "queries"]
+    note = "The gap's interval is of paired differences, record by record."
+    if whole is None:
+        note = "No gap to the whole record is shown: add the share 1 (known = [..., 'share:1'])."
+    return Table(columns, rows, title="By known share", note=note)
+
+
+def _gap(audit: Findings, whole: Findings | None, recipe: str) -> str:
+    if whole is None or whole is audit or recipe not in whole.scores:
+        return "–"
+    return _shown(evaluation.paired_difference(audit.scores[recipe], whole.scores[recipe], audit.members, "auc"), "+")
+
+
+def _shown(estimate: Estimate | None, sign: str = "") -> str:
+    if estimate is None:
+        return "–"
+    return f"{estimate.value:{sign}.3f} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"

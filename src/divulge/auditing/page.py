@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.auditing import known, shift
+from divulge.auditing.summary import summarise
 from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
 from divulge.types import Estimate
 
@@ -19,18 +20,18 @@ if TYPE_CHECKING:
 _EXHIBITS = 12
 
 
-def page(audit: Findings, summary: Mapping[str, Any], inner: Mapping[str, Mapping[str, Any]]) -> Page:
+def page(audit: Findings, summary: Mapping[str, Any], inner: Mapping[str, Findings]) -> Page:
     """The report as data; every number in it comes from a summary or from the scores.
 
     Args:
         audit: what was found.
         summary: `Audit.summary` of it.
-        inner: summaries of the same audit under other conditions, by name.
+        inner: the same audit under other conditions, by name.
     """
     sections = [
         _attacks(audit, summary),
-        known.section(summary, tuple(inner.values())),
-        *(_inner(name, found) for name, found in inner.items()),
+        known.section(audit, tuple(inner.values())),
+        *(_inner(name, summarise(found)) for name, found in inner.items()),
     ]
     sections += [_curves(audit), _classes(audit, summary), _calibration(summary), shift.section(summary["transfer"])]
     sections += [_exposed(audit, summary), _split(summary), _reproduce(audit, summary)]

@@ -58,6 +58,13 @@ class Partial:
         """For the report."""
         return {"share": self.share, "imputer": self.imputer.name, "draws": len(self.draws)}
 
+    def completer(self, recipe: Recipe) -> str:
+        """What completed the records for this recipe."""
+        if isinstance(recipe.signal, str) or not recipe.needs_known:
+            return self.imputer.name
+        start = getattr(recipe.signal, "start", None)
+        return "the attack itself" + ("" if start is None else f", from {start!r}")
+
     def training(self, population: Records, trained_on: Bools) -> tuple[Records, Bools]:
         """Records for reference models, and which of them each model is trained on.
 

@@ -33,9 +33,7 @@ class Audit(Findings):
         """Write the HTML report to ``path`` and return it; audits kept inside this one's directory are in it too."""
         from divulge.report import html
 
-        html.write(
-            page(self, self.summary(), {name: inner.summary() for name, inner in self.inner().items()}), Path(path)
-        )
+        html.write(page(self, self.summary(), self.inner()), Path(path))
         return Path(path)
 
     def inner(self) -> dict[str, Audit]:

@@ -12,16 +12,16 @@ import numpy as np
 
 from divulge import checks, store
 from divulge.attacks import QuantileRegression
-from divulge.auditing import exhibits, shift
+from divulge.auditing import active, exhibits, shift
 from divulge.auditing import settings as describe
-from divulge.auditing.inputs import Duplicates, Inputs, check
+from divulge.auditing.inputs import Duplicates, Inputs, check, label_set
 from divulge.auditing.partial import WHOLE, Partial, evidences, prepare
 from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, environment
 from divulge.evidence import Measurements, features, of_logits
-from divulge.recipes import PartialSignal, Signal
+from divulge.recipes import PartialSignal
 from divulge.references.progress import silent
-from divulge.targets import Metered, adapt
+from divulge.targets import adapt
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def audit(
     )
     given, seen = prepare(whole, imputer, seed)
     adapted = adapt(target, outputs=outputs, device=device)
-    classes = _classes(adapted, given)
+    classes = label_set(adapted, given)
     run = _Run(
         given,
         adapted,
@@ -255,17 +255,16 @@ class _Run:
     def _active(self, records: Records) -> dict[str, Floats]:
         """Signals that themselves question the target, by name."""
         found: dict[str, Floats] = {}
-        for signal in (r.signal for r in self.given.recipes if not isinstance(r.signal, str)):
-            if signal.name in found:
-                continue
-            if isinstance(signal, PartialSignal) and self.partial is not None:
-                measure, seen = signal.fit(self.given.population, self.seed), self.partial.seen
-                found[signal.name] = self._timed(f"signal {signal.name}", partial(measure.measure, self.target, seen))
-                self.queries[signal.name] = measure.queries * len(seen)
-            elif isinstance(signal, Signal):
-                meter = Metered(self.target)
-                found[signal.name] = self._timed(f"signal {signal.name}", partial(signal.measure, meter, records))
-                self.queries[signal.name] = meter.queries
+        for signal in {r.signal_name: r.signal for r in self.given.recipes if not isinstance(r.signal, str)}.values():
+            if isinstance(signal, PartialSignal):
+                assert self.partial is not None
+                seen, own = self.partial.seen, self.given.population
+                work = partial(
+                    active.completed, signal, self.target, seen, own, self.references, self.classes, self.seed
+                )
+            else:
+                work = partial(active.asked, signal, self.target, records)
+            found[signal.name], self.queries[signal.name] = self._timed(f"signal {signal.name}", work)
         return found
 
     def _reference_signals(
@@ -359,6 +358,7 @@ class _Run:
             "summary": recipe.summary,
             "queries": self._queries(recipe),
             "raw_thresholds": self._raw_thresholds(recipe),
+            "completed_by": None if self.partial is None else self.partial.completer(recipe),
         }
 
     def _raw_thresholds(self, recipe: Recipe) -> dict[str, float]:
@@ -395,12 +395,3 @@ class _Run:
         found = work()
         self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
         return found
-
-
-def _classes(target: GivesLogits, given: Inputs) -> int:
-    """Width of the target's output, from one record; every label must fit it."""
-    width = target.logits(given.candidates[:2]).shape[1]
-    for records, name in ((given.candidates, "members, nonmembers"), (given.population, "population")):
-        if records.y is not None:
-            checks.labels(records.y, f"{name}: y", classes=width)
-    return width

@@ -14,16 +14,24 @@ if TYPE_CHECKING:
     from divulge.auditing.result import Audit
 
 
-def over_shares(target: Any, *, known: Sequence[Any], out: str | Path | None = None, **arguments: Any) -> list[Audit]:
+def over_shares(
+    target: Any,
+    *,
+    known: Sequence[Any],
+    out: str | Path | None = None,
+    pool: str | Path | None = None,
+    **arguments: Any,
+) -> list[Audit]:
     """One audit for each entry of ``known``; the report of the first shows them all, over the known share.
 
     With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
-    all use the reference models in ``out/pool``, so those that saw no candidate are trained once.
+    all use the reference models in ``pool``: what saw no candidate is trained once for all shares below 1.
 
     Args:
         target: as for `divulge.audit`.
         known: masks or words, as for `divulge.audit`; ``"share:1"`` adds the whole record to compare with.
         out: run directory, or None.
+        pool: where finished reference models are kept and found; ``out/pool`` when None.
         arguments: every other argument of `divulge.audit`.
 
     Raises:
@@ -32,11 +40,12 @@ def over_shares(target: Any, *, known: Sequence[Any], out: str | Path | None = N
     if isinstance(known, str) or not len(known):
         raise checks.InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
     if out is None:
-        return [audit(target, known=mask, **arguments) for mask in known]
+        return [audit(target, known=mask, pool=pool, **arguments) for mask in known]
     folder = Path(out)
-    first = audit(target, known=known[0], out=folder, **arguments)
+    shared = folder / "pool" if pool is None else pool
+    first = audit(target, known=known[0], out=folder, pool=shared, **arguments)
     more = [
-        audit(target, known=mask, out=folder / f"known-{at}", pool=folder / "pool", **arguments)
+        audit(target, known=mask, out=folder / f"known-{at}", pool=shared, **arguments)
         for at, mask in enumerate(known[1:], start=1)
     ]
     first.report(folder / "report.html")

@@ -8,31 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.signals.perceptron import Perceptron, standard
 
 if TYPE_CHECKING:
     from divulge.types import Floats, Ints, Records
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Encoder:
-    """A trained multilayer perceptron, as arrays: standardise, then linear layers with ReLU between.
-
-    Args:
-        centre: subtracted from flattened records, ``[d]``.
-        scale: divided by, ``[d]``.
-        layers: weight ``[in, out]`` and bias ``[out]`` of each layer.
-    """
-
-    centre: Floats
-    scale: Floats
-    layers: tuple[tuple[Floats, Floats], ...]
-
-    def encode(self, x: Floats) -> Floats:
-        """Outputs of the last layer, ``[n, q]``, of records ``[n, ...]``."""
-        hidden = (x.reshape(len(x), -1) - self.centre) / self.scale
-        for at, (weight, bias) in enumerate(self.layers):
-            hidden = (np.maximum(hidden, 0.0) if at else hidden) @ weight + bias
-        return hidden
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +44,7 @@ class Contrastive:
         checks.number(self.margin, "margin", above=0)
         checks.number(self.weight, "weight", above=0)
 
-    def fit(self, auxiliary: Records, seed: int) -> Encoder:
+    def fit(self, auxiliary: Records, seed: int) -> Perceptron:
         """Train on the auxiliary records.
 
         Raises:
@@ -77,12 +56,11 @@ class Contrastive:
             raise checks.extra("torch", "torch") from None
         x = auxiliary.x.reshape(len(auxiliary), -1).astype(np.float64)
         labels = np.zeros(len(x), dtype=np.int64) if auxiliary.y is None else auxiliary.y
-        centre, deviation = x.mean(axis=0), x.std(axis=0)
-        scale = np.where(deviation > 0, deviation, 1.0)
+        centre, scale = standard(x)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seeds.integer(seed, "contrastive"))
             layers = self._train((x - centre) / scale, labels, seeds.generator(seed, "contrastive batches"))
-        return Encoder(centre, scale, layers)
+        return Perceptron.of(centre, scale, layers)
 
     def _train(self, x: Floats, labels: Ints, rng: np.random.Generator) -> Any:
         import torch
@@ -101,9 +79,7 @@ class Contrastive:
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-        return tuple(
-            (layer.weight.detach().double().numpy().T, layer.bias.detach().double().numpy()) for layer in (first, last)
-        )
+        return first, last
 
     def _pairs(self, latent: Any, truth: Any) -> Any:
         half = len(latent) // 2

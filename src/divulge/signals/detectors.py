@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from divulge import checks
-from divulge.signals.contrastive import Contrastive, Encoder
+from divulge.signals.contrastive import Contrastive
 from divulge.targets import GivesHead
 from divulge.types import Records
 
 if TYPE_CHECKING:
+    from divulge.signals.perceptron import Perceptron
     from divulge.targets import GivesLogits
     from divulge.types import Floats, Ints
 
@@ -47,7 +48,7 @@ class CADE:
         spreads: ``[classes]``, their MAD.
     """
 
-    encoder: Encoder
+    encoder: Perceptron
     centroids: Floats
     medians: Floats
     spreads: Floats
@@ -56,7 +57,7 @@ class CADE:
     def fit(cls, auxiliary: Records, seed: int) -> CADE:
         """Train the latent space and measure the classes in it."""
         encoder = Contrastive().fit(auxiliary, seed)
-        latent = encoder.encode(auxiliary.x)
+        latent = encoder.outputs(auxiliary.x)
         labels = np.zeros(len(latent), dtype=np.int64) if auxiliary.y is None else auxiliary.y
         pools = [latent[labels == c] for c in range(int(labels.max()) + 1)] + [latent]
         measured = [_around(pool if len(pool) > 1 else latent) for pool in pools]
@@ -66,7 +67,7 @@ class CADE:
     def deviation(self, target: GivesLogits, x: Floats, labels: Ints) -> Floats:
         """``|d_y - med_y| / MAD_y``, ``[n]``."""
         row = np.minimum(labels, len(self.centroids) - 1)
-        distance = np.linalg.norm(self.encoder.encode(x) - self.centroids[row], axis=1)
+        distance = np.linalg.norm(self.encoder.outputs(x) - self.centroids[row], axis=1)
         return np.abs(distance - self.medians[row]) / self.spreads[row]
 
 
@@ -82,7 +83,7 @@ class MSAD:
         directions: the auxiliary vectors, shifted and normalised, ``[z, q]``.
     """
 
-    encoder: Encoder
+    encoder: Perceptron
     centre: Floats
     directions: Floats
 
@@ -90,13 +91,13 @@ class MSAD:
     def fit(cls, auxiliary: Records, seed: int) -> MSAD:
         """Train the latent space and keep the auxiliary records' directions in it."""
         encoder = Contrastive().fit(auxiliary, seed)
-        normal = _normalised(encoder.encode(auxiliary.x))
+        normal = _normalised(encoder.outputs(auxiliary.x))
         centre = normal.mean(axis=0)
         return cls(encoder, centre, _normalised(normal - centre))
 
     def deviation(self, target: GivesLogits, x: Floats, labels: Ints) -> Floats:
         """Σ of the two smallest ``‖a - b‖² = 2 - 2 a·b``, ``[n]``."""
-        directions = _normalised(_normalised(self.encoder.encode(x)) - self.centre)
+        directions = _normalised(_normalised(self.encoder.outputs(x)) - self.centre)
         near = min(_NEAREST, len(self.directions))
         found = [
             np.partition(2.0 - 2.0 * directions[at : at + _CHUNK] @ self.directions.T, near - 1, axis=1)[:, :near]

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 Function: TypeAlias = Callable[..., object]
 
-# Distances from candidates to auxiliary records are computed for this many candidates at a time.
-_CHUNK = 512
-
 
 class Filler(Protocol):
     """The part of an imputer that knows how."""
@@ -133,75 +130,6 @@ def flat(auxiliary: Records) -> tuple[Floats, Columns]:
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
-    """Unknown values as the auxiliary mean; draws take each from a random auxiliary record.
-
-    Args:
-        per_class: the mean of the record's class.
-    """
-
-    per_class: bool = True
-
-    def fit(self, auxiliary: Records) -> Fitted:
-        """Keep the auxiliary records."""
-        x, columns = flat(auxiliary)
-        labels = auxiliary.y if self.per_class else None
-        return Fitted("class mean" if labels is not None else "mean", columns, auxiliary.x, _Marginal(x, labels))
-
-
-@dataclass(frozen=True, slots=True)
-class KNN:
-    """Unknown values as the mean of the nearest auxiliary records, by the known values.
-
-    Args:
-        neighbours: how many. Draws average that many, drawn from the nearest with replacement.
-        per_class: only records of the same class.
-
-    Raises:
-        divulge.InputError: fewer than 1 neighbour.
-    """
-
-    neighbours: int = 10
-    per_class: bool = True
-
-    def __post_init__(self) -> None:
-        checks.integer(self.neighbours, "neighbours", least=1)
-
-    def fit(self, auxiliary: Records) -> Fitted:
-        """Keep the auxiliary records."""
-        x, columns = flat(auxiliary)
-        filler = _Nearest(x, auxiliary.y if self.per_class else None, _scale(x), self.neighbours, averaged=True)
-        return Fitted(f"{self.neighbours} nearest neighbours", columns, auxiliary.x, filler)
-
-
-@dataclass(frozen=True, slots=True)
-class HotDeck:
-    """All unknown values of a record from one auxiliary record: the nearest, by the known values.
-
-    What is completed has occurred, with all its dependencies.
-
-    Args:
-        donors: draws take one of that many nearest.
-        per_class: only records of the same class.
-
-    Raises:
-        divulge.InputError: fewer than 1 donor.
-    """
-
-    donors: int = 10
-    per_class: bool = True
-
-    def __post_init__(self) -> None:
-        checks.integer(self.donors, "donors", least=1)
-
-    def fit(self, auxiliary: Records) -> Fitted:
-        """Keep the auxiliary records."""
-        x, columns = flat(auxiliary)
-        filler = _Nearest(x, auxiliary.y if self.per_class else None, _scale(x), self.donors, averaged=False)
-        return Fitted(f"hot deck ({self.donors} donors)", columns, auxiliary.x, filler)
-
-
-@dataclass(frozen=True, slots=True)
 class Custom:
     """The user's own completion.
 
@@ -233,56 +161,6 @@ def imputer(given: Imputer | Function) -> Imputer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Marginal:
-    x: Floats
-    labels: Ints | None
-
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, draws: int, rng: np.random.Generator | None) -> Floats:
-        filled = np.empty((draws, *x.shape))
-        for rows, pool in _pools(self.labels, labels, len(x), len(self.x)):
-            own = self.x[pool]
-            if rng is None:
-                filled[:, rows] = own.mean(axis=0)
-            else:
-                donors = rng.integers(len(own), size=(draws, len(rows), x.shape[1]))
-                filled[:, rows] = own[donors, np.arange(x.shape[1])]
-        return np.where(known, x, filled)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Nearest:
-    x: Floats
-    labels: Ints | None
-    scale: Floats
-    count: int
-    averaged: bool
-
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, draws: int, rng: np.random.Generator | None) -> Floats:
-        filled = np.empty((draws, *x.shape))
-        for rows, pool in _pools(self.labels, labels, len(x), len(self.x)):
-            for at in range(0, len(rows), _CHUNK):
-                part = rows[at : at + _CHUNK]
-                near = pool[self._nearest(x[part], known[part], self.x[pool])]
-                filled[:, part] = np.stack([self._value(near, rng) for _ in range(draws)])
-        return np.where(known, x, filled)
-
-    def _nearest(self, x: Floats, known: Bools, pool: Floats) -> Ints:
-        """Positions of the nearest by the known, standardised values: Σ m (x - z)² as three matrix products."""
-        count, m = min(self.count, len(pool)), known.astype(np.float64)
-        a, z = m * x / self.scale, pool / self.scale
-        distance = (a * a).sum(axis=1)[:, None] - 2.0 * a @ z.T + m @ (z * z).T
-        return np.argsort(distance, axis=1, kind="stable")[:, :count]
-
-    def _value(self, near: Ints, rng: np.random.Generator | None) -> Floats:
-        rows, count = np.arange(len(near))[:, None], near.shape[1]
-        if not self.averaged:
-            picked = np.zeros((len(near), 1), dtype=int) if rng is None else rng.integers(count, size=(len(near), 1))
-            return self.x[near[rows, picked][:, 0]]
-        picked = np.arange(count)[None] if rng is None else rng.integers(count, size=near.shape)
-        return self.x[near[rows, picked]].mean(axis=1)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class _Own:
     function: Function
     x: Floats
@@ -297,20 +175,3 @@ class _Own:
             if completed.shape != x.shape:
                 raise checks.InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
         return checks.array(np.where(known, x, np.stack(found)), "imputer: completed values")
-
-
-def _scale(x: Floats) -> Floats:
-    deviation = x.std(axis=0)
-    return np.where(deviation > 0, deviation, 1.0)
-
-
-def _pools(own: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[Ints, Ints]]:
-    """Rows to complete beside the auxiliary rows to complete them from: the class's, or all for an unseen class."""
-    everyone = np.arange(z)
-    if own is None or labels is None:
-        return [(np.arange(n), everyone)]
-    pools = []
-    for c in np.unique(labels):
-        pool = np.flatnonzero(own == c)
-        pools.append((np.flatnonzero(labels == c), pool if len(pool) else everyone))
-    return pools

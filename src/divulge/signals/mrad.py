@@ -11,7 +11,8 @@ import numpy as np
 from divulge import checks
 from divulge.signals.descent import Access, Gradients
 from divulge.signals.detectors import CADE, MSAD, NCI, Detector
-from divulge.signals.imputers import Fitted, Imputer, Mean
+from divulge.signals.donors import Mean
+from divulge.signals.imputers import Fitted, Imputer
 from divulge.targets import Metered
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class MRAD:
         detector: "cade", "msad", "nci" (torch targets whose last layer is linear) or "gradient-norm".
         start: what the descent starts from.
         limit: greatest number of queries in one call, or None.
+        shadows: number of shadow models that an audit trains, on random halves of the population, for the ratio
+            δ_s / δ; 0 for -δ.
 
     Raises:
         divulge.InputError: a setting out of its range.
@@ -60,6 +63,7 @@ class MRAD:
     detector: Kind = "cade"
     start: Imputer = Mean(per_class=False)  # noqa: RUF009  (frozen, so it can be shared)
     limit: int | None = None
+    shadows: int = 0
 
     def __post_init__(self) -> None:
         checks.number(self.step, "step", above=0)
@@ -70,11 +74,19 @@ class MRAD:
             raise checks.InputError(f"clip: (low, high) with low < high is needed, got {self.clip}")
         if self.limit is not None:
             checks.integer(self.limit, "limit", least=1)
+        checks.integer(self.shadows, "shadows", least=0)
 
     @property
     def name(self) -> str:
         """What the signal is called in tables and files."""
-        return f"mrad-{self.detector}-{self.access}" + ("" if self.clip is None else "-clipped")
+        clipped, ratio = "" if self.clip is None else "-clipped", "-shadow-ratio" if self.shadows else ""
+        return f"mrad-{self.detector}-{self.access}{clipped}{ratio}"
+
+    @property
+    def reads(self) -> str:
+        """What of the target the adversary must see."""
+        seen = "gradients at" if self.access == "white" else f"outputs on {self.gradients.queries} variations of"
+        return f"the target's {seen} each candidate"
 
     @property
     def gradients(self) -> Gradients:

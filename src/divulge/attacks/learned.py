@@ -1,0 +1,133 @@
+"""A membership score learned from the reference models, whose own training records are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.attacks import needs
+from divulge.attacks.moments import LessOne, Moments, moments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.types import Bools, Evidence, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Log-odds of membership, by a logistic regression that was right about the reference models.
+
+    Every reference model is attacked with the others, as in LiRA's and RMIA's leave-one-out evaluations; it is
+    known what each was trained on, so the weights of what is known of a record need no assumption: its
+    signal, the mean of the OUT models' signals, both as scaled logits and as log-probabilities, and the
+    logarithm of the OUT models' mean probability (RMIA's denominator). LiRA's Gaussians and RMIA's ratio are
+    fixed choices of such weights. The attack classifier of Shokri et al. 2017 is the same idea with one
+    model's outputs alone.
+
+    The evidence holds the "scaled-logit" signal.
+
+    Args:
+        mode: "offline" learns from the population, on which the reference models were trained; "online" from
+            the candidates themselves, and also reads the mean of the IN models.
+        most: greatest number of (model, record) pairs to learn from; records are drawn if there are more.
+        seed: of that draw.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    Examples:
+        >>> from divulge import Evidence
+        >>> rng = np.random.default_rng(0)
+        >>> inside = rng.random((8, 200)) < 0.5
+        >>> signals = rng.normal(size=200) + rng.normal(size=(8, 200)) + 2 * inside
+        >>> found = Learned("online").score(Evidence(signals[0], signals[1:], inside[1:]))
+        >>> bool(found[inside[0]].mean() > found[~inside[0]].mean() + 1)
+        True
+    """
+
+    mode: Literal["offline", "online"] = "offline"
+    most: int = 200_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.choice(self.mode, "Learned.mode", ("offline", "online"))
+        checks.integer(self.most, "Learned.most", least=1)
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Log-odds, ``[n]``.
+
+        Raises:
+            divulge.InputError: no references, fewer than 3 of them, or none known to be trained on a record (of the
+                population, offline) and none known not to be.
+        """
+        why = "scaled logits of the candidates under reference models"
+        references = needs.part(evidence.references, "Learned", "references", why)
+        signals, trained_on = self._lessons(evidence, references)
+        if len(signals) < 3 or trained_on.all() or not trained_on.any():
+            raise checks.InputError(
+                f"Learned: at least 3 reference models that were trained on some of the records and not on others are "
+                f"needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the pairs"
+            )
+        learned = self._fit(signals, trained_on)
+        inside = np.zeros(references.shape, dtype=bool) if evidence.trained_on is None else evidence.trained_on
+        views = _views(references)
+        out = [moments(view, inside, complement=True) for view in views]
+        within = [moments(view, inside) for view in views[:2]] if self.mode == "online" else []
+        return learned.decision_function(_features(_views(evidence.target), out, within))
+
+    def _lessons(self, evidence: Evidence, references: Floats) -> tuple[Floats, Bools]:
+        """Signals of records whose membership in each reference model is known, ``[m, k]``, and that membership."""
+        if self.mode == "online":
+            signals, trained_on = references, evidence.trained_on
+        else:
+            signals, trained_on = evidence.population_references, evidence.population_trained_on
+        kind = "" if self.mode == "online" else "population_"
+        known = needs.part(trained_on, "Learned", f"{kind}trained_on", "what each reference model was trained on")
+        asked = needs.part(signals, "Learned", f"{kind}references", "scaled logits of the population")
+        count = max(1, self.most // len(asked))
+        if count >= asked.shape[1]:
+            return asked, known
+        rows = np.sort(seeds.generator(self.seed, "learned").permutation(asked.shape[1])[:count])
+        return asked[:, rows], known[:, rows]
+
+    def _fit(self, signals: Floats, trained_on: Bools) -> Any:
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        views = _views(signals)
+        out = [LessOne(moments(view, trained_on, complement=True)) for view in views]
+        within = [LessOne(moments(view, trained_on)) for view in views[:2]] if self.mode == "online" else []
+        rows = []
+        for model, held in enumerate(trained_on):
+            own = [view[model] for view in views]
+            others = [less(values, ~held) for less, values in zip(out, own, strict=True)]
+            members = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
+            rows.append(_features(own, others, members))
+        regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        return regression.fit(np.concatenate(rows), trained_on.ravel())
+
+
+def _views(logits: Floats) -> list[Floats]:
+    """Scaled logits, and the log-probabilities and probabilities that they mean."""
+    log = -np.logaddexp(0.0, -logits.astype(np.float64))
+    return [logits.astype(np.float64), log, np.exp(log)]
+
+
+def _features(own: Sequence[Floats], out: Sequence[Moments], within: Sequence[Moments]) -> Floats:
+    """What is weighed, ``[n, 5]``; online also the IN means and how far the signal is to their side, ``[n, 9]``."""
+    outside = [_mean(each) for each in out]
+    columns = [*own[:2], *outside[:2], np.log(np.maximum(outside[2], 1e-30))]
+    for value, a, each in zip(own, outside, within, strict=False):
+        b = _mean(each)
+        columns += [b, (value - (a + b) / 2) * (b - a)]
+    return np.stack(columns, axis=1)
+
+
+def _mean(found: Moments) -> Floats:
+    """Each record's mean; that of all records where it has no value."""
+    return np.where(found.count > 0, found.mean, found.grand_mean)

@@ -1,0 +1,66 @@
+"""Signals that question the target themselves: what they find, and how many queries that took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from divulge import seeds
+from divulge.references import Custom, splits
+from divulge.targets import Metered, adapt
+
+if TYPE_CHECKING:
+    from divulge.recipes import PartialSignal, Signal
+    from divulge.targets import GivesLogits
+    from divulge.types import Floats, PartialRecords, Records
+
+
+def asked(signal: Signal, target: GivesLogits, records: Records) -> tuple[Floats, int]:
+    """One number a record, and the queries made."""
+    meter = Metered(target)
+    return signal.measure(meter, records), meter.queries
+
+
+def completed(
+    signal: PartialSignal,
+    target: GivesLogits,
+    seen: PartialRecords,
+    population: Records,
+    references: Any,
+    classes: int,
+    seed: int,
+) -> tuple[Floats, int]:
+    """One number a partly known record, and the queries made.
+
+    Args:
+        signal: what is measured; it learns from the population first.
+        target: the model under audit.
+        seen: what is known of the records.
+        population: the auditor's own records.
+        references: how shadow models are trained, where the signal compares with some.
+        classes: size of the label set.
+        seed: of what is drawn and trained.
+    """
+    fitted = signal.fit(population, seed)
+    count = getattr(signal, "shadows", 0)
+    compared = {"shadows": _shadows(references, population, count, classes, seed)} if count else {}
+    return fitted.measure(target, seen, **compared), fitted.queries * len(seen)
+
+
+def _shadows(references: Any, population: Records, count: int, classes: int, seed: int) -> list[GivesLogits]:
+    """Targets trained on random halves of the population.
+
+    Reference models leave their outputs behind; these can still be asked, for gradients too.
+    """
+    halves = splits.offline(
+        len(population), max(count, 2), seeds.integer(seed, "shadow halves"), labels=population.y
+    ).trained_on
+    return [
+        _trained(references, population[half], classes, seeds.integer(seed, "shadow", at))
+        for at, half in enumerate(halves[:count])
+    ]
+
+
+def _trained(references: Any, records: Records, classes: int, seed: int) -> GivesLogits:
+    if isinstance(references, Custom):
+        return adapt(references.train(records, seed), outputs=references.outputs)
+    return adapt(references.one(records, seed=seed, classes=classes), device=references.device)

@@ -1,0 +1,141 @@
+"""Gradient matching: complete a record so that its gradient is what training leaves of a member's."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.signals.donors import Mean
+from divulge.signals.imputers import Fitted, Imputer
+from divulge.targets.outputs import FLOOR
+
+if TYPE_CHECKING:
+    from divulge.types import Floats, Ints, PartialRecords, Records
+
+# Records whose gradients (each as large as the network) are held at once.
+_CHUNK = 32
+
+
+@dataclass(frozen=True, slots=True)
+class GradientMatching:
+    """Deep leakage from gradients (Zhu et al. 2019, arXiv:1906.08935), for records of which part is known.
+
+    DLG seeks the record whose gradient with respect to the weights matches one that leaked. A finished model
+    leaks none, but training ends where members' gradients are near zero: so x_u descends
+    ``‖∂ℓ(f(x_k, x_u), y)/∂θ‖²`` by signed steps within the auxiliary range, and the signal is minus the logarithm
+    of what mismatch remains. White box, of torch networks alone. It is here to be compared with.
+
+    Args:
+        steps: how many; with 0 the mismatch is that of the starting completion.
+        rate: length of a step, in standard deviations of a column.
+        start: what the descent starts from.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+    """
+
+    steps: int = 5
+    rate: float = 0.1
+    start: Imputer = Mean(per_class=False)  # noqa: RUF009  (frozen, so it can be shared)
+
+    def __post_init__(self) -> None:
+        checks.integer(self.steps, "steps", least=0)
+        checks.number(self.rate, "rate", above=0)
+
+    @property
+    def name(self) -> str:
+        """What the signal is called in tables and files."""
+        return "gradient-matching"
+
+    @property
+    def reads(self) -> str:
+        """What of the target the adversary must see."""
+        return "the target's weights"
+
+    def fit(self, auxiliary: Records, seed: int = 0) -> FittedMatching:
+        """Fit the starting completion on auxiliary records, disjoint from the candidates.
+
+        Raises:
+            divulge.InputError: records that cannot be completed.
+        """
+        deviation = auxiliary.x.std(axis=0).astype(np.float64)
+        return FittedMatching(self, self.start.fit(auxiliary), deviation)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedMatching:
+    """Gradient matching that has seen its auxiliary records.
+
+    Args:
+        settings: how.
+        start: the starting completion.
+        deviation: standard deviation of each column, the shape of one record: the unit of a step.
+    """
+
+    settings: GradientMatching
+    start: Fitted
+    deviation: Floats
+
+    @property
+    def queries(self) -> int:
+        """Forward and backward passes a record."""
+        return self.settings.steps + 1
+
+    def measure(self, target: Any, partial: PartialRecords) -> Floats:
+        """Minus the logarithm of the remaining mismatch, ``[n]``.
+
+        Raises:
+            divulge.InputError: no labels; a target that is not a torch network.
+        """
+        if partial.y is None:
+            raise checks.InputError("partial records: a loss needs labels, but y is None")
+        module = getattr(target, "module", None)
+        if not hasattr(module, "named_parameters"):
+            raise checks.InputError(
+                f"gradient-matching: a torch network's weights are needed, {type(target).__name__} shows none"
+            )
+        columns, shape = self.start.columns, partial.x.shape[1:]
+        low, high = columns.low.reshape(shape), columns.high.reshape(shape)
+        network = _Network.of(module, getattr(target, "outputs", "logits") == "probabilities")
+        x = self.start.complete(partial)[0].astype(np.float64)
+        for _ in range(self.settings.steps):
+            _, slopes = network.mismatch(x, partial.y)
+            step = self.settings.rate * self.deviation * np.sign(slopes)
+            x = np.where(partial.known, x, np.clip(x - step, low, high))
+        return -np.log(np.maximum(network.mismatch(x, partial.y)[0], 1e-30))
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """A copy of a torch network, in evaluation mode on the CPU, asked for gradients of its gradients."""
+
+    module: Any
+    parameters: Any
+    probabilities: bool
+
+    @classmethod
+    def of(cls, module: Any, probabilities: bool) -> _Network:
+        own = copy.deepcopy(module).cpu().eval()
+        return cls(own, {name: value.detach() for name, value in own.named_parameters()}, probabilities)
+
+    def mismatch(self, x: Floats, labels: Ints) -> tuple[Floats, Floats]:
+        """``‖∂ℓ/∂θ‖²`` of each record ``[n]``, and its slope in x ``[n, ...]``."""
+        import torch
+        from torch.func import functional_call, grad, grad_and_value, vmap
+
+        def loss(parameters: Any, one: Any, label: Any) -> Any:
+            answer = functional_call(self.module, parameters, (one[None],))
+            logits = torch.log(answer.clamp_min(FLOOR)) if self.probabilities else answer
+            return torch.nn.functional.cross_entropy(logits, label[None])
+
+        def squared(one: Any, label: Any) -> Any:
+            return sum((part**2).sum() for part in grad(loss)(self.parameters, one, label).values())
+
+        dtype = next(iter(self.parameters.values())).dtype
+        given = torch.from_numpy(x).to(dtype), torch.from_numpy(labels)
+        slopes, values = vmap(grad_and_value(squared), chunk_size=_CHUNK)(*given)
+        return values.double().numpy(), slopes.double().numpy()
