@@ -74,7 +74,7 @@ class Plan(_Strict):
     recipes: Annotated[list[str], Field(min_length=1)] = ["loss", "lira", "rmia", "quantile"]
     unseen_classes: list[Annotated[int, Field(ge=0)]] = []
     known: str | Annotated[list[str], Field(min_length=1)] | None = None
-    imputer: Literal["gaussian", "mean", "knn", "hot-deck"] = "gaussian"
+    imputer: Literal["gaussian", "mean", "knn", "hot-deck", "autoencoder"] = "gaussian"
     fpr: Annotated[list[_Rate], Field(min_length=1)] = [0.01]
     calibration: _Rate = 0.25
     duplicates: Literal["error", "drop", "keep"] = "error"
@@ -242,6 +242,7 @@ def _imputer(name: str) -> Any:
         "mean": completion.Mean,
         "knn": completion.KNN,
         "hot-deck": completion.HotDeck,
+        "autoencoder": completion.Autoencoder,
     }
     return made[name]()
 

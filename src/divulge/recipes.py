@@ -164,7 +164,7 @@ def recipes() -> tuple[Recipe, ...]:
         >>> [recipe.name for recipe in recipes()][:4]
         ['loss', 'entropy', 'gap', 'calibrated']
     """
-    from divulge.attacks import RMIA, Calibrated, Combined, LiRA, QuantileRegression, Threshold, Transductive
+    from divulge.attacks import RMIA, Calibrated, Combined, Learned, LiRA, QuantileRegression, Threshold, Transductive
 
     return (
         Recipe("loss", "negative-loss", Threshold(), summary="LOSS: how small the loss is (Yeom et al. 2018)"),
@@ -198,6 +198,14 @@ def recipes() -> tuple[Recipe, ...]:
             RMIA(offline_a=None),
             "in and out",
             "online relative attack (Zarifzadeh et al. 2024)",
+        ),
+        Recipe("learned", "scaled-logit", Learned(), "out", "log-odds learned on the reference models' own records"),
+        Recipe(
+            "learned-online",
+            "scaled-logit",
+            Learned("online"),
+            "in and out",
+            "log-odds learned on models trained on halves of the candidates",
         ),
         Recipe(
             "quantile",

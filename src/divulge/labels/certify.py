@@ -7,13 +7,15 @@ taken from the exact dyadic predictions in ball arithmetic (python-flint), hence
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import checks
 from divulge.labels import floats
+from divulge.labels.certificate import Certificate
+from divulge.labels.oracles import check_predictions
+from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
@@ -21,31 +23,6 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 30
 _MOST_SUMS = 3**15
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """What is proven of a plan or of predictions.
-
-    Args:
-        certified: any two labellings give answers further apart than the noise can bridge.
-        separation: rigorous lower bound on the distance between the answers to any two different labellings,
-            in the oracle's unit, the float error of both answers taken off; 0 when none is proven.
-        needed: twice the largest noise and rounding an answer may have; certified means separation > needed.
-        method: how it was proven.
-        why: why not, when it is not certified.
-    """
-
-    certified: bool
-    separation: float
-    needed: float
-    method: str
-    why: str = ""
-
-    def __str__(self) -> str:
-        if self.certified:
-            return f"certified: separation {self.separation:.4g} > {self.needed:.4g} ({self.method})"
-        return f"not certified: {self.why}"
 
 
 def certify(spec: OracleSpec, predictions: Any) -> Certificate:
@@ -69,9 +46,6 @@ def certify(spec: OracleSpec, predictions: Any) -> Certificate:
         >>> certify(OracleSpec(n=2, noise=0.01), rows).why
         'two labellings answer alike'
     """
-    from divulge.labels.oracles import check_predictions
-    from divulge.labels.plans import QueryPlan
-
     if isinstance(predictions, QueryPlan):
         if predictions.spec != spec:
             raise checks.InputError("predictions: the plan was made for another oracle")

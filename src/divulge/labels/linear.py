@@ -11,7 +11,7 @@ import numpy as np
 from divulge import checks
 from divulge.labels import floats
 from divulge.labels.answers import Reading
-from divulge.labels.certify import Certificate
+from divulge.labels.certificate import Certificate
 from divulge.labels.questions import noise_of
 
 if TYPE_CHECKING:

@@ -11,11 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.labels.answers import LabelInference
-from divulge.labels.inference import infer
 
 if TYPE_CHECKING:
-    from divulge.labels.plans import QueryPlan
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Ints
 
@@ -52,7 +49,7 @@ class LocalOracle:
         y = checks.labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
         object.__setattr__(self, "y", y)
         if self.scored is not None:
-            object.__setattr__(self, "scored", _public(self.spec, self.scored))
+            object.__setattr__(self, "scored", public(self.spec, self.scored))
         elif self.spec.scored != "all":
             raise checks.InputError("scored: the specification has a hidden split; say which rows are scored")
         object.__setattr__(self, "_draws", seeds.generator(self.seed, "labels", "oracle"))
@@ -84,7 +81,7 @@ class LocalOracle:
         return sign * spec.noise
 
 
-def _public(spec: OracleSpec, scored: object) -> Bools:
+def public(spec: OracleSpec, scored: object) -> Bools:
     """The mask of scored rows, if it is what the specification says."""
     found = checks.mask(scored, "scored", (spec.n,))
     number = int(found.sum())
@@ -208,71 +205,3 @@ class Ladder:
         if found < self.best - self.step:
             self.best = round(found / self.step) * self.step
         return self.best
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Simulation:
-    """What an attack reads off an oracle whose labels we know.
-
-    Args:
-        inference: what was recovered.
-        accuracy: share of labels that are right (of a split: also that a row is not scored).
-        certain_and_wrong: labels called certain that are wrong (0, or there is a bug).
-        truth: the labels ``[n]``, -1 for rows that are not scored.
-    """
-
-    inference: LabelInference
-    accuracy: float
-    certain_and_wrong: int
-    truth: Ints
-
-    @property
-    def queries(self) -> int:
-        """How many answers were used."""
-        return self.inference.queries
-
-
-def simulate(
-    spec: OracleSpec,
-    y: object,
-    plan: QueryPlan | None = None,
-    *,
-    oracle: Callable[[Array], float] | None = None,
-    seed: int = 0,
-    scored: object = None,
-) -> Simulation:
-    """Accuracy and queries of a plan against a local oracle with the labels ``y``.
-
-    Args:
-        spec: the oracle.
-        y: labels ``[n]``.
-        plan: by default the best one that `design` finds.
-        oracle: instead of a `LocalOracle`.
-        seed: of the oracle's noise.
-        scored: bool ``[n]``, the rows of a hidden split that are scored.
-
-    Raises:
-        divulge.InputError: labels, mask or plan that do not fit the specification.
-
-    Examples:
-        >>> from divulge.labels import OracleSpec
-        >>> simulate(OracleSpec(n=6, noise=1e-3), [0, 1, 1, 0, 0, 1]).accuracy
-        1.0
-    """
-    from divulge.labels.design import design
-
-    truth = checks.labels(y, "y", length=spec.n, classes=spec.classes)
-    made = design(spec) if plan is None else plan
-    check_plan(made, spec)
-    mask = None if scored is None else _public(spec, scored)
-    found = infer(oracle or LocalOracle(spec, truth, seed, scored=mask), made)
-    if mask is not None:
-        truth = np.where(mask, truth, -1)
-    right = found.labels == truth
-    return Simulation(found, float(right.mean()), int((found.certain & ~right).sum()), truth)
-
-
-def check_plan(plan: QueryPlan, spec: OracleSpec) -> None:
-    """Refuse a plan that was made for another oracle."""
-    if plan.spec != spec:
-        raise checks.InputError(f"plan: made for another oracle ({plan.spec}), not for {spec}")

@@ -18,7 +18,7 @@ import numpy as np
 from divulge import checks
 from divulge.labels import linear, questions
 from divulge.labels.answers import Reading
-from divulge.labels.certify import Certificate
+from divulge.labels.certificate import Certificate
 from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from divulge import store
 
 if TYPE_CHECKING:
     from divulge.labels.answers import Reading
-    from divulge.labels.certify import Certificate
+    from divulge.labels.certificate import Certificate
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats
 
