@@ -22,13 +22,14 @@ def engine(task: Task, jobs: Sequence[Job]) -> tuple[Engine, str]:
     config = task.how.config
     if config.engine in INNER:
         return INNER[config.engine], config.engine
-    inner, seconds, why = task.how.trial(task, jobs)
+    workers = config.workers or cores()
+    alone = config.engine == "auto" and (workers == 1 or len(jobs) == 1)
+    inner, seconds, why = task.how.trial(task, jobs, alone=alone)
     if config.engine == "ray":
         from divulge.references import cluster
 
         return partial(cluster.run, inner=inner), f"ray, {inner} in each task{why}"
-    workers = config.workers or cores()
-    if config.engine == "processes" or (workers > 1 and len(jobs) > 1 and seconds >= WORTH_PROCESSES):
+    if config.engine == "processes" or (not alone and seconds >= WORTH_PROCESSES):
         from divulge.references import processes
 
         return partial(processes.run, inner=inner, workers=workers), f"{workers} processes, {inner} in each{why}"

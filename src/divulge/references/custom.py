@@ -31,7 +31,7 @@ class Targets:
     def check(self, task: Task) -> None:
         """Nothing can be known before the user's function has run."""
 
-    def trial(self, task: Task, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
         """One after the other: only the user knows whether copies of the training can run side by side."""
         return "serial", 0.0, ""
 

@@ -72,8 +72,11 @@ class Learner(Protocol):
         """Find bad input before any work starts."""
         ...
 
-    def trial(self, task: Task, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
-        """The faster arithmetic for these jobs, the seconds they take with it in one process, and why."""
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
+        """The faster arithmetic for these jobs, the seconds they take with it in one process, and why.
+
+        ``alone`` says that nobody needs the seconds: there is but one process or one job.
+        """
         ...
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from divulge import checks, seeds, store
-from divulge.references import alone, keys, layout, loop, models, trial
+from divulge.references import alone, keys, layout, loop, models, stacked, trial
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import answers
 from divulge.targets.modules import resolve
@@ -60,8 +60,10 @@ class Networks:
 
         return learn
 
-    def trial(self, task: Task, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
         """The faster arithmetic for these jobs, its seconds, and why."""
+        if alone and stacked.by_hand(self.config):
+            return trial.BY_HAND
 
         def compute() -> tuple[Inner, float, str]:
             return trial.measure(self.config, self.data(task), jobs)

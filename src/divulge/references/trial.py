@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 BATCHES = 3
 """Batches a model in the trial; one before them warms up."""
 
+BY_HAND: tuple[Inner, float, str] = ("stacked", 0.0, " (written-out backward)")
+"""The outcome for an MLP where nothing was measured."""
+
 
 def measure(config: TrainSettings, data: models.Data, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
     """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
@@ -39,7 +42,7 @@ def measure(config: TrainSettings, data: models.Data, jobs: Sequence[Job]) -> tu
 
     if stacked.by_hand(config):
         each = together() if _affords(steps, len(short)) else 0.0
-        return "stacked", steps * each, " (written-out backward)"
+        return BY_HAND[0], steps * each, BY_HAND[2]
     if not _affords(steps, 1):
         return "serial", 0.0, " (too little work for a trial)"
     single = _seconds(lambda some: alone.train(brief, data, some[0].rows, some[0].seed), short[:1], config)
