@@ -333,7 +333,7 @@ def main():
         for size in (32, 64, 128) if count == counts[0] else (128,):
             in_process(f"{count} MLPs 784-256-10", mlp_net, mlp_plain, count, data, test, epochs, size)
     for count in counts if "cnn" not in options.skip else ():
-        in_process(f"{count} CNNs", cnn_net, cnn_plain, count, data, test, 3)
+        in_process(f"{count} CNNs", cnn_net, cnn_plain, count, data, test, 3 if count == counts[0] else 1)
     if "processes" not in options.skip:
         fan_out(max(counts), data, test, epochs)
     if "ray" not in options.skip:
