@@ -213,6 +213,21 @@ def report(name: str, cells: dict[tuple[int, int], Found]) -> None:
     report_rates({key: np.array([c[f"fpr:{key}"][0] for c in sets]) for key in RATES})
 
 
+def report_classes(cells: dict[tuple[int, int], Found], classes: dict[tuple[int, int], str]) -> None:
+    """A class a row, where each fold holds one: means over seeds."""
+    chosen = [key for key in ("LOSS", "LiRA", "RMIA", BASELINE, "transductive") if key in next(iter(cells.values()))]
+    print("\nTPR at 1 %, % / AUC of each class when it is unseen, mean over seeds:\n")
+    print("| unseen | " + " | ".join(chosen) + " |\n|---|" + "---:|" * len(chosen))
+    for name in sorted(set(classes.values())):
+        some = [cells[place] for place in cells if classes[place] == name]
+        shown = [
+            f"{np.mean([tpr(c[key], c['member']) for c in some]):.1f} / "
+            f"{np.mean([auc(c[key], c['member']) for c in some]):.3f}"
+            for key in chosen
+        ]
+        print(f"| {name} | {' | '.join(shown)} |")
+
+
 def report_rates(found: Found) -> None:
     refused = int(np.isnan(found["weighted"]).sum())
     shown = ", ".join(f"{key} {_percent(found[key])}" for key in ("raw", "conformal", "weighted", "expected"))
@@ -258,15 +273,18 @@ def main() -> None:
     chosen = "full" if given.references else "plain"
     chosen += f"-networks-{given.body}" * given.networks + f"-keep-{given.keep}" * (given.keep > 0)
     for key in given.data:
-        data, cells = DATA_SETS[key](), {}
+        data, cells, classes = DATA_SETS[key](), {}, {}
         for seed in given.seeds:
             of = models.case(key, data, seed, given.folds, out, given.weight_decay, given.epsilon)
             for fold in [None] if given.known else range(given.folds):
                 asked = "all" if fold is None else f"{fold}-of-{given.folds}"
                 path = of.folder / f"scores-{chosen}-{asked}.npz"
                 cells[seed, fold] = models.kept(path, lambda of=of, fold=fold: attack(of, fold, given))
+                classes[seed, fold] = ", ".join(f"{name:>2}" for name in np.unique(of.group[of.fold == fold]))
                 print(f"{data.name}, seed {seed}, fold {asked}: done", file=sys.stderr, flush=True)
         report(data.name, cells)
+        if not given.known and given.folds == len(np.unique(data.group)):
+            report_classes(cells, classes)
 
 
 if __name__ == "__main__":
