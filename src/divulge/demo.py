@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from divulge.references import Progress
 
 UNSEEN = 3
-RECIPES = ("loss", "calibrated", "lira", "rmia", "quantile")
+RECIPES = ("loss", "calibrated", "lira", "rmia", "learned", "quantile", "transductive")
 
 
 @dataclass(frozen=True, slots=True)
