@@ -26,6 +26,12 @@ def test_a_recipe_by_itself_has_all_it_needs(case, run, recipe):
     assert alone[recipe].auc.value == pytest.approx(run[recipe].auc.value, abs=0.03)
 
 
+def test_learning_from_too_few_reference_models_is_refused_before_any_is_trained(case):
+    few = dv.references.Train(lambda: pytest.fail("trained"), count=2)
+    with pytest.raises(dv.InputError, match="at least 3 reference models, got count=2"):
+        case.audit(recipes=("learned",), references=few)
+
+
 def test_ids_of_one_set_alone_are_mentioned(case):
     members = dv.Records(case.members.x, case.members.y, np.arange(200))
     found = case.audit(recipes=("loss",), members=members, fpr=(0.05,))

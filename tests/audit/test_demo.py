@@ -6,7 +6,7 @@ from divulge import checks, demo, plan
 from divulge.auditing import audit
 
 RECIPES = ("loss", "rmia")  # the cheap ones are run twice
-SMALL = demo.Size(members=250, population=400, count=2, epochs=2)
+SMALL = demo.Size(members=250, population=400, count=3, epochs=2)
 
 
 @pytest.fixture(scope="module")

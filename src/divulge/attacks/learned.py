@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class Learned:
         True
     """
 
+    LEAST: ClassVar[int] = 3
+    """Fewest reference models: each is attacked with the others, which must both hold and lack a record."""
+
     mode: Literal["offline", "online"] = "offline"
     most: int = 200_000
     seed: int = 0
@@ -67,10 +70,10 @@ class Learned:
         why = "scaled logits of the candidates under reference models"
         references = needs.part(evidence.references, "Learned", "references", why)
         signals, trained_on = self._lessons(evidence, references)
-        if len(signals) < 3 or trained_on.all() or not trained_on.any():
+        if len(signals) < self.LEAST or trained_on.all() or not trained_on.any():
             raise checks.InputError(
-                f"Learned: at least 3 reference models that were trained on some of the records and not on others are "
-                f"needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the pairs"
+                f"Learned: at least {self.LEAST} reference models that were trained on some of the records and not on "
+                f"others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the pairs"
             )
         learned = self._fit(signals, trained_on)
         inside = np.zeros(references.shape, dtype=bool) if evidence.trained_on is None else evidence.trained_on

@@ -9,6 +9,7 @@ import numpy as np
 
 from divulge import checks, evaluation, seeds
 from divulge import recipes as book
+from divulge.attacks import Learned
 from divulge.evidence import concatenate
 from divulge.signals import completion
 from divulge.types import PartialRecords, Records
@@ -161,6 +162,12 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
         raise checks.InputError(
             f"recipes: {', '.join(active)}: an active signal is measured on the target alone, so its attack can "
             "have no reference models"
+        )
+    learning = [recipe.name for recipe in found if isinstance(recipe.attack, Learned)]
+    if learning and getattr(references, "count", Learned.LEAST) < Learned.LEAST:
+        raise checks.InputError(
+            f"references: the recipes {', '.join(learning)} learn from at least {Learned.LEAST} reference models, got "
+            f"count={getattr(references, 'count', 0)}"
         )
     if needing and references is None:
         raise checks.InputError(
