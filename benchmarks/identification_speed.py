@@ -17,14 +17,7 @@ import numpy as np
 
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, p_values
-
-
-def table(title, columns, rows):
-    cells = [[str(cell) for cell in row] for row in [columns, *rows]]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print(f"\n{title}")
-    for row in cells:
-        print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
+from identification import table
 
 
 def clock(work):

@@ -188,22 +188,27 @@ def test_tables_as_data(project, case, tmp_path):
     assert found[0]["recipes"]["loss"]["auc"] == found[1]["recipes"]["loss"]["auc"]
 
 
+def interrupted(project, out, how, **streams):
+    """A run of the plan that got the signal ``how`` while it was training; one network at least is stored."""
+    started = subprocess.Popen(
+        [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"SECONDS_A_NETWORK": "0.5"},
+        **streams,
+    )
+    deadline = time.monotonic() + 120
+    while len(list((out / "pool").rglob("*.safetensors"))) < 1 and time.monotonic() < deadline:
+        assert started.poll() is None, "the run ended before it could be interrupted"
+        time.sleep(0.01)
+    started.send_signal(how)
+    return started
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this platform cannot kill -9")
 def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_path):
     """kill -9 in the middle of reference training; the result equals an uninterrupted run's."""
     out = tmp_path / "killed"
-    started = subprocess.Popen(
-        [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | {"SECONDS_A_NETWORK": "0.5"},
-    )
-    deadline = time.monotonic() + 120
-    while len(list((out / "pool").rglob("*.safetensors"))) < 1 and time.monotonic() < deadline:
-        assert started.poll() is None, "the run ended before it could be killed"
-        time.sleep(0.01)
-    started.send_signal(signal.SIGKILL)
-    started.wait()
+    interrupted(project, out, signal.SIGKILL, stderr=subprocess.DEVNULL).wait()
     assert json.loads((out / "run.json").read_text())["state"] == "running"
     kept = {path: path.stat().st_mtime_ns for path in (out / "pool").rglob("*.safetensors")}
     divulge("audit", project / "plan.toml", "--out", out)
@@ -213,19 +218,7 @@ def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_p
 
 
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(project, tmp_path):
-    out = tmp_path / "stopped"
-    started = subprocess.Popen(
-        [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"SECONDS_A_NETWORK": "0.5"},
-    )
-    deadline = time.monotonic() + 120
-    while len(list((out / "pool").rglob("*.safetensors"))) < 1 and time.monotonic() < deadline:
-        assert started.poll() is None, "the run ended before it could be stopped"
-        time.sleep(0.01)
-    started.send_signal(signal.SIGINT)
+    started = interrupted(project, tmp_path / "stopped", signal.SIGINT, stderr=subprocess.PIPE, text=True)
     errors = started.communicate(timeout=120)[1]
     assert started.returncode == 130
     assert "the same call goes on from there" in errors

@@ -1,0 +1,33 @@
+"""A recipe pairs a signal with an attack and gives the pair its name."""
+
+from divulge.recipes.names import everything, resolve, seeded
+from divulge.recipes.partial import partial_recipes
+from divulge.recipes.recipe import (
+    RESERVED,
+    Attack,
+    Imputed,
+    PartialMeasure,
+    PartialSignal,
+    Recipe,
+    References,
+    Signal,
+)
+from divulge.recipes.weights import weight_recipes
+from divulge.recipes.whole import recipes
+
+__all__ = [
+    "RESERVED",
+    "Attack",
+    "Imputed",
+    "PartialMeasure",
+    "PartialSignal",
+    "Recipe",
+    "References",
+    "Signal",
+    "everything",
+    "partial_recipes",
+    "recipes",
+    "resolve",
+    "seeded",
+    "weight_recipes",
+]

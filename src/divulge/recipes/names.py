@@ -1,0 +1,70 @@
+"""From what a user names to a recipe."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+from divulge import checks
+from divulge.recipes.partial import partial_recipes
+from divulge.recipes.recipe import Recipe
+from divulge.recipes.weights import weight_recipes
+from divulge.recipes.whole import recipes
+
+
+def everything() -> tuple[Recipe, ...]:
+    """All recipes that come with Divulge: for whole records, for partly known ones, for weights."""
+    return (*recipes(), *partial_recipes(), *weight_recipes())
+
+
+def resolve(wanted: object) -> Recipe:
+    """The recipe that ``wanted`` means.
+
+    Args:
+        wanted: a recipe, the name of one, or a third party's ``"module:Class"`` (a `Recipe`, or a callable
+            that returns one).
+
+    Raises:
+        divulge.InputError: unknown name (the nearest is suggested), an import that fails, another type.
+
+    Examples:
+        >>> resolve("loss").signal
+        'negative-loss'
+    """
+    if isinstance(wanted, Recipe):
+        return wanted
+    if not isinstance(wanted, str):
+        raise checks.InputError(f"recipes: a name or a Recipe is needed, got {type(wanted).__name__}")
+    if ":" in wanted:
+        return _third_party(wanted)
+    known = {recipe.name: recipe for recipe in everything()}
+    return known[checks.choice(wanted, "recipes", known)]
+
+
+def seeded(recipe: Recipe, seed: int) -> Recipe:
+    """The recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
+    return dataclasses.replace(recipe, attack=_seeded(recipe.attack, seed))
+
+
+def _seeded(attack: Any, seed: int) -> Any:
+    from divulge.attacks import Combined
+
+    if not dataclasses.is_dataclass(attack) or isinstance(attack, type):
+        return attack
+    if isinstance(attack, Combined):
+        return Combined(tuple(_seeded(part, seed) for part in attack.attacks))
+    draws = any(field.name == "seed" for field in dataclasses.fields(attack))
+    return dataclasses.replace(attack, seed=seed) if draws else attack
+
+
+def _third_party(name: str) -> Recipe:
+    module, _, attribute = name.partition(":")
+    try:
+        found: Any = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise checks.InputError(f"recipes: {name!r} cannot be imported ({error})") from None
+    made = found if isinstance(found, Recipe) else found()
+    if not isinstance(made, Recipe):
+        raise checks.InputError(f"recipes: {name!r} is a {type(made).__name__}, not a divulge.recipes.Recipe")
+    return made

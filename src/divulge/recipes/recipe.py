@@ -1,0 +1,153 @@
+"""What a recipe is: a signal, an attack on it, and what the pair needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from divulge import checks
+from divulge.signals import classification
+
+if TYPE_CHECKING:
+    from divulge.types import Evidence, Floats, PartialRecords, Records
+
+References: TypeAlias = Literal["none", "out", "in and out"]
+
+# Columns of a score table that are not recipes.
+RESERVED = frozenset({"id", "member", "label", "group"})
+
+
+@runtime_checkable
+class Attack(Protocol):
+    """Numbers across models into one score a candidate."""
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Scores ``[n]``, larger = more like a member."""
+        ...
+
+
+@runtime_checkable
+class Signal(Protocol):
+    """Anything that asks a target about records and ends in one number each (an active attack, say)."""
+
+    @property
+    def name(self) -> str:
+        """What the signal is called in tables and files."""
+        ...
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """One number a record ``[n]``, larger = more like a member."""
+        ...
+
+
+@runtime_checkable
+class PartialMeasure(Protocol):
+    """A `PartialSignal` that has seen its auxiliary records."""
+
+    @property
+    def queries(self) -> int:
+        """Queries it makes a record."""
+        ...
+
+    def measure(self, target: Any, partial: PartialRecords) -> Floats:
+        """One number a record ``[n]``, larger = more like a member."""
+        ...
+
+
+@runtime_checkable
+class PartialSignal(Protocol):
+    """A signal that itself deals with unknown values (`divulge.signals.completion.MRAD`, say)."""
+
+    @property
+    def name(self) -> str:
+        """What the signal is called in tables and files."""
+        ...
+
+    def fit(self, auxiliary: Records, seed: int = 0) -> PartialMeasure:
+        """Learn from records that are disjoint from the candidates."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Imputed:
+    """How completions of a record, of which only part is known, become one score.
+
+    Args:
+        draws: 1 for the single best completion; more for multiple imputation.
+        average: over draws: "signal" (of each model), "likelihood" (of each model: the log of the mean of the
+            signals' exponentials) or "score" (each draw is attacked alone).
+
+    Raises:
+        divulge.InputError: fewer than 1 draw, an unknown average.
+    """
+
+    draws: int = 1
+    average: Literal["signal", "likelihood", "score"] = "signal"
+
+    def __post_init__(self) -> None:
+        checks.integer(self.draws, "draws", least=1)
+        checks.choice(self.average, "average", ("signal", "likelihood", "score"))
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A signal, an attack on it, and what the pair needs.
+
+    Args:
+        name: what it is called.
+        signal: the name of a classification signal, a `Signal`, or a `PartialSignal`.
+        attack: what turns the signal into a score.
+        references: "none"; "out": models trained on the auditor's population only; "in and out": models
+            each trained on a random half of population and candidates.
+        summary: one line for `divulge list`.
+        features: whether the attack reads ``evidence.features`` (they cost a reduction of all records).
+        imputed: for recipes made for partly known records: how completions are averaged. Others see the
+            single best completion.
+
+    Raises:
+        divulge.InputError: an unknown signal, a signal of one's own that is called like one of ours, a name that a
+            score table needs for something else.
+    """
+
+    name: str
+    signal: str | Signal | PartialSignal
+    attack: Attack
+    references: References = "none"
+    summary: str = ""
+    imputed: Imputed | None = None
+    features: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.signal, str):
+            checks.choice(self.signal, "signal", classification.SIGNALS)
+        elif self.signal.name in classification.SIGNALS:
+            raise checks.InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
+        if self.name in RESERVED or ":" in self.name:
+            raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
+
+    @property
+    def signal_name(self) -> str:
+        """Name of the signal."""
+        return self.signal if isinstance(self.signal, str) else self.signal.name
+
+    @property
+    def reads(self) -> str:
+        """What of the target the adversary must see, in words; a signal that reads more than outputs says so."""
+        return getattr(self.signal, "reads", "the target's outputs on each candidate")
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether the signal reads the record's label."""
+        if isinstance(self.signal, str):
+            return self.signal not in classification.LABEL_AGNOSTIC
+        return isinstance(self.signal, PartialSignal)
+
+    @property
+    def needs_training(self) -> bool:
+        """Whether models are trained for it: reference models, or a signal's shadow models."""
+        return self.references != "none" or getattr(self.signal, "shadows", 0) > 0
+
+    @property
+    def needs_known(self) -> bool:
+        """Whether it is made for records of which only part is known."""
+        return self.imputed is not None or isinstance(self.signal, PartialSignal)

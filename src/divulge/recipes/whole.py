@@ -1,0 +1,89 @@
+"""The recipes for whole records."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from divulge.recipes.recipe import Recipe
+
+
+@cache
+def recipes() -> tuple[Recipe, ...]:
+    """Every recipe for whole records that comes with Divulge, in the order of the report.
+
+    Examples:
+        >>> [recipe.name for recipe in recipes()][:4]
+        ['loss', 'entropy', 'gap', 'calibrated']
+    """
+    from divulge.attacks import RMIA, Calibrated, Combined, Learned, LiRA, QuantileRegression, Threshold, Transductive
+
+    return (
+        Recipe("loss", "negative-loss", Threshold(), summary="LOSS: how small the loss is (Yeom et al. 2018)"),
+        Recipe("entropy", "modified-entropy", Threshold(), summary="modified entropy (Song & Mittal 2021)"),
+        Recipe("gap", "top-two-gap", Threshold(), summary="top-two logit gap; needs no label"),
+        Recipe(
+            "calibrated",
+            "negative-loss",
+            Calibrated(),
+            "out",
+            "loss less its mean under reference models (Watson et al. 2022)",
+        ),
+        Recipe(
+            "lira",
+            "scaled-logit",
+            LiRA(mode="offline", variance="global"),
+            "out",
+            "offline likelihood ratio, one-sided (Carlini et al. 2022)",
+        ),
+        Recipe(
+            "lira-online",
+            "scaled-logit",
+            LiRA(mode="online", variance="global"),
+            "in and out",
+            "online likelihood ratio (Carlini et al. 2022)",
+        ),
+        Recipe("rmia", "confidence", RMIA(), "out", "offline relative attack (Zarifzadeh et al. 2024)"),
+        Recipe(
+            "rmia-online",
+            "confidence",
+            RMIA(offline_a=None),
+            "in and out",
+            "online relative attack (Zarifzadeh et al. 2024)",
+        ),
+        Recipe("learned", "scaled-logit", Learned(), "out", "log-odds learned on the reference models' own records"),
+        Recipe(
+            "learned-online",
+            "scaled-logit",
+            Learned("online"),
+            "in and out",
+            "log-odds learned on models trained on halves of the candidates",
+        ),
+        Recipe(
+            "quantile",
+            "hinge",
+            QuantileRegression(conformal=False),
+            features=True,
+            summary="quantile regression on the true-class hinge (Bertran et al. 2023)",
+        ),
+        Recipe(
+            "quantile-gap",
+            "top-two-gap",
+            QuantileRegression(conformal=False),
+            features=True,
+            summary="quantile regression on the top-two gap, for unseen classes (Thaker et al. 2025)",
+        ),
+        Recipe(
+            "transductive",
+            "hinge",
+            Transductive(),
+            features=True,
+            summary="hinge beyond what the candidates' own features explain, for unseen classes",
+        ),
+        Recipe(
+            "combined",
+            "hinge",
+            Combined((QuantileRegression(conformal=False), Transductive())),
+            features=True,
+            summary="mean rank under quantile regression and the transductive attack, for unseen classes",
+        ),
+    )
