@@ -105,3 +105,17 @@ def test_the_command_line_starts_without_numpy():
 def test_unknown_choice_suggests_the_nearest():
     with pytest.raises(dv.InputError, match="did you mean 'lira'"):
         checks.choice("lirra", "recipe", ("lira", "rmia"))
+
+
+def test_a_guarantee_says_how_it_stands_and_never_gets_better():
+    claim = dv.Guarantee("FDR", 0.1, ("a", "b"))
+    assert (claim.standing, claim.holds, str(claim)) == ("holds", True, "FDR ≤ 0.1, assuming a and b")
+    doubtful, void = claim.at_most("doubtful"), claim.at_most("void")
+    assert doubtful.holds
+    assert str(doubtful) == "DOUBTFUL: FDR ≤ 0.1, only if a and b"
+    assert not void.holds
+    assert str(void).startswith("VOID: FDR ≤ 0.1 ")
+    assert void.at_most("holds") == void == doubtful.at_most("void")
+    assert doubtful.at_most("holds") == doubtful
+    with pytest.raises(dv.InputError, match=r"standing: .*'broken'"):
+        dv.Guarantee("FDR", 0.1, (), "broken")

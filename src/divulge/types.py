@@ -6,8 +6,8 @@ Every signal and every score is oriented so that *larger means more like a membe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,8 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
+Standing: TypeAlias = Literal["holds", "doubtful", "void"]  # from best to worst
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -216,23 +218,47 @@ class Guarantee:
         kind: "marginal FPR", "training-conditional FPR", "FDR", …
         level: the bound that is claimed (0.05: at most five per cent).
         assumes: one sentence an assumption; the report prints them beside the claim.
-        holds: False when a control has shown an assumption to fail.
+        standing: "holds" where nothing speaks against the assumptions; "doubtful" where something was seen
+            that would break the claim under one reading and not under another; "void" where an assumption
+            is known, or was shown, to fail: then nothing is claimed.
+
+    Raises:
+        divulge.InputError: another standing.
 
     Examples:
-        >>> print(Guarantee("FDR", 0.05, ("calibration and candidate non-members are exchangeable",)))
+        >>> claim = Guarantee("FDR", 0.05, ("calibration and candidate non-members are exchangeable",))
+        >>> print(claim)
         FDR ≤ 0.05, assuming calibration and candidate non-members are exchangeable
+        >>> print(claim.at_most("doubtful"))
+        DOUBTFUL: FDR ≤ 0.05, only if calibration and candidate non-members are exchangeable
+        >>> claim.at_most("void").holds
+        False
     """
 
     kind: str
     level: float
     assumes: tuple[str, ...]
-    holds: bool = True
+    standing: Standing = "holds"
+
+    def __post_init__(self) -> None:
+        checks.choice(self.standing, "standing", STANDINGS)
+
+    @property
+    def holds(self) -> bool:
+        """False only when void: a doubtful claim may hold."""
+        return self.standing != "void"
+
+    def at_most(self, standing: Standing) -> Guarantee:
+        """The same claim, standing no better than ``standing``."""
+        return replace(self, standing=max(self.standing, standing, key=STANDINGS.index))
 
     def __str__(self) -> str:
-        claim = f"{self.kind} ≤ {self.level:g}"
-        if not self.holds:
-            return f"VOID: {claim} (an assumption was shown to fail: {'; '.join(self.assumes)})"
-        return f"{claim}, assuming {' and '.join(self.assumes)}" if self.assumes else claim
+        claim, rests = f"{self.kind} ≤ {self.level:g}", " and ".join(self.assumes)
+        if self.standing == "void":
+            return f"VOID: {claim} (an assumption fails: {rests})" if rests else f"VOID: {claim}"
+        if self.standing == "doubtful":
+            return f"DOUBTFUL: {claim}, only if {rests}" if rests else f"DOUBTFUL: {claim}"
+        return f"{claim}, assuming {rests}" if rests else claim
 
 
 @dataclass(frozen=True, slots=True)

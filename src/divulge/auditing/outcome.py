@@ -104,7 +104,7 @@ class Outcome:
         reason = self._strangers() or self._apart()
         if not reason:
             return found
-        guarantee = replace(found.guarantee, holds=False)
+        guarantee = found.guarantee.at_most("void")
         return replace(found, guarantee=guarantee, warnings=(f"the guarantee is void: {reason}", *found.warnings))
 
     def _strangers(self) -> str:

@@ -236,7 +236,7 @@ def _knockoff(
         evidence = together([*evidence, test])
     found = replace(
         one.chosen(selected, fdr=level, warnings=warnings),
-        guarantee=Guarantee("FDR", level, (SYMMETRIC,), holds=sound),
+        guarantee=Guarantee("FDR", level, (SYMMETRIC,), "holds" if sound else "void"),
     )
     return found, evidence
 
@@ -245,7 +245,7 @@ def annotate(found: Selection, evidence: Sequence[Control], why: str, orientatio
     """The selection with what the controls say: a failed one voids the guarantee and stands first."""
     failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
     notes = [*failed, orientation, *found.warnings, why, UNTESTED if untested(evidence) else ""]
-    guarantee = replace(found.guarantee, holds=found.guarantee.holds and not failed)
+    guarantee = found.guarantee.at_most("void" if failed else "holds")
     return replace(found, guarantee=guarantee, warnings=tuple(note for note in notes if note))
 
 

@@ -142,7 +142,7 @@ def conclude(
 ) -> dict[str, Any]:
     """Write and return the summary of a decision whose ``selection.parquet`` stands in ``out``."""
     failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
-    claim = Guarantee("FDR", facts["fdr"], step_up.assumptions(used), holds=not failed)
+    claim = Guarantee("FDR", facts["fdr"], step_up.assumptions(used), "void" if failed else "holds")
     truth = _truth(out / "selection.parquet")
     notes = [
         *failed,

@@ -48,7 +48,7 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 def verdict(summary: Mapping[str, Any]) -> tuple[str, str]:
     """The first lines of the report, and their tone."""
     level, chosen = summary["settings"]["fdr"], summary["selected"]
-    if not summary["guarantee"]["holds"]:
+    if summary["guarantee"]["standing"] == "void":
         void = next(warning for warning in summary["warnings"] if warning.startswith("the guarantee is void"))
         return (
             f"{void[0].upper()}{void[1:]}. {chosen} of {summary['candidates']} documents were selected, "
