@@ -19,11 +19,10 @@ import numpy as np
 import torch
 
 import divulge as dv
-from divulge import store
+from divulge import completion, signals, store
 from divulge.attacks import Learned, LiRA, LogRatio
 from divulge.evaluation import auc, tpr_at_fpr
 from divulge.evidence import of_logits
-from divulge.signals import completion
 from divulge.targets import TorchTarget
 from partial_cases import AUXILIARY, CASES, DRAWS, NAMES, Case, Cell, N
 
@@ -113,7 +112,7 @@ def imputers(cell: Cell, places, _) -> dict:
 
 def descent(cell: Cell, places, _) -> dict:
     """MRAD and its kin: they descend the target's own loss."""
-    fitted = {kind: completion.MRAD(detector=kind).fit(cell.auxiliary, cell.seed) for kind in DETECTORS}
+    fitted = {kind: signals.MRAD(detector=kind).fit(cell.auxiliary, cell.seed) for kind in DETECTORS}
     train, rows = cell.train(2), cell.rows(SHADOWS)
     shadows = [
         TorchTarget(train.one(cell.auxiliary[row], seed=cell.seed + 100 + at, classes=cell.classes), device="cpu")
@@ -123,7 +122,7 @@ def descent(cell: Cell, places, _) -> dict:
     for place in places:
         partial, found = cell.partial(*place), {}
         for name, options in MRADS.items():
-            settings = completion.MRAD(**options)
+            settings = signals.MRAD(**options)
             found[name] = replace(fitted[settings.detector], settings=settings).measure(cell.target, partial)
         for name, kind in (("MRAD, unclipped, δ_s/δ", "cade"), ("gradient norm, δ_s/δ", "gradient-norm")):
             found[name] = fitted[kind].measure(cell.target, partial, shadows=shadows)
@@ -147,7 +146,7 @@ MRADS = {
 
 def matching(cell: Cell, places, _) -> dict:
     """DLG's gradient matching."""
-    fitted = completion.GradientMatching().fit(cell.auxiliary)
+    fitted = signals.GradientMatching().fit(cell.auxiliary)
     return {place: {"gradient matching": fitted.measure(cell.target, cell.partial(*place))} for place in places}
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from torch import nn
 
 import divulge as dv
+from divulge import completion
 from divulge.demo import fashion_mnist
 from divulge.evidence import of_logits
-from divulge.signals import completion
 from divulge.targets import TorchTarget
 
 N, AUXILIARY, DRAWS = 800, 4000, 8

@@ -211,7 +211,7 @@ def private_training(steps):
     def net():
         return nn.Sequential(nn.Linear(600, 256), nn.ReLU(), nn.Linear(256, 100))
 
-    config = Train(net, 2, 1, batch_size=batch, privacy=Private(1.0), device="cpu")
+    config = Train(net, 2, epochs=1, batch_size=batch, privacy=Private(1.0), device="cpu")
     rows = np.arange(n)
     spent = {}
     for name in ("ghost norms", "Opacus"):
@@ -223,7 +223,7 @@ def private_training(steps):
             for at in private.poisson(rows, 0, 0, 2 if warm else steps, batch):
                 step(data.x[at], data.y[at], 0.02)
             spent[name] = (time.process_time() - started) / (2 if warm else steps)
-    plain = Train(net, 2, 1, batch_size=batch, device="cpu")
+    plain = Train(net, 2, epochs=1, batch_size=batch, device="cpu")
     started = time.process_time()
     loop.train(plain, data, rows, 0)
     unprivate = (time.process_time() - started) / steps
@@ -271,7 +271,7 @@ def scale(models_count, n):
     everyone = dv.Records(x, (x[:, 0] > 0).astype(int))
     some, others = everyone[np.arange(2000)], everyone[np.arange(2000, 7000)]
     split = splits.online(2000, models_count, 0)
-    train = Train(lambda: nn.Linear(20, 2), models_count, 2, engine="stacked", device="cpu")
+    train = Train(lambda: nn.Linear(20, 2), models_count, epochs=2, engine="stacked", device="cpu")
     with tempfile.TemporaryDirectory() as folder:
         started = time.process_time()
         found = train.fit(some, split, seed=0, observe=[everyone, others], signal=both, out=folder)
@@ -313,7 +313,7 @@ def on_gpu(counts):
         for count in counts:
             split = splits.online(len(data), count, 0, labels=data.y)
             for kind in ("serial", "stacked"):
-                train = Train(make, count, 5, engine=kind, device="cuda")
+                train = Train(make, count, epochs=5, engine=kind, device="cuda")
                 engine(replace(train, epochs=1), data, test, split)
                 row = timed(kind, lambda train=train, split=split: engine(train, data, test, split))
                 print(f"{name}, {count} models, {kind}: {count / row.wall:.2f} models/s, accuracy {row.accuracy:.3f}")

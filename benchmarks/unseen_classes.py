@@ -27,14 +27,14 @@ import numpy as np
 from scipy.stats import rankdata
 
 import unseen_models as models
-from divulge import Evidence, InputError, evaluation, references
+from divulge import Evidence, InputError, evaluation, regressors
 from divulge.attacks import RMIA, LiRA, QuantileRegression, Transductive
 from divulge.attacks.boosting import Booster
 from divulge.attacks.regressors import Boosted, PerClass
 from divulge.auditing.selector import mean
 from divulge.decisions import fpr, weighted
 from divulge.evaluation import transfer
-from divulge.references import bodies
+from divulge.regressors import bodies
 from divulge.signals import classification as signals
 from unseen_data import DATA_SETS
 
@@ -110,7 +110,7 @@ def attack(of: models.Case, fold: int | None, given: argparse.Namespace) -> Foun
     return found | rates(scores[: len(asked)], scores[len(asked) :], member, table[asked], table[held], raw, of.seed)
 
 
-def networks(of: models.Case, body: str) -> list[tuple[str, references.Network, np.ndarray]]:
+def networks(of: models.Case, body: str) -> list[tuple[str, regressors.Network, np.ndarray]]:
     """Neural regressors with both heads, on what the data set is made of."""
     seen = of.raw
     if seen.dtype == object:
@@ -119,7 +119,7 @@ def networks(of: models.Case, body: str) -> list[tuple[str, references.Network, 
         looks = bodies.SmallCNN() if body == "small" else bodies.Backbone(body, size=64)
     else:
         looks = bodies.MLP((256, 128))
-    return [(f"network, {head}", references.Network(looks, head=head), seen) for head in ("gaussian", "pinball")]
+    return [(f"network, {head}", regressors.Network(looks, head=head), seen) for head in ("gaussian", "pinball")]
 
 
 def with_references(of, fold, asked, population, logits, keep) -> Found:

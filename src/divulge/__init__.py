@@ -13,13 +13,16 @@ from divulge._version import __version__
 
 if TYPE_CHECKING:
     from divulge import (
+        access,
         attacks,
+        completion,
         decisions,
         evaluation,
         labels,
         margin,
         reconstruction,
         references,
+        regressors,
         signals,
         targets,
     )
@@ -38,8 +41,10 @@ __all__ = [
     "Records",
     "Selection",
     "__version__",
+    "access",
     "attacks",
     "audit",
+    "completion",
     "decisions",
     "evaluation",
     "identify",
@@ -47,6 +52,7 @@ __all__ = [
     "margin",
     "reconstruction",
     "references",
+    "regressors",
     "signals",
     "targets",
 ]

@@ -224,7 +224,7 @@ def _same_columns(sets: dict[str, _File]) -> None:
 
 def _known(plan: Plan, members: _File) -> Any:
     """The mask that each of the plan's words means; a list of words gives a list."""
-    from divulge.signals.completion import mask
+    from divulge.completion import mask
 
     if plan.known is None:
         return None
@@ -235,7 +235,7 @@ def _known(plan: Plan, members: _File) -> Any:
 
 
 def _imputer(name: str) -> Any:
-    from divulge.signals import completion
+    from divulge import completion
 
     made = {
         "gaussian": completion.ConditionalGaussian,
@@ -249,7 +249,7 @@ def _imputer(name: str) -> Any:
 
 def _held(plan: AccessPlan, file: _File, seed: int) -> tuple[Records, tuple[int, ...]]:
     """What is left of the population, and the classes that are not."""
-    from divulge.references import access
+    from divulge import access
 
     population, groups = file.records, file.group
     dropped: tuple[int, ...] = tuple(plan.drop_classes)

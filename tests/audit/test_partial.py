@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save_file
 
 import divulge as dv
+from divulge import completion, signals
 from divulge.auditing import load, over_shares
 from divulge.recipes import Imputed, Recipe, partial_recipes
-from divulge.signals import completion
 
 KNOWN = np.arange(12) < 10
 NAMES = tuple(recipe.name for recipe in partial_recipes())
@@ -44,7 +44,7 @@ def test_what_the_adversary_must_see_is_said():
     read = {recipe.name: recipe.reads for recipe in partial_recipes()}
     assert read["partial-loss"] == "the target's outputs on each candidate"
     assert read["mrad"] == "the target's gradients at each candidate"
-    assert completion.MRAD(access="black").reads == "the target's outputs on 10 variations of each candidate"
+    assert signals.MRAD(access="black").reads == "the target's outputs on 10 variations of each candidate"
     assert read["gradient-matching"] == "the target's weights"
 
 

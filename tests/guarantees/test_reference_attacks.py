@@ -23,14 +23,14 @@ def audit(seed):
         return dv.Records(rng.normal(size=(n, 8)).astype(np.float32), rng.integers(0, 3, n))
 
     inside = records(60)
-    target = dv.references.Train(network, 2, 60, lr=0.1).one(inside, seed=seed)
+    target = dv.references.Train(network, 2, epochs=60, lr=0.1).one(inside, seed=seed)
     return dv.audit(
         target,
         members=inside,
         nonmembers=records(OUTSIDE),
         population=records(400),
         recipes=RECIPES,
-        references=dv.references.Train(network, 4, 5, lr=0.1, engine="stacked"),
+        references=dv.references.Train(network, 4, epochs=5, lr=0.1, engine="stacked"),
         calibration=0.5,
         fpr=(LEVEL,),
         seed=seed,

@@ -45,7 +45,7 @@ def cluster(tmp_path_factory):
 
 
 def test_ray_equals_stacked(fit, networks, cluster, tmp_path):
-    train = Train(networks.mlp, 4, 2, engine="ray")
+    train = Train(networks.mlp, 4, epochs=2, engine="ray")
     found = fit(train, pool=tmp_path)
     assert found.engine.startswith("ray, stacked in each task")
     assert (found.outputs[0] == fit(replace(train, engine="stacked")).outputs[0]).all()

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import divulge as dv
-from divulge.references import Custom, Train, batches, trial
+from divulge import networks
+from divulge.references import Custom, Train, trial
 
 SETTINGS = {
     "sgd": {},
@@ -24,7 +25,7 @@ def noisy(x, generator):
 @pytest.mark.parametrize("settings", SETTINGS)
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_stacked_equals_serial(fit, networks, kind, settings):
-    train = Train(getattr(networks, kind), 5, 2, batch_size=32, precision="double", **SETTINGS[settings])
+    train = Train(getattr(networks, kind), 5, epochs=2, batch_size=32, precision="double", **SETTINGS[settings])
     one, other = (fit(replace(train, engine=engine)).outputs[0] for engine in ("serial", "stacked"))
     assert one.shape == (5, 203, 4)
     assert np.abs(one - other).max() <= 1e-8
@@ -33,7 +34,7 @@ def test_stacked_equals_serial(fit, networks, kind, settings):
 @pytest.mark.parametrize("kind", ["linear", "mlp", "cnn", "own"])
 def test_stacked_equals_serial_in_single_precision(fit, networks, kind):
     one, other = (
-        fit(Train(getattr(networks, kind), 5, 2, engine=engine)).outputs[0] for engine in ("serial", "stacked")
+        fit(Train(getattr(networks, kind), 5, epochs=2, engine=engine)).outputs[0] for engine in ("serial", "stacked")
     )
     assert np.abs(one - other).max() <= 2e-5 * np.abs(one).max()
 
@@ -41,7 +42,7 @@ def test_stacked_equals_serial_in_single_precision(fit, networks, kind):
 @pytest.mark.parametrize("kind", ["mlp", "cnn"])
 def test_stacked_equals_serial_with_augmentation_and_early_stop(fit, networks, kind):
     train = Train(
-        getattr(networks, kind), 4, 12, batch_size=32, precision="double", augment=noisy, stop_at_accuracy=0.6
+        getattr(networks, kind), 4, epochs=12, batch_size=32, precision="double", augment=noisy, stop_at_accuracy=0.6
     )
     one, other = (fit(replace(train, engine=engine)).outputs[0] for engine in ("serial", "stacked"))
     unstopped = fit(replace(train, engine="serial", stop_at_accuracy=None)).outputs[0]
@@ -51,14 +52,14 @@ def test_stacked_equals_serial_with_augmentation_and_early_stop(fit, networks, k
 
 def test_a_stack_does_not_depend_on_its_size(fit, networks):
     """Asking for more models changes no bit of the first: what makes resuming exact."""
-    few, many = (fit(Train(networks.mlp, count, 3, engine="stacked")).outputs[0] for count in (2, 7))
+    few, many = (fit(Train(networks.mlp, count, epochs=3, engine="stacked")).outputs[0] for count in (2, 7))
     assert (few == many[:2]).all()
 
 
 def test_splits_of_unequal_sizes_are_stacked_too(records, networks):
     rng = np.random.default_rng(1)
     trained_on = rng.random((6, len(records))) < rng.uniform(0.3, 0.7, 6)[:, None]
-    train = Train(networks.cnn, 6, 2, batch_size=16, precision="double")
+    train = Train(networks.cnn, 6, epochs=2, batch_size=16, precision="double")
     one, other = (
         replace(train, engine=engine).fit(records, trained_on, seed=0, observe=[records]).outputs[0]
         for engine in ("serial", "stacked")
@@ -68,7 +69,7 @@ def test_splits_of_unequal_sizes_are_stacked_too(records, networks):
 
 @pytest.mark.parametrize("kind", ["mlp", "dropout"])
 def test_processes_equal_serial(fit, networks, kind):
-    train = Train(getattr(networks, kind), 3, 2, precision="double")
+    train = Train(getattr(networks, kind), 3, epochs=2, precision="double")
     found = fit(replace(train, engine="processes", workers=2))
     assert found.engine.startswith("2 processes")
     assert np.abs(found.outputs[0] - fit(replace(train, engine="serial")).outputs[0]).max() <= 1e-8
@@ -76,17 +77,17 @@ def test_processes_equal_serial(fit, networks, kind):
 
 def test_auto_says_what_it_measured(fit, networks, monkeypatch):
     monkeypatch.setattr(trial, "BATCHES", 1)
-    assert "ms a step alone" in fit(Train(networks.cnn, 4, 6, batch_size=8)).engine
-    assert fit(Train(networks.cnn, 4, 1)).engine == "serial (too little work for a trial)"
-    assert fit(Train(networks.mlp, 4, 2)).engine == "stacked (written-out backward)"
-    assert "cannot be stacked" in fit(Train(networks.dropout, 4, 4, batch_size=8)).engine
+    assert "ms a step alone" in fit(Train(networks.cnn, 4, epochs=6, batch_size=8)).engine
+    assert fit(Train(networks.cnn, 4, epochs=1)).engine == "serial (too little work for a trial)"
+    assert fit(Train(networks.mlp, 4, epochs=2)).engine == "stacked (written-out backward)"
+    assert "cannot be stacked" in fit(Train(networks.dropout, 4, epochs=4, batch_size=8)).engine
 
 
 def test_a_run_that_goes_on_keeps_the_choice_of_the_first(fit, networks, tmp_path, monkeypatch):
     monkeypatch.setattr(trial, "BATCHES", 1)
-    first = fit(Train(networks.own, 4, 6, batch_size=8), pool=tmp_path).engine
+    first = fit(Train(networks.own, 4, epochs=6, batch_size=8), pool=tmp_path).engine
     assert "ms a step alone" in first
-    assert fit(Train(networks.own, 5, 6, batch_size=8), pool=tmp_path).engine == first
+    assert fit(Train(networks.own, 5, epochs=6, batch_size=8), pool=tmp_path).engine == first
 
 
 def test_same_seed_same_bits_and_global_generators_untouched(fit, networks):
@@ -95,14 +96,14 @@ def test_same_seed_same_bits_and_global_generators_untouched(fit, networks):
     before = torch.rand(1), np.random.random()  # noqa: NPY002
     torch.manual_seed(5)
     np.random.seed(5)  # noqa: NPY002
-    one, other = (fit(Train(networks.dropout, 2, 2, engine="serial")).outputs[0] for _ in range(2))
+    one, other = (fit(Train(networks.dropout, 2, epochs=2, engine="serial")).outputs[0] for _ in range(2))
     assert (one == other).all()
     assert before == (torch.rand(1), np.random.random())  # noqa: NPY002
-    assert (one != fit(Train(networks.dropout, 2, 2, engine="serial"), seed=1).outputs[0]).any()
+    assert (one != fit(Train(networks.dropout, 2, epochs=2, engine="serial"), seed=1).outputs[0]).any()
 
 
 def test_models_are_different_and_learn(fit, networks, records):
-    found = fit(Train(networks.mlp, 4, 30, lr=0.05))
+    found = fit(Train(networks.mlp, 4, epochs=30, lr=0.05))
     right = found.outputs[0].argmax(axis=2) == records.y
     assert right[found.trained_on].mean() > 0.9
     assert len(np.unique(found.outputs[0][:, 0, 0])) == 4
@@ -111,7 +112,7 @@ def test_models_are_different_and_learn(fit, networks, records):
 def test_mixed_precision_stays_near_single(fit, networks):
     for engine in ("serial", "stacked"):
         exact, mixed = (
-            fit(Train(networks.mlp, 2, 3, engine=engine, precision=precision)).outputs[0]
+            fit(Train(networks.mlp, 2, epochs=3, engine=engine, precision=precision)).outputs[0]
             for precision in ("single", "mixed")
         )
         assert 0 < np.abs(exact - mixed).max() < 0.1
@@ -122,13 +123,13 @@ def test_make_model_may_take_the_seed(fit):
         torch.manual_seed(seed % 7)
         return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(36, 4))
 
-    assert fit(Train(seeded, 2, 1, engine="serial")).outputs[0].shape == (2, 203, 4)
+    assert fit(Train(seeded, 2, epochs=1, engine="serial")).outputs[0].shape == (2, 203, 4)
 
 
 def test_an_unseen_class_has_an_output(records, networks):
     some = records[records.y != 3]
     splits = dv.references.splits.online(len(some), 2, 0)
-    found = Train(networks.mlp, 2, 2).fit(some, splits, seed=0, observe=[records], classes=4)
+    found = Train(networks.mlp, 2, epochs=2).fit(some, splits, seed=0, observe=[records], classes=4)
     assert np.isfinite(found.outputs[0]).all()
     assert found.outputs[0].shape == (2, 203, 4)
 
@@ -164,7 +165,7 @@ def test_a_custom_classifier_that_never_saw_a_class_still_answers(records):
 
 @pytest.mark.parametrize(("n", "size"), [(9, 4), (8, 4), (1, 4), (3, 1), (5, 2)])
 def test_batches_cover_an_epoch_once_and_are_never_of_one_when_avoidable(n, size):
-    found = batches.epoch(np.arange(n) + 10, 3, 0, size)
+    found = networks.batches(np.arange(n) + 10, 3, 0, size)
     assert sorted(np.concatenate(found)) == list(range(10, n + 10))
-    assert len(found) == batches.steps(n, size)
+    assert len(found) == networks.steps(n, size)
     assert n == 1 or size == 1 or min(map(len, found)) > 1

@@ -32,7 +32,7 @@ def make():
 
 rng = np.random.default_rng(0)
 records = dv.Records(rng.normal(size=(60, 6)), np.arange(60) % 3)
-train = Train(make, 6, 4, batch_size=16, engine="serial")
+train = Train(make, 6, epochs=4, batch_size=16, engine="serial")
 
 def run(pool):
     return train.fit(records, splits.online(60, 6, 0), seed=0, observe=[records], pool=pool)
@@ -135,7 +135,7 @@ def explosive(chance_of_seed):
 @pytest.mark.parametrize("engine", ["serial", "stacked"])
 def test_a_model_that_diverges_gets_a_second_seed(fit, engine):
     bad = dv.seeds.integer(0, "references", "model", 1)
-    found = fit(Train(explosive(lambda seed: seed == bad), 3, 2, engine=engine))
+    found = fit(Train(explosive(lambda seed: seed == bad), 3, epochs=2, engine=engine))
     assert len(found) == 3
     assert np.isfinite(found.outputs[0]).all()
     assert found.warnings == (f"model 1: its loss or its outputs became NaN or infinite (seed {bad})",)
@@ -144,7 +144,7 @@ def test_a_model_that_diverges_gets_a_second_seed(fit, engine):
 @pytest.mark.parametrize("out", [False, True])
 def test_a_model_that_diverges_twice_is_left_out(fit, tmp_path, out):
     bad = {dv.seeds.integer(0, "references", stream, 1) for stream in ("model", "retry")}
-    train = Train(explosive(lambda seed: seed in bad), 4, 2, engine="serial")
+    train = Train(explosive(lambda seed: seed in bad), 4, epochs=2, engine="serial")
     found = fit(train, out=tmp_path if out else None)
     whole = fit(replace(train, make_model=explosive(lambda seed: False)))
     assert len(found) == 3
@@ -155,7 +155,7 @@ def test_a_model_that_diverges_twice_is_left_out(fit, tmp_path, out):
 
 def test_when_every_model_diverges_the_error_says_so(fit, networks):
     with pytest.raises(dv.InputError, match="none of the 2 models could be trained"):
-        fit(Train(networks.mlp, 2, 2, lr=1e38))
+        fit(Train(networks.mlp, 2, epochs=2, lr=1e38))
 
 
 def test_a_stack_too_large_for_memory_is_halved(fit, networks, records):
@@ -178,9 +178,9 @@ def test_a_stack_too_large_for_memory_is_halved(fit, networks, records):
 
     tight = Tight()
     even = records[np.arange(200)]
-    found = fit(Train(networks.mlp, 4, 2, engine="stacked", augment=tight), data=even)
+    found = fit(Train(networks.mlp, 4, epochs=2, engine="stacked", augment=tight), data=even)
     assert tight.refused == 1
-    assert (found.outputs[0] == fit(Train(networks.mlp, 4, 2, engine="stacked"), data=even).outputs[0]).all()
+    assert (found.outputs[0] == fit(Train(networks.mlp, 4, epochs=2, engine="stacked"), data=even).outputs[0]).all()
 
 
 BAD = {

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import divulge as dv
-from divulge.references import Train, layout
+from divulge.references import Train, models
 
 
 class Views(nn.Module):
@@ -38,15 +38,15 @@ class Reshapes(Views):
     ("make", "shape", "form"),
     [
         (Reshapes, (3, 8, 8), torch.channels_last),
-        (Views, (3, 8, 8), layout.PLAIN),
-        (Strides, (3, 8, 8), layout.PLAIN),
-        (lambda: nn.Linear(5, 3), (5,), layout.PLAIN),
+        (Views, (3, 8, 8), models.PLAIN),
+        (Strides, (3, 8, 8), models.PLAIN),
+        (lambda: nn.Linear(5, 3), (5,), models.PLAIN),
     ],
 )
 def test_the_layout_is_the_networks_choice(make, shape, form):
     module = make()
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    assert layout.best(module, torch.rand(5, *shape)) is form
+    assert models.best_layout(module, torch.rand(5, *shape)) is form
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
     assert module.training
 
@@ -55,5 +55,5 @@ def test_the_layout_is_the_networks_choice(make, shape, form):
 def test_trained_networks_lie_in_memory_as_they_were_made(make):
     rng = np.random.default_rng(0)
     records = dv.Records(rng.normal(size=(40, 3, 8, 8)).astype(np.float32), rng.integers(0, 3, 40))
-    module = Train(make, 2, 1).one(records, seed=0)
+    module = Train(make, 2, epochs=1).one(records, seed=0)
     assert all(value.is_contiguous() for value in module.state_dict().values())

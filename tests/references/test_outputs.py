@@ -17,7 +17,7 @@ from divulge.references import Train, outputs
 
 def test_outputs_on_disk_equal_outputs_in_memory(fit, networks, records, tmp_path):
     observe = [records, records[np.arange(7)]]
-    train = Train(networks.mlp, 3, 2)
+    train = Train(networks.mlp, 3, epochs=2)
     held, filed = fit(train, observe=observe), fit(train, observe=observe, out=tmp_path)
     assert [a.shape for a in filed.outputs] == [(3, 203, 4), (3, 7, 4)]
     for one, other in zip(held.outputs, filed.outputs, strict=True):
@@ -26,7 +26,7 @@ def test_outputs_on_disk_equal_outputs_in_memory(fit, networks, records, tmp_pat
 
 
 def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, monkeypatch):
-    train = Train(networks.mlp, 3, 2)
+    train = Train(networks.mlp, 3, epochs=2)
     logits = fit(train).outputs[0]
     wanted = np.stack([signals.classification.scaled_logit(row, records.y) for row in logits])
     monkeypatch.setattr(outputs, "CHUNK", 50)  # 203 records in five chunks
@@ -36,8 +36,8 @@ def test_signals_are_taken_while_the_model_is_in_memory(fit, networks, records, 
 
 
 def test_arrays_without_labels_may_be_observed(fit, networks, records):
-    assert fit(Train(networks.mlp, 2, 1), observe=[records.x[:5]]).outputs[0].shape == (2, 5, 4)
-    assert fit(Train(networks.mlp, 2, 1), observe=()).outputs == ()
+    assert fit(Train(networks.mlp, 2, epochs=1), observe=[records.x[:5]]).outputs[0].shape == (2, 5, 4)
+    assert fit(Train(networks.mlp, 2, epochs=1), observe=()).outputs == ()
 
 
 @pytest.mark.parametrize("missing", [(), (0,), (1, 3), (2,)])
@@ -66,7 +66,7 @@ def test_signals_of_many_models_on_many_records_need_little_memory(tmp_path):
         x = rng.normal(size=(300_000, 8)).astype(np.float32)
         records = dv.Records(x, (x[:, 0] > 0).astype(int))
         some = records[np.arange(256)]
-        train = references.Train(lambda: torch.nn.Linear(8, 2), 32, 1, engine="stacked")
+        train = references.Train(lambda: torch.nn.Linear(8, 2), 32, epochs=1, engine="stacked")
         split = references.splits.online(256, 32, 0)
         signal = signals.classification.scaled_logit
         train.fit(some, split, seed=0, observe=[records[np.arange(20_000)]], signal=signal)
@@ -83,7 +83,10 @@ def test_signals_of_many_models_on_many_records_need_little_memory(tmp_path):
 
 def test_progress_counts_models_and_tells_the_pace(fit, networks):
     told = []
-    fit(Train(networks.mlp, 3, 4, engine="serial"), progress=lambda done, total, note: told.append((done, total, note)))
+    fit(
+        Train(networks.mlp, 3, epochs=4, engine="serial"),
+        progress=lambda done, total, note: told.append((done, total, note)),
+    )
     assert told[0] == (0.25, 3, "serial")
     assert told[-1][0] == 3
     assert [done for done, *_ in told] == sorted(done for done, *_ in told)

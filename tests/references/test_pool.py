@@ -62,7 +62,7 @@ def test_every_kind_of_damage_is_told_apart_from_good_models(pool):
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "json"])
 def test_a_damaged_model_is_reported_and_trained_again(fit, networks, tmp_path, damage):
-    train = Train(networks.mlp, 3, 2)
+    train = Train(networks.mlp, 3, epochs=2)
     first = fit(train, pool=tmp_path)
     victim = sorted(tmp_path.glob("*.safetensors"))[1]
     if damage == "flip":
@@ -79,15 +79,15 @@ def test_a_damaged_model_is_reported_and_trained_again(fit, networks, tmp_path, 
 
 
 def test_a_larger_run_trains_only_what_is_missing(fit, networks, tmp_path):
-    small = fit(Train(networks.mlp, 4, 2), pool=tmp_path)
-    large = fit(Train(networks.mlp, 6, 2), pool=tmp_path)
+    small = fit(Train(networks.mlp, 4, epochs=2), pool=tmp_path)
+    large = fit(Train(networks.mlp, 6, epochs=2), pool=tmp_path)
     assert (small.reused, large.reused) == (0, 4)
     assert (large.outputs[0][:4] == small.outputs[0]).all()
-    assert (large.outputs[0] == fit(Train(networks.mlp, 6, 2)).outputs[0]).all()
+    assert (large.outputs[0] == fit(Train(networks.mlp, 6, epochs=2)).outputs[0]).all()
 
 
 def test_the_key_is_everything_that_decides_the_result(fit, networks, records, tmp_path):
-    base = Train(networks.mlp, 2, 2)
+    base = Train(networks.mlp, 2, epochs=2)
     fit(base, pool=tmp_path)
     shifted = dv.Records(records.x + 1e-3, records.y)
     relabelled = dv.Records(records.x, np.roll(records.y, 1))

@@ -27,7 +27,9 @@ def by_opacus(config, data, rows, seed):
 @pytest.mark.parametrize("noise", [0.0, 1.3])
 def test_ghost_norms_equal_opacus_noise_included(records, networks, noise, settings):
     """Seven records a step on average: empty batches occur as well."""
-    config = Train(networks.mlp, 2, 3, batch_size=7, precision="double", privacy=Private(noise, clip=0.3), **settings)
+    config = Train(
+        networks.mlp, 2, epochs=3, batch_size=7, precision="double", privacy=Private(noise, clip=0.3), **settings
+    )
     data = models.Data(torch.from_numpy(records.x), torch.from_numpy(records.y))
     rows = np.arange(60)
     ours, theirs = private.train(config, data, rows, 1), by_opacus(config, data, rows, 1)
@@ -38,7 +40,7 @@ def test_ghost_norms_equal_opacus_noise_included(records, networks, noise, setti
 def test_norms_are_those_of_every_records_own_gradient(records, networks):
     """Against the definition: one backward pass a record, clipped and summed."""
     config = Train(
-        networks.mlp, 2, 1, batch_size=10, lr=1.0, momentum=0.0, precision="double", privacy=Private(0.0, 0.2)
+        networks.mlp, 2, epochs=1, batch_size=10, lr=1.0, momentum=0.0, precision="double", privacy=Private(0.0, 0.2)
     )
     module = models.build(networks.mlp, 0).double()
     x, y = torch.from_numpy(records.x[:10]), torch.from_numpy(records.y[:10])
@@ -56,7 +58,7 @@ def test_norms_are_those_of_every_records_own_gradient(records, networks):
 
 
 def test_private_references_through_the_engines(fit, networks):
-    train = Train(networks.mlp, 2, 2, batch_size=20, privacy=Private(1.0))
+    train = Train(networks.mlp, 2, epochs=2, batch_size=20, privacy=Private(1.0))
     found = fit(train)
     assert "DP" not in found.engine
     assert (found.outputs[0] == fit(replace(train, engine="serial")).outputs[0]).all()
@@ -67,9 +69,9 @@ def test_private_references_through_the_engines(fit, networks):
 
 
 def test_other_networks_are_trained_by_opacus(fit, networks):
-    assert np.isfinite(fit(Train(networks.own, 2, 1, batch_size=20, privacy=Private(1.0))).outputs[0]).all()
+    assert np.isfinite(fit(Train(networks.own, 2, epochs=1, batch_size=20, privacy=Private(1.0))).outputs[0]).all()
     with pytest.raises(dv.InputError, match="DP-SGD cannot train this network"):
-        fit(Train(networks.cnn, 2, 1, privacy=Private(1.0)))
+        fit(Train(networks.cnn, 2, epochs=1, privacy=Private(1.0)))
 
 
 def test_sampling_is_poisson():
@@ -106,7 +108,7 @@ def test_bad_settings(call, message):
 
 
 def test_divergence_is_noticed(records, networks):
-    config = Train(networks.linear, 2, 5, batch_size=10, lr=1e38, privacy=Private(0.0, clip=1e30))
+    config = Train(networks.linear, 2, epochs=5, batch_size=10, lr=1e38, privacy=Private(0.0, clip=1e30))
     data = models.Data(torch.from_numpy(records.x).float(), torch.from_numpy(records.y))
     with pytest.raises(loop.DivergedError):
         private.train(config, data, np.arange(100), 0)

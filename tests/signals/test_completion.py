@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf
 
 import divulge as dv
-from divulge.signals import completion
-from divulge.signals.columns import Columns
+from divulge import completion
+from divulge.completion.columns import Columns
 
 IMPUTERS = (
     completion.ConditionalGaussian(),

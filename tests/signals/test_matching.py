@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import divulge as dv
-from divulge.signals import completion
+from divulge import completion, signals
 from divulge.targets import CallableTarget, TorchTarget
 
 
@@ -43,7 +43,7 @@ def naive(target, x, labels):
 
 def test_the_mismatch_is_the_gradient_in_all_weights(target, auxiliary, partial):
     start = completion.Mean(per_class=False).fit(auxiliary).complete(partial)[0]
-    found = completion.GradientMatching(steps=0).fit(auxiliary).measure(target, partial)
+    found = signals.GradientMatching(steps=0).fit(auxiliary).measure(target, partial)
     np.testing.assert_allclose(found, -np.log(naive(target, start, partial.y)), rtol=1e-4)
 
 
@@ -51,7 +51,7 @@ def test_steps_match_better_and_leave_the_target_as_it_was(target, auxiliary, pa
     target.module.train()
     before = {name: value.clone() for name, value in target.module.state_dict().items()}
     few, many = (
-        completion.GradientMatching(steps=steps, rate=0.05).fit(auxiliary).measure(target, partial) for steps in (0, 8)
+        signals.GradientMatching(steps=steps, rate=0.05).fit(auxiliary).measure(target, partial) for steps in (0, 8)
     )
     assert (many > few).mean() > 0.9
     assert target.module.training
@@ -60,13 +60,13 @@ def test_steps_match_better_and_leave_the_target_as_it_was(target, auxiliary, pa
 
 def test_a_network_that_gives_probabilities_is_asked_for_the_same(target, auxiliary, partial):
     softmax = TorchTarget(nn.Sequential(target.module, nn.Softmax(dim=1)), outputs="probabilities", device="cpu")
-    fitted = completion.GradientMatching(steps=1).fit(auxiliary)
+    fitted = signals.GradientMatching(steps=1).fit(auxiliary)
     np.testing.assert_allclose(fitted.measure(softmax, partial), fitted.measure(target, partial), rtol=1e-3)
 
 
 def test_unknown_values_are_never_read(target, auxiliary, partial):
     poisoned = dv.PartialRecords(np.where(partial.known, partial.x, np.nan), partial.y, partial.known)
-    fitted = completion.GradientMatching(steps=2).fit(auxiliary)
+    fitted = signals.GradientMatching(steps=2).fit(auxiliary)
     np.testing.assert_array_equal(fitted.measure(target, poisoned), fitted.measure(target, partial))
 
 
@@ -75,11 +75,11 @@ def test_unknown_values_are_never_read(target, auxiliary, partial):
 )
 def test_bad_settings(settings, message):
     with pytest.raises(dv.InputError, match=message):
-        completion.GradientMatching(**settings)
+        signals.GradientMatching(**settings)
 
 
 def test_what_it_cannot_do_without(target, auxiliary, partial):
-    fitted = completion.GradientMatching().fit(auxiliary)
+    fitted = signals.GradientMatching().fit(auxiliary)
     with pytest.raises(dv.InputError, match="a torch network's weights are needed, CallableTarget shows none"):
         fitted.measure(CallableTarget(lambda x: x[:, :3]), partial)
     with pytest.raises(dv.InputError, match="a loss needs labels"):

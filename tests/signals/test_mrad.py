@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 import divulge as dv
-from divulge.signals import completion, contrastive, descent, detectors
+from divulge import completion, signals
+from divulge.signals import contrastive, descent, detectors
 from divulge.targets import CallableTarget, Metered, TorchTarget
 
-MRAD = completion.MRAD
+MRAD = signals.MRAD
 
 
 class Distance:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divulge import InputError, Records
-from divulge.references.access import DropClasses, DropGroups, DropShare, KeepPerClass
+from divulge.access import DropClasses, DropGroups, DropShare, KeepPerClass
 
 LABELS = st.lists(st.integers(0, 5), min_size=4, max_size=60)
 

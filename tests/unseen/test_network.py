@@ -5,7 +5,7 @@ import pytest
 
 from divulge import Evidence, InputError
 from divulge.attacks import QuantileRegression, regressors
-from divulge.references import Network, bodies
+from divulge.regressors import Network, bodies
 
 KNOWN = np.random.default_rng(0).normal(size=(1000, 4)).astype(np.float32)
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks, evaluation, seeds
+from divulge import checks, completion, evaluation, seeds
 from divulge import recipes as book
 from divulge.attacks import Learned
 from divulge.evidence import concatenate
-from divulge.signals import completion
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, completion, seeds
 from divulge.evidence import averaged, concatenate
-from divulge.signals import completion
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
 
     Args:
         given: the inputs, with ``known``.
-        imputer: an imputer, a function (see `divulge.signals.completion.Custom`) or None for the
+        imputer: an imputer, a function (see `divulge.completion.Custom`) or None for the
             class-conditional Gaussian.
         seed: of masks and draws.
 

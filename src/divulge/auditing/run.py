@@ -77,10 +77,10 @@ def audit(
         fpr: false-positive rates to report.
         groups: a subgroup's name for each member, then for each non-member.
         known: which values of a record the adversary knows: bool, of one record's shape or with one mask for each
-            member, then each non-member; or words such as "share:0.4" (`divulge.signals.completion.mask`). Unknown
+            member, then each non-member; or words such as "share:0.4" (`divulge.completion.mask`). Unknown
             values are never read, except to refuse duplicates across the sets and to tell whether two runs are of
             the same candidates. None: whole records.
-        imputer: completes them from the population: of `divulge.signals.completion`, or a function; None for the
+        imputer: completes them from the population: of `divulge.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
         duplicates: what to do about records that stand in several sets: "error", "drop" or "keep".

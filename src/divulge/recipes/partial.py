@@ -11,7 +11,7 @@ from divulge.recipes.recipe import Imputed, Recipe
 def partial_recipes() -> tuple[Recipe, ...]:
     """The recipes for records of which only part is known (``dv.audit(known=…)``)."""
     from divulge.attacks import Learned, LiRA, LogRatio, Threshold
-    from divulge.signals.completion import MRAD, GradientMatching
+    from divulge.signals import MRAD, GradientMatching
 
     return (
         Recipe("partial-loss", "negative-loss", Threshold(), summary="LOSS on the completed record", imputed=Imputed()),

@@ -56,7 +56,7 @@ class PartialMeasure(Protocol):
 
 @runtime_checkable
 class PartialSignal(Protocol):
-    """A signal that itself deals with unknown values (`divulge.signals.completion.MRAD`, say)."""
+    """A signal that itself deals with unknown values (`divulge.signals.MRAD`, say)."""
 
     @property
     def name(self) -> str:

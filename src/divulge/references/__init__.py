@@ -6,27 +6,24 @@ Examples:
     Splits(models=2, records=6, members=3..3)
 """
 
-from divulge.references import access, bodies, splits
-from divulge.references.neural import Network
+from divulge.references import splits
+from divulge.references.custom import Custom
+from divulge.references.hyperparameters import Private
 from divulge.references.outputs import Trained
 from divulge.references.pool import Pool
-from divulge.references.privacy import Private
 from divulge.references.progress import Bar, Progress
 from divulge.references.splits import Splits
-from divulge.references.training import Custom, Train, train_one
+from divulge.references.training import Train, train_one
 
 __all__ = [
     "Bar",
     "Custom",
-    "Network",
     "Pool",
     "Private",
     "Progress",
     "Splits",
     "Train",
     "Trained",
-    "access",
-    "bodies",
     "splits",
     "train_one",
 ]

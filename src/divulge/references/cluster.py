@@ -75,7 +75,7 @@ def _gather(ray: Any, task: Task, jobs: Sequence[Job], inner: Inner) -> Iterator
 
 def _work(task: Task, jobs: Sequence[Job], inner: Inner, keep: bool) -> Sequence[_Result]:
     """On any node: train, and send outputs and (for the pool) weights home."""
-    from divulge.references.models import one_thread
+    from divulge.networks import one_thread
 
     with tempfile.TemporaryDirectory(prefix="divulge-") as name:
         local = replace(task, pool=Path(name)) if keep else task

@@ -1,28 +1,83 @@
-"""`Custom` at work: models made by the user's own function."""
+"""Reference models made by the user's own function."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from divulge import checks, store, targets
-from divulge.references import keys
+from divulge.references import fitting, keys
+from divulge.references.engines import ENGINES, Placement
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
-from divulge.references.outputs import Predict
-from divulge.types import Array, Floats, Ints, Records
-
-if TYPE_CHECKING:
-    from divulge.references.settings import CustomSettings
+from divulge.references.outputs import Predict, Signal, Trained
+from divulge.references.progress import Progress
+from divulge.references.splits import Splits
+from divulge.types import Array, Bools, Floats, Ints, Records
 
 
 @dataclass(frozen=True, slots=True)
-class Targets:
-    """Targets made by ``config.train``."""
+class Custom:
+    """The user's own training, of any kind of model.
 
-    config: CustomSettings
+    Args:
+        train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
+            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``.
+        count: number of reference models, at least 2.
+        version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
+            it imports is not: change this when that changes.
+        outputs: "logits" or "probabilities": what a network or function returns.
+        engine: "serial", "processes", "ray", or "auto" (serial: only the user knows whether copies of the training
+            can run side by side).
+        workers: processes for "processes"; None means one a core.
+
+    What the pool keeps of such a model are its outputs on the observed records.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+    """
+
+    train: Callable[[Records, int], Any]
+    count: int = 16
+    version: str = ""
+    outputs: Literal["logits", "probabilities"] = "logits"
+    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.train):
+            raise checks.InputError("train: a function of records and a seed is needed")
+        checks.integer(self.count, "count", least=2)
+        checks.choice(self.outputs, "outputs", ("logits", "probabilities"))
+        checks.choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
+        Placement(self.engine, self.workers)
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        signal: Signal | None = None,
+        classes: int | None = None,
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+    ) -> Trained:
+        """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`)."""
+        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
+        return fitting.fit(_Targets(self), work, self.count, seed, Placement(self.engine, self.workers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """Targets made by ``config.train``: how they are named, made, questioned and brought back from the pool."""
+
+    config: Custom
 
     def settings(self) -> dict[str, str]:
         """The function's name and version."""
@@ -51,6 +106,12 @@ class Targets:
             return Learned(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
 
         return learn
+
+    def stack(
+        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    ) -> Iterator[tuple[Job, Learned | None]]:
+        """Refused: only networks are stacked."""
+        raise checks.InputError("engine: 'stacked' trains networks alone; use 'serial' or 'processes'")
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """The outputs the pool kept."""

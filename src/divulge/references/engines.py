@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from divulge import checks
 from divulge.references.jobs import Done, Job, Task, finish
 
+EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
+ENGINES = ("auto", "serial", "stacked", "processes", "ray")
+
 Watch: TypeAlias = Callable[[Job, float], None]
 Engine: TypeAlias = Callable[[Task, Sequence[Job], Watch], Iterator[Done]]
 """Trains jobs in any order and yields each the moment it is finished and stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where models are trained: the engine asked for, and its number of processes (None: one per core).
+
+    Raises:
+        divulge.InputError: fewer than 1 process.
+    """
+
+    engine: EngineName = "auto"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.choice(self.engine, "engine", ENGINES)
+        if self.workers is not None:
+            checks.integer(self.workers, "workers", least=1)
 
 
 def serial(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
@@ -28,19 +49,10 @@ def stacked(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:
     """Many networks at once.
 
     Raises:
-        divulge.InputError: networks that cannot be stacked, with the reason.
+        divulge.InputError: models that cannot be stacked, with the reason.
     """
-    from divulge.references import stacked as stacks
-    from divulge.references.networks import Networks
-
-    how = task.how
-    assert isinstance(how, Networks)
-    data = how.data(task)
-    reason = stacks.refusal(how.config, data)
-    if reason:
-        raise checks.InputError(f"engine: 'stacked' cannot train this network ({reason}); use 'serial' or 'processes'")
-    for job, module in stacks.train(how.config, data, jobs, watch):
-        yield Done(job, None) if module is None else finish(task, job, how.learned(module))
+    for job, learned in task.how.stack(task, jobs, watch):
+        yield Done(job, None) if learned is None else finish(task, job, learned)
 
 
 INNER: dict[str, Engine] = {"serial": serial, "stacked": stacked}

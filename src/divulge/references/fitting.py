@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.references import choice, engines, keys
+from divulge.references import engines, keys
 from divulge.references.jobs import Done, Job, Learner, Task
 from divulge.references.outputs import Sheets, Signal, Trained
 from divulge.references.pool import DamagedError, Pool
 from divulge.references.progress import Progress, silent
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
+
+WORTH_PROCESSES = 15.0
+"""Seconds of work from which several processes pay their start (importing torch takes about three each)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +38,7 @@ class Work:
     progress: Progress | None
 
 
-def fit(how: Learner, work: Work, count: int, seed: int) -> Trained:
+def fit(how: Learner, work: Work, count: int, seed: int, place: engines.Placement) -> Trained:
     """Train what the pool lacks, and collect outputs of all models."""
     started = time.monotonic()
     splits = _splits(work, count)
@@ -48,7 +53,7 @@ def fit(how: Learner, work: Work, count: int, seed: int) -> Trained:
     reused = len(jobs) - len(todo)
     note = "nothing to train"
     if todo:
-        engine, note = choice.engine(task, todo)
+        engine, note = _engine(task, todo, place)
         try:
             diverged = run.train(engine, todo, note)
             again = [_job(task, splits, job.model, seed, "retry") for job in diverged]
@@ -170,3 +175,26 @@ def _task(how: Learner, work: Work) -> Task:
 def _job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
     rows, own = splits.members(model), seeds.integer(seed, "references", stream, model)
     return Job(model, own, rows, "" if task.pool is None else task.how.key(task, own, rows))
+
+
+def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[engines.Engine, str]:
+    """The engine asked for, or the fastest of a short measured trial; and in words why."""
+    if place.engine in engines.INNER:
+        return engines.INNER[place.engine], place.engine
+    workers = place.workers or _cores()
+    alone = place.engine == "auto" and (workers == 1 or len(jobs) == 1)
+    inner, seconds, why = task.how.trial(task, jobs, alone=alone)
+    if place.engine == "ray":
+        from divulge.references import cluster
+
+        return partial(cluster.run, inner=inner), f"ray, {inner} in each task{why}"
+    if place.engine == "processes" or (not alone and seconds >= WORTH_PROCESSES):
+        from divulge.references import processes
+
+        return partial(processes.run, inner=inner, workers=workers), f"{workers} processes, {inner} in each{why}"
+    return engines.INNER[inner], f"{inner}{why}"
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

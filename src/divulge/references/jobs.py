@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -13,8 +13,6 @@ from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from divulge.references.settings import CustomSettings, TrainSettings
 
 Inner: TypeAlias = Literal["serial", "stacked"]
 """How one process trains: the two kinds of arithmetic that the others spread over processes and machines."""
@@ -59,11 +57,6 @@ class Done:
 class Learner(Protocol):
     """How one model is made: `Train` (networks) and `Custom` (anything)."""
 
-    @property
-    def config(self) -> TrainSettings | CustomSettings:
-        """The user's settings."""
-        ...
-
     def settings(self) -> dict[str, str]:
         """What a reader of the pool wants to know."""
         ...
@@ -85,6 +78,16 @@ class Learner(Protocol):
 
     def learner(self, task: Task) -> Callable[[Job, Tick], Learned]:
         """A function that trains a model; it holds the data where training wants it."""
+        ...
+
+    def stack(
+        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    ) -> Iterator[tuple[Job, Learned | None]]:
+        """Train several models at once; None for one that diverged.
+
+        Raises:
+            divulge.InputError: models that cannot be stacked, with the reason.
+        """
         ...
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:

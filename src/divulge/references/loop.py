@@ -8,13 +8,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import seeds
-from divulge.references import batches, layout, models
+from divulge import networks, seeds
+from divulge.references import models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from divulge.references.settings import TrainSettings
+    from divulge.references.hyperparameters import Hyperparameters
     from divulge.types import Ints
 
 
@@ -23,7 +23,7 @@ class DivergedError(ArithmeticError):
 
 
 def train(
-    config: TrainSettings, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+    config: Hyperparameters, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
 ) -> nn.Module:
     """Train one network on ``data[rows]``.
 
@@ -39,17 +39,17 @@ def train(
     """
     where, dtype = data.x.device, models.precision(config.precision)
     module = models.build(config.make_model, seed).to(device=where, dtype=dtype)
-    form = layout.best(module, data.x)
-    layout.turn(module, form)
+    form = models.best_layout(module, data.x)
+    models.lay_out(module, form)
     update = optimizer(config, module.parameters())
-    total = config.epochs * batches.steps(len(rows), config.batch_size)
+    total = config.epochs * networks.steps(len(rows), config.batch_size)
     step = 0
-    with models.randomness(seeds.integer(seed, "noise"), where):
+    with networks.randomness(seeds.integer(seed, "noise"), where):
         vary = torch.Generator(device=where).manual_seed(seeds.integer(seed, "augment"))
         for epoch in range(config.epochs):
             module.train()
             correct = torch.zeros((), device=where)
-            for batch in batches.epoch(rows, seed, epoch, config.batch_size):
+            for batch in networks.batches(rows, seed, epoch, config.batch_size):
                 at = torch.from_numpy(batch).to(where)
                 x, y = data.x.index_select(0, at), data.y[at]
                 if config.augment is not None:
@@ -64,16 +64,16 @@ def train(
                 step += 1
                 if config.stop_at_accuracy is not None:
                     correct += (z.detach().argmax(1) == y).sum()
-            if not finite(module.parameters()):
+            if not networks.finite(module.parameters()):
                 raise DivergedError
             if tick is not None:
                 tick((epoch + 1) / config.epochs)
             if config.stop_at_accuracy is not None and float(correct) >= config.stop_at_accuracy * len(rows):
                 break
-    return layout.turn(module, layout.PLAIN)
+    return models.lay_out(module, models.PLAIN)
 
 
-def optimizer(config: TrainSettings, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+def optimizer(config: Hyperparameters, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
     """Torch's optimiser for a configuration; all of them work element by element, so stacked weights do too.
 
     Fused where torch can: a stack's weights do not fit the cache, and one pass over them takes a sixth of Adam's time.
@@ -90,8 +90,3 @@ def set_rate(update: torch.optim.Optimizer, rate: float) -> None:
     """Set the learning rate of the next step."""
     for group in update.param_groups:
         group["lr"] = rate
-
-
-def finite(tensors: Iterable[torch.Tensor]) -> bool:
-    """True when no value is NaN or infinite."""
-    return all(bool(t.isfinite().all()) for t in tensors)

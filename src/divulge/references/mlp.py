@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import torch
 from torch import nn
 
+from divulge import networks
 from divulge.references import loop
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.references.settings import TrainSettings
+    from divulge.references.hyperparameters import Hyperparameters
 
 Activation: TypeAlias = Literal["relu", "tanh", "none"]
 
@@ -74,7 +75,7 @@ def _leaves(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
 class Stack:
     """``M`` networks of one shape: weights ``[M, in, out]``, as the products read them fastest, biases ``[M, out]``."""
 
-    def __init__(self, config: TrainSettings, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
+    def __init__(self, config: Hyperparameters, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:
         self._made, self._layers = made, shape
         self._weights = [_gather(made, layer.name, "weight", turned=True) for layer in shape]
         self._biases = [_gather(made, layer.name, "bias") if layer.bias else None for layer in shape]
@@ -113,7 +114,7 @@ class Stack:
 
     def finite(self) -> Sequence[bool]:
         """For each network, whether all of its weights are finite."""
-        return [loop.finite(p[index] for p in self._all) for index in range(len(self._made))]
+        return [networks.finite(p[index] for p in self._all) for index in range(len(self._made))]
 
     @torch.no_grad()
     def module(self, index: int) -> nn.Module:

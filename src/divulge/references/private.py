@@ -14,19 +14,18 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import checks, seeds
-from divulge.references import batches, loop, mlp, models
+from divulge import checks, networks, seeds
+from divulge.references import loop, mlp, models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from divulge.references.privacy import Private
-    from divulge.references.settings import TrainSettings
+    from divulge.references.hyperparameters import Hyperparameters, Private
     from divulge.types import Ints
 
 
 def train(
-    config: TrainSettings, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
+    config: Hyperparameters, data: models.Data, rows: Ints, seed: int, tick: Callable[[float], None] | None = None
 ) -> nn.Module:
     """Train one network on ``data[rows]`` with DP-SGD.
 
@@ -39,13 +38,13 @@ def train(
     module = models.build(config.make_model, seed).to(device=where, dtype=models.precision(config.precision)).train()
     layers = mlp.layers(module)
     step = Ghost(config, module, layers, seed) if layers is not None else ByOpacus(config, module, len(rows), seed)
-    count = batches.steps(len(rows), config.batch_size)
-    with models.randomness(seeds.integer(seed, "noise"), where):
+    count = networks.steps(len(rows), config.batch_size)
+    with networks.randomness(seeds.integer(seed, "noise"), where):
         for epoch in range(config.epochs):
             for number, batch in enumerate(poisson(rows, seed, epoch, count, config.batch_size)):
                 at = torch.from_numpy(batch).to(where)
                 step(data.x[at], data.y[at], config.rate((epoch + number / count) / config.epochs))
-            if not loop.finite(module.parameters()):
+            if not networks.finite(module.parameters()):
                 raise loop.DivergedError
             if tick is not None:
                 tick((epoch + 1) / config.epochs)
@@ -67,7 +66,7 @@ def poisson(rows: Ints, seed: int, epoch: int, steps: int, size: int) -> Sequenc
 class Ghost:
     """DP-SGD steps of one MLP, its per-record norms from slopes and inputs."""
 
-    def __init__(self, config: TrainSettings, module: nn.Module, layers: Sequence[mlp.Layer], seed: int) -> None:
+    def __init__(self, config: Hyperparameters, module: nn.Module, layers: Sequence[mlp.Layer], seed: int) -> None:
         self._privacy, self._size = _privacy(config), config.batch_size
         self._layers = layers
         self._linear = [module.get_submodule(layer.name) for layer in layers]
@@ -107,7 +106,7 @@ class Ghost:
 class ByOpacus:
     """DP-SGD steps of any network, by Opacus' per-record gradients and optimiser."""
 
-    def __init__(self, config: TrainSettings, module: nn.Module, records: int, seed: int) -> None:
+    def __init__(self, config: Hyperparameters, module: nn.Module, records: int, seed: int) -> None:
         try:
             from opacus import GradSampleModule
             from opacus.optimizers import DPOptimizer
@@ -145,6 +144,6 @@ def noise(module: nn.Module, seed: int) -> torch.Generator:
     return torch.Generator(device=where).manual_seed(seeds.integer(seed, "privacy"))
 
 
-def _privacy(config: TrainSettings) -> Private:
+def _privacy(config: Hyperparameters) -> Private:
     assert config.privacy is not None
     return config.privacy

@@ -64,7 +64,7 @@ def shares(jobs: Sequence[Job], workers: int, inner: Inner) -> Sequence[Sequence
 
 def _work(task: Task, jobs: Sequence[Job], folder: Path, inner: Inner) -> None:
     """In a worker: train, and leave one file a model."""
-    from divulge.references.models import one_thread
+    from divulge.networks import one_thread
 
     with one_thread():
         for done in engines.INNER[inner](task, jobs, lambda job, share: None):

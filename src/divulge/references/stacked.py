@@ -1,26 +1,28 @@
 """Many networks at once: stacked weights, one batched step for all of them.
 
 Two kinds of stack share one loop: `mlp.Stack` writes the backward pass of linear models and MLPs out by hand,
-`vmapped.Stack` takes any network that `torch.func.vmap` can take.
+`Vmapped` takes any network that `torch.func.vmap` can take.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
 
-from divulge import seeds
-from divulge.references import batches, mlp, models, vmapped
+from divulge import networks, seeds
+from divulge.references import loop, mlp, models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from divulge.references.hyperparameters import Hyperparameters
     from divulge.references.jobs import Job
-    from divulge.references.settings import TrainSettings
 
 Outcome: TypeAlias = nn.Module | None
 """A trained network; None when it diverged."""
@@ -45,7 +47,7 @@ class Stack(Protocol):
         ...
 
 
-def refusal(config: TrainSettings, data: models.Data) -> str:
+def refusal(config: Hyperparameters, data: models.Data) -> str:
     """Why networks of this kind cannot be stacked; empty when they can."""
     if config.privacy is not None:
         return "DP-SGD trains one network at a time"
@@ -63,7 +65,7 @@ def refusal(config: TrainSettings, data: models.Data) -> str:
     return ""
 
 
-def groups(config: TrainSettings, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
+def groups(config: Hyperparameters, jobs: Sequence[Job], where: torch.device) -> Iterator[Sequence[Job]]:
     """Jobs that fit one stack: equal numbers of records, and on the CPU few enough for the cache."""
     equal: dict[int, list[Job]] = defaultdict(list)
     for job in jobs:
@@ -74,19 +76,19 @@ def groups(config: TrainSettings, jobs: Sequence[Job], where: torch.device) -> I
             yield same[at : at + most]
 
 
-def width(config: TrainSettings, jobs: int, where: torch.device) -> int:
+def width(config: Hyperparameters, jobs: int, where: torch.device) -> int:
     """The most models a stack."""
     return min(jobs, CPU_WIDTH) if where.type == "cpu" else jobs
 
 
-def by_hand(config: TrainSettings) -> bool:
+def by_hand(config: Hyperparameters) -> bool:
     """True where the backward pass is written out: MLPs in one precision, without DP-SGD."""
     plain = config.precision != "mixed" and config.privacy is None
     return plain and mlp.layers(models.build(config.make_model, 0)) is not None
 
 
 def train(
-    config: TrainSettings, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
 ) -> Iterator[tuple[Job, Outcome]]:
     """Train jobs stack by stack; a stack that does not fit the device's memory is halved.
 
@@ -115,18 +117,18 @@ def _halves(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[J
 
 
 def together(
-    config: TrainSettings, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
 ) -> Sequence[Outcome]:
     """Train networks with equally many records as one stack."""
     where, size = data.x.device, config.batch_size
     stack = _stack(config, [models.build(config.make_model, job.seed) for job in jobs], where)
     vary = [torch.Generator(device=where).manual_seed(seeds.integer(job.seed, "augment")) for job in jobs]
-    total = config.epochs * batches.steps(len(jobs[0].rows), size)
+    total = config.epochs * networks.steps(len(jobs[0].rows), size)
     found: dict[int, Outcome] = {}
     step = 0
     for epoch in range(config.epochs):
         correct = torch.zeros(len(jobs), device=where)
-        orders = [batches.epoch(job.rows, job.seed, epoch, size) for job in jobs]
+        orders = [networks.batches(job.rows, job.seed, epoch, size) for job in jobs]
         for batch in zip(*orders, strict=True):
             at = torch.from_numpy(np.stack(batch)).to(where)
             # index_select copies whole records; x[at] would look at every number's place.
@@ -146,7 +148,7 @@ def together(
 
 
 def _settle(
-    config: TrainSettings, stack: Stack, jobs: Sequence[Job], correct: torch.Tensor, found: dict[int, Outcome]
+    config: Hyperparameters, stack: Stack, jobs: Sequence[Job], correct: torch.Tensor, found: dict[int, Outcome]
 ) -> None:
     """After an epoch: give up networks that diverged, keep a copy of those that reached the accuracy to stop at."""
     for index, finite in enumerate(stack.finite()):
@@ -159,9 +161,57 @@ def _settle(
             found[index] = stack.module(index)
 
 
-def _stack(config: TrainSettings, made: Sequence[nn.Module], where: torch.device) -> Stack:
+def _stack(config: Hyperparameters, made: Sequence[nn.Module], where: torch.device) -> Stack:
     made = [module.to(device=where, dtype=models.precision(config.precision)).train() for module in made]
     layers = mlp.layers(made[0])
     if layers is not None and config.precision != "mixed":
         return mlp.Stack(config, made, layers)
-    return vmapped.Stack(config, made)
+    return Vmapped(config, made)
+
+
+class Vmapped:
+    """``M`` networks of one architecture; parameters and buffers gain a first axis of length ``M``.
+
+    Networks whose forward pass draws random numbers (dropout) are refused by `vmap`: their stream would
+    differ from the plain loop's.
+    """
+
+    def __init__(self, config: Hyperparameters, made: Sequence[nn.Module]) -> None:
+        self._made, self._base = made, made[0]
+        trained = {name for name, p in self._base.named_parameters() if p.requires_grad}
+        self._weights = {name: _gather(made, name).requires_grad_() for name in trained}
+        self._fixed = {name: _gather(made, name) for name in self._base.state_dict() if name not in trained}
+        self._update = loop.optimizer(config, [self._weights[name] for name in sorted(trained)])
+        mixed = config.precision == "mixed"
+
+        def loss(weights: Any, fixed: Any, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, Any]:
+            with torch.autocast(x.device.type, dtype=torch.bfloat16, enabled=mixed):
+                z: Any = functional_call(self._base, {**weights, **fixed}, (x,))
+                return functional.cross_entropy(z, y), z
+
+        self._slopes: Callable[..., tuple[dict[str, torch.Tensor], torch.Tensor]] = vmap(
+            grad(loss, has_aux=True), randomness="error"
+        )
+
+    def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
+        """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
+        slopes, z = self._slopes({name: w.detach() for name, w in self._weights.items()}, self._fixed, x, y)
+        for name, w in self._weights.items():
+            w.grad = slopes[name].contiguous()  # a fused optimiser reads weights and slopes side by side
+        loop.set_rate(self._update, rate)
+        self._update.step()
+        return z
+
+    def finite(self) -> Sequence[bool]:
+        """For each network, whether all of its weights are finite."""
+        return [networks.finite(w[index] for w in self._weights.values()) for index in range(len(self._made))]
+
+    def module(self, index: int) -> nn.Module:
+        """One network with weights and buffers as they stand."""
+        state = {name: value[index].detach() for name, value in {**self._weights, **self._fixed}.items()}
+        self._made[index].load_state_dict(state)
+        return self._made[index]
+
+
+def _gather(made: Sequence[nn.Module], name: str) -> torch.Tensor:
+    return torch.stack([module.state_dict()[name].detach() for module in made])

@@ -1,16 +1,18 @@
-"""How reference models are trained: the user's settings, and the `fit` that acts on them."""
+"""Many networks, trained as reference models, and one by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from divulge import checks
 from divulge.references import fitting
+from divulge.references.engines import EngineName, Placement
+from divulge.references.hyperparameters import Hyperparameters
 from divulge.references.outputs import Signal, Trained
 from divulge.references.progress import Progress
-from divulge.references.settings import CustomSettings, TrainSettings
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Train(TrainSettings):
+class Train(Hyperparameters):
     """Train ``count`` networks with cross-entropy.
 
     Args:
@@ -50,6 +52,21 @@ class Train(TrainSettings):
         >>> Train(lambda: ..., count=4, lr=0.1).learning_rate
         0.1
     """
+
+    count: int = 16
+    _: KW_ONLY
+    engine: EngineName = "auto"
+    device: str = "auto"
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
+        checks.integer(self.count, "count", least=2)
+        self._place  # noqa: B018 - checked when it is made
+
+    @property
+    def _place(self) -> Placement:
+        return Placement(self.engine, self.workers)
 
     def fit(
         self,
@@ -83,11 +100,12 @@ class Train(TrainSettings):
         Raises:
             divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
         """
-        from divulge.references import models, networks
+        from divulge import networks
+        from divulge.references.learner import Networks
 
         work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
-        with models.one_thread():
-            return fitting.fit(networks.Networks(self), work, self.count, seed)
+        with networks.one_thread():
+            return fitting.fit(Networks(self, self.device), work, self.count, seed, self._place)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
@@ -97,9 +115,10 @@ class Train(TrainSettings):
         Raises:
             divulge.InputError: bad input, or the loss became NaN.
         """
-        from divulge.references import networks
+        from divulge.references import learner
 
-        return networks.one(self, records, seed, fitting.label_set(records, classes), progress)
+        how = learner.Networks(self, self.device)
+        return learner.one(how, records, seed, fitting.label_set(records, classes), progress)
 
 
 def train_one(
@@ -117,44 +136,3 @@ def train_one(
         divulge.InputError: bad input, or the loss became NaN.
     """
     return Train(make_model, **settings).one(records, seed=seed, classes=classes, progress=progress)
-
-
-@dataclass(frozen=True, slots=True)
-class Custom(CustomSettings):
-    """The user's own training, of any kind of model.
-
-    Args:
-        train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
-            scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``.
-        count: number of reference models, at least 2.
-        version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
-            it imports is not: change this when that changes.
-        outputs: "logits" or "probabilities": what a network or function returns.
-        engine: "serial", "processes", "ray", or "auto" (serial: only the user knows whether copies of the training
-            can run side by side).
-        workers: processes for "processes"; None means one a core.
-
-    What the pool keeps of such a model are its outputs on the observed records.
-
-    Raises:
-        divulge.InputError: a setting out of its range.
-    """
-
-    def fit(
-        self,
-        records: Records,
-        splits: Splits | Bools,
-        *,
-        seed: int,
-        observe: Sequence[Records | Array] = (),
-        signal: Signal | None = None,
-        classes: int | None = None,
-        pool: Path | str | None = None,
-        out: Path | str | None = None,
-        progress: Progress | None = None,
-    ) -> Trained:
-        """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`)."""
-        from divulge.references import custom
-
-        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
-        return fitting.fit(custom.Targets(self), work, self.count, seed)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from divulge import checks, store
-from divulge.references import alone, batches, keys, loop, models, stacked
+from divulge import checks, networks, store
+from divulge.references import keys, loop, models, stacked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from divulge.references.hyperparameters import Hyperparameters
     from divulge.references.jobs import Inner, Job, Task
-    from divulge.references.settings import TrainSettings
+    from divulge.types import Ints
+
+Alone: TypeAlias = "Callable[[Hyperparameters, models.Data, Ints, int], object]"
+"""Trains one network by itself."""
 
 BATCHES = 3
 """Batches a model in the trial; one before them warms up."""
@@ -25,14 +29,14 @@ BY_HAND: tuple[Inner, float, str] = ("stacked", 0.0, " (written-out backward)")
 """The outcome for an MLP where nothing was measured."""
 
 
-def measure(config: TrainSettings, data: models.Data, jobs: Sequence[Job]) -> tuple[Inner, float, str]:
+def measure(config: Hyperparameters, data: models.Data, jobs: Sequence[Job], alone: Alone) -> tuple[Inner, float, str]:
     """The faster arithmetic, the seconds all jobs will take with it in one process, and the reason in words.
 
     An MLP is always stacked: written out by hand it wins everywhere, and the same seed then gives the same bits.
     Other networks are stacked when a trial says so; with too little work for a trial, or two engines so close
     that it could fall either way, the plain loop is taken. The seconds are 0 where nothing was measured.
     """
-    steps = sum(config.epochs * batches.steps(len(job.rows), config.batch_size) for job in jobs)
+    steps = sum(config.epochs * networks.steps(len(job.rows), config.batch_size) for job in jobs)
     few = jobs[: stacked.width(config, len(jobs), data.x.device)]
     short = [replace(job, rows=jobs[0].rows[: BATCHES * config.batch_size]) for job in few]
     brief = replace(config, epochs=1, stop_at_accuracy=None)
@@ -45,7 +49,7 @@ def measure(config: TrainSettings, data: models.Data, jobs: Sequence[Job]) -> tu
         return BY_HAND[0], steps * each, BY_HAND[2]
     if not _affords(steps, 1):
         return "serial", 0.0, " (too little work for a trial)"
-    single = _seconds(lambda some: alone.train(brief, data, some[0].rows, some[0].seed), short[:1], config)
+    single = _seconds(lambda some: alone(brief, data, some[0].rows, some[0].seed), short[:1], config)
     if stacked.refusal(config, data):
         return "serial", steps * single, " (cannot be stacked)"
     if not _affords(steps, 1 + len(short)):
@@ -64,13 +68,13 @@ def _affords(steps: int, models_timed: int) -> bool:
 
 
 def remembered(
-    task: Task, config: TrainSettings, compute: Callable[[], tuple[Inner, float, str]]
+    task: Task, config: Hyperparameters, device: str, compute: Callable[[], tuple[Inner, float, str]]
 ) -> tuple[Inner, float, str]:
     """The outcome of an earlier trial of the same work in the same pool: a run that goes on keeps its arithmetic."""
     if task.pool is None:
         return compute()
     structure = keys.architecture(models.build(config.make_model, 0))
-    name = store.digest(structure, task.data, keys.settings(config), config.device, torch.__version__)[:32]
+    name = store.digest(structure, task.data, keys.settings(config), device, torch.__version__)[:32]
     path = task.pool / ".trials" / f"{name}.json"
     if path.exists():
         try:
@@ -87,7 +91,7 @@ def _unwatched(job: Job, share: float) -> None:
     """The trial is too short to report."""
 
 
-def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: TrainSettings) -> float:
+def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: Hyperparameters) -> float:
     """Seconds a model and step; the better of two measurements."""
     warm = [replace(job, rows=job.rows[: config.batch_size]) for job in jobs]
     times = []
@@ -96,4 +100,4 @@ def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], conf
         with contextlib.suppress(loop.DivergedError):  # its time counts all the same
             train(some)
         times.append(time.perf_counter() - started)
-    return min(times[1:]) / len(jobs) / batches.steps(len(jobs[0].rows), config.batch_size)
+    return min(times[1:]) / len(jobs) / networks.steps(len(jobs[0].rows), config.batch_size)

@@ -1,5 +1,7 @@
-"""Answers of a model into one number a record, larger = more member-like."""
+"""Answers of a model into one number per record, larger = more like a member."""
 
-from divulge.signals import classification, completion, margin, tokens
+from divulge.signals import classification, margin, tokens
+from divulge.signals.matching import GradientMatching
+from divulge.signals.mrad import MRAD
 
-__all__ = ["classification", "completion", "margin", "tokens"]
+__all__ = ["MRAD", "GradientMatching", "classification", "margin", "tokens"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.signals.perceptron import Perceptron, standard
+from divulge.completion.perceptron import Perceptron, standard
 
 if TYPE_CHECKING:
     from divulge.types import Floats, Ints, Records

@@ -17,7 +17,7 @@ from divulge.targets import GivesHead
 from divulge.types import Records
 
 if TYPE_CHECKING:
-    from divulge.signals.perceptron import Perceptron
+    from divulge.completion.perceptron import Perceptron
     from divulge.targets import GivesLogits
     from divulge.types import Floats, Ints
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks
-from divulge.signals.donors import Mean
-from divulge.signals.imputers import Fitted, Imputer
+from divulge.completion.donors import Mean
+from divulge.completion.imputers import Fitted, Imputer
 from divulge.targets.outputs import FLOOR
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks
+from divulge.completion.donors import Mean
+from divulge.completion.imputers import Fitted, Imputer
 from divulge.signals.descent import Access, Gradients
 from divulge.signals.detectors import CADE, MSAD, NCI, Detector
-from divulge.signals.donors import Mean
-from divulge.signals.imputers import Fitted, Imputer
 from divulge.targets import Metered
 
 if TYPE_CHECKING:

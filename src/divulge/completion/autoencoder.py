@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.signals.donors import pools
-from divulge.signals.imputers import Fitted, flat
-from divulge.signals.perceptron import Perceptron, standard
+from divulge.completion.donors import pools
+from divulge.completion.imputers import Fitted, flat
+from divulge.completion.perceptron import Perceptron, standard
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints, Records

@@ -57,7 +57,7 @@ class MLP:
 
     def build(self, prepared: Array) -> nn.Module:
         """Linear layers with ReLU, inputs normalised by running statistics."""
-        from divulge.references import layers
+        from divulge.regressors import layers
 
         return layers.mlp(prepared.shape[1], self.hidden)
 
@@ -81,7 +81,7 @@ class SmallCNN:
 
     def build(self, prepared: Array) -> nn.Module:
         """Convolutions of stride 2 with group normalisation, averaged over the image at the end."""
-        from divulge.references import layers
+        from divulge.regressors import layers
 
         return layers.small_cnn(prepared.shape[1], self.width)
 
@@ -127,7 +127,7 @@ class TextBag:
 
     def build(self, prepared: Array) -> nn.Module:
         """An embedding bag and linear layers with ReLU."""
-        from divulge.references import layers
+        from divulge.regressors import layers
 
         return layers.text_bag(self.rows, self.dimension, self.hidden)
 
@@ -159,13 +159,13 @@ class Backbone:
 
     def build(self, prepared: Array) -> nn.Module:
         """The architecture without its classifier, averaged over the image."""
-        from divulge.references import layers
+        from divulge.regressors import layers
 
         return layers.backbone(self.name, self.size, prepared.shape[1], self.weights)
 
     def classifier(self, channels: int, classes: int) -> nn.Module:
         """The same architecture as a classifier: a target, or a reference model, of images ``[n, channels, h, w]``."""
-        from divulge.references import layers
+        from divulge.regressors import layers
 
         return layers.classifier(layers.backbone(self.name, self.size, channels, self.weights), classes)
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
-from divulge import checks, seeds, store
-from divulge.references import alone, keys, layout, loop, models, stacked, trial
+from divulge import checks, networks, seeds, store
+from divulge.references import keys, loop, models, private, stacked, trial
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import answers
 from divulge.targets.modules import resolve
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
+    from divulge.references.hyperparameters import Hyperparameters
     from divulge.references.progress import Progress
-    from divulge.references.settings import TrainSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Networks:
-    """Networks trained as ``config`` says."""
+    """Networks trained as ``config`` says, on ``device``."""
 
-    config: TrainSettings
+    config: Hyperparameters
+    device: str
 
     def settings(self) -> dict[str, str]:
         """The configuration, field by field."""
@@ -38,7 +39,7 @@ class Networks:
         Raises:
             divulge.InputError: the network does not fit the records or the label set; no such device.
         """
-        resolve(self.config.device)
+        resolve(self.device)
         dtype = models.precision(self.config.precision)
         module = models.build(self.config.make_model, 0).to(dtype=dtype)
         models.check_outputs(module, task.records.x, task.classes, torch.device("cpu"), dtype)
@@ -56,7 +57,7 @@ class Networks:
         data = self.data(task)
 
         def learn(job: Job, tick: Tick) -> Learned:
-            return self.learned(alone.train(self.config, data, job.rows, job.seed, tick))
+            return self.learned(train(self.config, data, job.rows, job.seed, tick))
 
         return learn
 
@@ -66,28 +67,44 @@ class Networks:
             return trial.BY_HAND
 
         def compute() -> tuple[Inner, float, str]:
-            return trial.measure(self.config, self.data(task), jobs)
+            return trial.measure(self.config, self.data(task), jobs, train)
 
-        return trial.remembered(task, self.config, compute)
+        return trial.remembered(task, self.config, self.device, compute)
 
     def data(self, task: Task) -> models.Data:
         """All records of a run on the device."""
-        return load(self.config, task.records)
+        return load(self.config, task.records, self.device)
 
     def learned(self, module: nn.Module) -> Learned:
         """A trained network as engines hand it on."""
-        where, dtype = resolve(self.config.device), models.precision(self.config.precision)
+        where, dtype = resolve(self.device), models.precision(self.config.precision)
         module.to(where)
-        form: layout.Layout | None = None
+        form: models.Layout | None = None
 
         def predict(x: Array) -> Floats:
             nonlocal form
             if form is None:
-                form = layout.best(module, models.tensor(x, module, where, dtype))
-                layout.turn(module, form)
+                form = models.best_layout(module, models.tensor(x, module, where, dtype))
+                models.lay_out(module, form)
             return models.logits(module, x, where, dtype, form)
 
         return Learned(lambda _: models.arrays(module), predict)
+
+    def stack(
+        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    ) -> Iterator[tuple[Job, Learned | None]]:
+        """Stacked weights, one batched step for all of them.
+
+        Raises:
+            divulge.InputError: networks that cannot be stacked, with the reason.
+        """
+        data = self.data(task)
+        if reason := stacked.refusal(self.config, data):
+            raise checks.InputError(
+                f"engine: 'stacked' cannot train this network ({reason}); use 'serial' or 'processes'"
+            )
+        for job, module in stacked.train(self.config, data, jobs, watch):
+            yield job, None if module is None else self.learned(module)
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """Outputs of a stored network."""
@@ -96,21 +113,31 @@ class Networks:
         return [answers(learned.predict, records, task.signal) for records in task.observe]
 
 
-def load(config: TrainSettings, records: Records) -> models.Data:
+def train(config: Hyperparameters, data: models.Data, rows: Ints, seed: int, tick: Tick | None = None) -> nn.Module:
+    """One network by itself: the plain loop, or DP-SGD where privacy is asked for.
+
+    Raises:
+        DivergedError: NaN or infinity in the weights.
+    """
+    return (loop if config.privacy is None else private).train(config, data, rows, seed, tick)
+
+
+def load(config: Hyperparameters, records: Records, device: str) -> models.Data:
     """Records on the device a configuration names, as its network wants them."""
-    where = resolve(config.device)
+    where = resolve(device)
     module = models.build(config.make_model, 0)
     assert records.y is not None
     x = models.tensor(records.x, module, where, models.precision(config.precision))
     return models.Data(x, models.labels(records.y, where))
 
 
-def one(config: TrainSettings, records: Records, seed: int, classes: int, progress: Progress | None) -> nn.Module:
+def one(how: Networks, records: Records, seed: int, classes: int, progress: Progress | None) -> nn.Module:
     """A single network trained on all ``records``; back on the CPU, in evaluation mode."""
+    config = how.config
     dtype = models.precision(config.precision)
     probe = models.build(config.make_model, 0).to(dtype=dtype)
     models.check_outputs(probe, records.x, classes, torch.device("cpu"), dtype)
-    data = load(config, records)
+    data = load(config, records, how.device)
     rows = torch.arange(len(records)).numpy()
 
     def tick(share: float) -> None:
@@ -118,8 +145,8 @@ def one(config: TrainSettings, records: Records, seed: int, classes: int, progre
             progress(share, 1, "target")
 
     try:
-        with models.one_thread():
-            module = alone.train(config, data, rows, seeds.integer(seed, "target"), tick)
+        with networks.one_thread():
+            module = train(config, data, rows, seeds.integer(seed, "target"), tick)
     except loop.DivergedError:
         raise checks.InputError(
             f"lr: the loss became NaN or infinite at {config.learning_rate:g}; lower it or scale the records"

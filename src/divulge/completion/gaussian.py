@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.signals.imputers import Fitted, flat
+from divulge.completion.imputers import Fitted, flat
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints, Records

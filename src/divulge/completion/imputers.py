@@ -1,7 +1,7 @@
 """Completing records of which only some values are known, from auxiliary records of the same kind.
 
 An imputer is a frozen dataclass with ``fit(auxiliary) -> Fitted``. All draw on `Fitted`: the imputer
-fills in raw values, `divulge.signals.columns` makes them values that such columns hold, and what is known
+fills in raw values, `divulge.completion.columns` makes them values that such columns hold, and what is known
 is put back unchanged.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.signals.columns import Columns
+from divulge.completion.columns import Columns
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints, PartialRecords, Records

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.signals.imputers import Fitted, flat
-from divulge.signals.perceptron import standard
+from divulge.completion.imputers import Fitted, flat
+from divulge.completion.perceptron import standard
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints, Records

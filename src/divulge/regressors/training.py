@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import checks, seeds
-from divulge.references import batches, loop, models
+from divulge import checks, networks, seeds
 from divulge.targets.modules import resolve
 
 if TYPE_CHECKING:
-    from divulge.references.neural import Network
+    from divulge.regressors.bodies import Body
     from divulge.types import Array, Floats
 
 # Standard deviations of the standardised signal between e⁻⁵ and e⁵: beyond, a likelihood is a spike on one record.
@@ -24,19 +23,41 @@ _LOG_VARIANCE = 10.0
 _ASKED = 256
 
 
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long and how fast a regressor learns: those fields of `divulge.regressors.Network`."""
+
+    epochs: int
+    lr: float
+    batch_size: int
+    weight_decay: float
+    held: float
+    patience: int
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a regressor's network is made of: those fields of `divulge.regressors.Network`."""
+
+    body: Body
+    head: Literal["gaussian", "pinball"]
+    levels: tuple[float, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FittedNetwork:
     """A trained network, and the unit of the signal it speaks in.
 
     Args:
-        config: how it was trained.
+        shape: body, head and quantile levels.
         module: the network: its body, then its head.
         location: mean of the signal it learnt from.
         scale: its standard deviation (1 where it is constant).
         epochs: passes until the best one, 0 when the loss was never finite.
     """
 
-    config: Network
+    shape: Shape
     module: nn.Sequential
     location: float
     scale: float
@@ -45,91 +66,94 @@ class FittedNetwork:
     def predict(self, features: Array) -> tuple[Floats, Floats]:
         """Location and scale of the signal of a non-member ``[n]`` each; NaN where training diverged."""
         out = self._out(features)
-        if self.config.head == "gaussian":
+        if self.shape.head == "gaussian":
             middle, spread = out[:, 0], np.exp(0.5 * np.clip(out[:, 1], -_LOG_VARIANCE, _LOG_VARIANCE))
         else:
-            at = _normal(self.config.levels)
+            at = _normal(self.shape.levels)
             spread = (out[:, -1] - out[:, 0]) / (at[-1] - at[0])
             nearest = int(np.abs(at).argmin())
             middle = out[:, nearest] - at[nearest] * spread
         return self.location + self.scale * middle, self.scale * spread
 
     def quantiles(self, features: Array) -> Floats:
-        """Conditional quantiles at ``config.levels``, never crossing, ``[n, levels]``."""
-        if self.config.head == "pinball":
+        """Conditional quantiles at ``shape.levels``, never crossing, ``[n, levels]``."""
+        if self.shape.head == "pinball":
             return self.location + self.scale * self._out(features)
         location, scale = self.predict(features)
-        return location[:, None] + scale[:, None] * _normal(self.config.levels)
+        return location[:, None] + scale[:, None] * _normal(self.shape.levels)
 
     def embed(self, features: Array) -> Floats:
         """The layer the head stands on, ``[n, h]``: what `divulge.evaluation.transfer` looks at."""
-        return _asked(self.module[0], self.config.body.prepare(np.asarray(features)), self._where)
+        return _asked(self.module[0], self.shape.body.prepare(np.asarray(features)), self._where)
 
     @property
     def _where(self) -> torch.device:
         return next(self.module.parameters()).device
 
     def _out(self, features: Array) -> Floats:
-        prepared = self.config.body.prepare(np.asarray(features))
+        prepared = self.shape.body.prepare(np.asarray(features))
         if not self.epochs:
-            return np.full((len(prepared), max(2, len(self.config.levels))), np.nan)
+            return np.full((len(prepared), max(2, len(self.shape.levels))), np.nan)
         return _asked(self.module, prepared, self._where)
 
 
-def fit(config: Network, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
+def fit(shape: Shape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
     """The network of the epoch with the lowest held-out loss.
 
     Args:
-        config: settings.
+        shape: what the network is made of.
+        schedule: how it learns.
         prepared: what the body made of the records, ``[z, ...]``.
         signal: ``[z]``.
         seed: the user's.
     """
-    where = resolve(config.device)
+    where = resolve(schedule.device)
     location, scale = float(signal.mean()), float(signal.std())
     scale = scale if scale > 0 or np.isnan(scale) else 1.0
-    with models.one_thread(), models.randomness(seeds.integer(seed, "network", "weights"), where):
-        module = nn.Sequential(config.body.build(prepared), _head(config))
+    with networks.one_thread(), networks.randomness(seeds.integer(seed, "network", "weights"), where):
+        module = nn.Sequential(shape.body.build(prepared), _head(shape))
         module.eval()
         _take(module, prepared[:2], torch.device("cpu"))
         module.to(where)
         target = torch.from_numpy(((signal - location) / scale).astype(np.float32))
-        best = _train(config, module, prepared, target, seed)
-    return FittedNetwork(config, module.eval(), location, scale, best)
+        best = _train(shape, schedule, module, prepared, target, seed)
+    return FittedNetwork(shape, module.eval(), location, scale, best)
 
 
-def _train(config: Network, module: nn.Sequential, prepared: Array, target: torch.Tensor, seed: int) -> int:
+def _train(
+    shape: Shape, schedule: Schedule, module: nn.Sequential, prepared: Array, target: torch.Tensor, seed: int
+) -> int:
     """Train in place; the number of passes of the best epoch, whose weights are put back."""
     where = next(module.parameters()).device
     order = seeds.generator(seed, "network", "held").permutation(len(target))
-    held = np.sort(order[: max(2, round(config.held * len(order)))])
+    held = np.sort(order[: max(2, round(schedule.held * len(order)))])
     rows = np.sort(order[len(held) :])
     if len(rows) < 2:
-        raise checks.InputError(f"Network.held: {config.held:g} of {len(order)} records leaves fewer than 2 to learn")
-    update = torch.optim.Adam(module.parameters(), lr=config.lr, weight_decay=config.weight_decay)
+        raise checks.InputError(f"Network.held: {schedule.held:g} of {len(order)} records leaves fewer than 2 to learn")
+    update = torch.optim.Adam(module.parameters(), lr=schedule.lr, weight_decay=schedule.weight_decay)
     lowest, best, kept = np.inf, 0, copy.deepcopy(module.state_dict())
     draw = seeds.integer(seed, "network", "batches")
-    for epoch in range(1, config.epochs + 1):
+    for epoch in range(1, schedule.epochs + 1):
         module.train()
-        for batch in batches.epoch(rows, draw, epoch, config.batch_size):
+        for batch in networks.batches(rows, draw, epoch, schedule.batch_size):
             update.zero_grad(set_to_none=True)
-            _loss(config, _take(module, prepared[batch], where), target[batch].to(where)).backward()
+            _loss(shape, _take(module, prepared[batch], where), target[batch].to(where)).backward()
             nn.utils.clip_grad_norm_(module.parameters(), 1.0)
             update.step()
-        if not loop.finite(module.parameters()):
+        if not networks.finite(module.parameters()):
             break
         out = torch.from_numpy(_asked(module, prepared[held], where))
-        now = float(_loss(config, out, target[held]))
+        now = float(_loss(shape, out, target[held]))
         if now < lowest:
             lowest, best, kept = now, epoch, copy.deepcopy(module.state_dict())
-        elif epoch - best >= config.patience:
+        elif epoch - best >= schedule.patience:
             break
     module.load_state_dict(kept)
     return best
 
 
-def _head(config: Network) -> nn.Module:
-    return nn.LazyLinear(2) if config.head == "gaussian" else Steps(len(config.levels))
+def _head(shape: Shape) -> nn.Module:
+    return nn.LazyLinear(2) if shape.head == "gaussian" else Steps(len(shape.levels))
 
 
 class Steps(nn.Module):
@@ -145,12 +169,12 @@ class Steps(nn.Module):
         return torch.cat([first, first + functional.softplus(steps).cumsum(1)], dim=1)
 
 
-def _loss(config: Network, out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def _loss(shape: Shape, out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Negative log-likelihood in nats (less a constant), or the mean pinball loss over the levels."""
-    if config.head == "gaussian":
+    if shape.head == "gaussian":
         mean, log_variance = out[:, 0], out[:, 1].clamp(-_LOG_VARIANCE, _LOG_VARIANCE)
         return 0.5 * (log_variance + (target - mean).square() * torch.exp(-log_variance)).mean()
-    levels = out.new_tensor(config.levels)
+    levels = out.new_tensor(shape.levels)
     gap = target[:, None] - out
     return torch.maximum(levels * gap, (levels - 1) * gap).mean()
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from divulge import checks
-from divulge.references.bodies import MLP, Body
+from divulge.regressors.bodies import MLP, Body
 
 if TYPE_CHECKING:
-    from divulge.references.regression import FittedNetwork
+    from divulge.regressors.training import FittedNetwork
     from divulge.types import Array, Floats
 
 
@@ -29,7 +29,7 @@ class Network:
     The same seed gives the same weights on the same kind of device.
 
     Args:
-        body: what the network looks at records with (`divulge.references.bodies`).
+        body: what the network looks at records with (`divulge.regressors.bodies`).
         head: "gaussian" or "pinball".
         levels: quantile levels of the pinball head, increasing, in (0, 1).
         epochs: most passes over the records (30 in Thaker et al. 2025).
@@ -87,7 +87,11 @@ class Network:
         if len(values) < 10:
             raise checks.InputError(f"Network: at least 10 records are needed to learn from, got {len(values)}")
         try:
-            from divulge.references import regression
+            from divulge.regressors import training
         except ImportError:
             raise checks.extra("torch", "torch") from None
-        return regression.fit(self, self.body.prepare(np.asarray(features)), values, seed)
+        shape = training.Shape(self.body, self.head, self.levels)
+        schedule = training.Schedule(
+            self.epochs, self.lr, self.batch_size, self.weight_decay, self.held, self.patience, self.device
+        )
+        return training.fit(shape, schedule, self.body.prepare(np.asarray(features)), values, seed)

@@ -1,0 +1,24 @@
+"""Part of a record into whole ones: imputers learn from auxiliary records and fill in what is unknown.
+
+What each is worth: see the page on partly known records.
+"""
+
+from divulge.completion.autoencoder import Autoencoder
+from divulge.completion.donors import KNN, HotDeck, Mean
+from divulge.completion.gaussian import ConditionalGaussian
+from divulge.completion.imputers import Custom, Fitted, Imputer, imputer, overlap
+from divulge.completion.masks import mask
+
+__all__ = [
+    "KNN",
+    "Autoencoder",
+    "ConditionalGaussian",
+    "Custom",
+    "Fitted",
+    "HotDeck",
+    "Imputer",
+    "Mean",
+    "imputer",
+    "mask",
+    "overlap",
+]

@@ -1,0 +1,66 @@
+"""Networks at work, whoever trains them: threads, streams of random numbers, batches, finite weights."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from divulge import seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Sequence
+
+    from divulge.types import Ints
+
+
+@contextlib.contextmanager
+def one_thread() -> Generator[None]:
+    """One thread inside the block: small products gain nothing from more, and lose much when cores are shared."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def randomness(seed: int, where: torch.device) -> Generator[None]:
+    """Torch's generators seeded inside the block, and as they were after it."""
+    devices = [where] if where.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def finite(tensors: Iterable[torch.Tensor]) -> bool:
+    """True when no value is NaN or infinite."""
+    return all(bool(t.isfinite().all()) for t in tensors)
+
+
+def batches(rows: Ints, seed: int, epoch: int, size: int) -> Sequence[Ints]:
+    """The batches of one epoch: a permutation of ``rows`` that depends on seed and epoch alone, cut at ``size``.
+
+    Every engine sees the records in this order. A last batch of a single record joins the one before (batch
+    normalisation has no variance of one).
+
+    Examples:
+        >>> [len(batch) for batch in batches(np.arange(9), seed=0, epoch=0, size=4)]
+        [4, 5]
+    """
+    order = rows[seeds.generator(seed, "order", epoch).permutation(len(rows))]
+    return np.split(order, _cuts(len(rows), size))
+
+
+def steps(records: int, size: int) -> int:
+    """Number of batches per epoch."""
+    return len(_cuts(records, size)) + 1
+
+
+def _cuts(records: int, size: int) -> Ints:
+    """Where the batches of an epoch begin, the first left out."""
+    found = np.arange(size, records, size)
+    return found[:-1] if len(found) and records - found[-1] == 1 else found

@@ -1,0 +1,133 @@
+"""How one network is trained: plain data, checked."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """DP-SGD (Abadi et al. 2016, algorithm 1) with Poisson sampling.
+
+    Each step takes every record with probability ``batch_size / n``, scales each record's gradient down to norm
+    ``clip``, adds Gaussian noise of standard deviation ``noise * clip`` to their sum, and divides by ``batch_size``.
+
+    Args:
+        noise: noise multiplier; 0 clips only and is not private.
+        clip: largest norm of one record's gradient.
+
+    The noise comes from torch's ordinary generator, so that runs can be repeated: good for auditing a method, not
+    for releasing a model.
+
+    Raises:
+        divulge.InputError: negative noise, a clip that is not positive.
+    """
+
+    noise: float
+    clip: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.number(self.noise, "noise", above=0.0, below=1e9, closed=True)
+        checks.number(self.clip, "clip", above=0.0)
+
+    def epsilon(
+        self,
+        *,
+        records: int,
+        batch_size: int,
+        epochs: int,
+        delta: float,
+        accountant: Literal["rdp", "prv"] = "rdp",
+    ) -> float:
+        """The ε (at δ) that training spends, by Opacus' accountant; infinite without noise.
+
+        Args:
+            records: number of training records ``n``.
+            batch_size: expected records a step.
+            epochs: passes, of ``ceil(n / batch_size)`` steps each.
+            delta: δ, below ``1 / n`` to mean anything.
+            accountant: "rdp" (an upper bound) or "prv" (tighter, numerical).
+
+        Raises:
+            divulge.MissingExtraError: Opacus is not installed.
+            divulge.InputError: δ outside (0, 1).
+        """
+        checks.number(delta, "delta", above=0.0, below=1.0)
+        checks.choice(accountant, "accountant", ("rdp", "prv"))
+        if not self.noise:
+            return float("inf")
+        try:
+            from opacus.accountants import create_accountant
+        except ImportError:
+            raise checks.extra("opacus", "dp") from None
+        spent = create_accountant(accountant)
+        steps = epochs * -(-records // batch_size)
+        spent.history = [(self.noise, min(1.0, batch_size / records), steps)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the range of orders searched; the bound holds all the same
+            return float(spent.get_epsilon(delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """How one network is trained; `divulge.references.Train` says what each field means."""
+
+    make_model: Callable[..., Any]
+    _: KW_ONLY
+    epochs: int = 20
+    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float | None = None
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int = 128
+    schedule: Literal["constant", "cosine", "linear"] | Callable[[float], float] = "constant"
+    stop_at_accuracy: float | None = None
+    augment: Callable[[torch.Tensor, torch.Generator], torch.Tensor] | None = None
+    privacy: Private | None = None
+    precision: Literal["single", "double", "mixed"] = "single"
+
+    def __post_init__(self) -> None:
+        if not callable(self.make_model) or _is_network(self.make_model):
+            raise checks.InputError("make_model: a function that returns a new network each time is needed")
+        for name in ("epochs", "batch_size"):
+            checks.integer(getattr(self, name), name, least=1)
+        checks.choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
+        checks.choice(self.precision, "precision", ("single", "double", "mixed"))
+        if not callable(self.schedule):
+            checks.choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
+        if self.lr is not None:
+            checks.number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
+        checks.number(self.momentum, "momentum", above=-1e-300, below=1.0)
+        checks.number(self.weight_decay, "weight_decay", above=-1e-300)
+        if self.stop_at_accuracy is not None:
+            checks.number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
+        if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
+            raise checks.InputError(
+                "privacy: neither stop_at_accuracy (not private) nor mixed precision go with DP-SGD"
+            )
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate before any schedule."""
+        return self.lr if self.lr is not None else 0.02 if self.optimizer == "sgd" else 0.001
+
+    def rate(self, progress: float) -> float:
+        """The learning rate when ``progress`` (0 to 1) of a model's steps are done."""
+        if callable(self.schedule):
+            return self.learning_rate * self.schedule(progress)
+        factor = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}
+        return self.learning_rate * factor[self.schedule]
+
+
+def _is_network(made: object) -> bool:
+    """A network that already stands, where a function that builds one is needed; told without importing torch."""
+    return hasattr(made, "state_dict") and not isinstance(made, type)
