@@ -6,6 +6,8 @@ import zlib
 
 import numpy as np
 
+from divulge import checks
+
 
 def generator(seed: int, *path: str | int) -> np.random.Generator:
     """An independent generator for the part of the work that ``path`` names.
@@ -26,5 +28,6 @@ def integer(seed: int, *path: str | int) -> int:
 
 
 def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
+    checks.integer(seed, "seed", least=0)
     words = [part if isinstance(part, int) else zlib.crc32(part.encode()) for part in path]
-    return np.random.SeedSequence(entropy=seed, spawn_key=tuple(words))
+    return np.random.SeedSequence(entropy=int(seed), spawn_key=tuple(words))

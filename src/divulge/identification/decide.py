@@ -86,6 +86,7 @@ def identify(
     """
     checks.choice(method, "method", METHODS)
     checks.number(fdr, "fdr", above=0, below=1)
+    checks.integer(seed, "seed", least=0)
     judged, known = _signals(candidates, "candidates"), _signals(calibration, "calibration")
     _same_width(judged, known)
     _needs(method, judged.ndim, knockoffs, members)

@@ -1,72 +1,127 @@
-"""Validation of what users hand in: every error names the argument, the bound and the value."""
+"""Arrays: what users hand in becomes NumPy, or an error that says what is wrong with it."""
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge.errors import InputError, MissingExtraError, extra
-
-__all__ = [
-    "InputError",
-    "MissingExtraError",
-    "array",
-    "choice",
-    "extra",
-    "identifiers",
-    "integer",
-    "labels",
-    "mask",
-    "matrix",
-    "nonempty",
-    "number",
-    "records",
-    "vector",
-]
+from divulge.checks.scalars import shown
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-
-def array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
-    """``value`` as a numeric array; torch tensors are moved to the CPU.
-
-    Raises:
-        InputError: not numeric, or NaN/infinity where ``finite``.
-    """
-    if hasattr(value, "detach"):
-        value = value.detach().cpu()
-        value = (value.float() if str(value.dtype) == "torch.bfloat16" else value).numpy()
-    try:
-        found = np.asarray(value)
-    except ValueError as error:
-        raise InputError(f"{name}: rows of different lengths cannot form an array ({error})") from None
-    if found.dtype == object or found.dtype.kind not in "biuf":
-        raise InputError(f"{name}: numbers are needed, got dtype {found.dtype}")
-    if finite and found.dtype.kind == "f":
-        _refuse_nonfinite(found, name)
-    return found
-
+    from collections.abc import Iterator
 
 # Entries looked at in one go: a memory-mapped array is never read whole.
 _BLOCK = 1 << 24
+_EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
+
+
+def plain(value: Any, name: str) -> NDArray[Any]:
+    """``value`` as a NumPy array of whatever type: lists, torch tensors (from any device), pandas and polars columns.
+
+    Raises:
+        divulge.InputError: masked entries, a sparse matrix, rows of different lengths, no array at all.
+    """
+    if hasattr(value, "detach"):
+        return _from_torch(value, name)
+    if isinstance(value, np.ma.MaskedArray):
+        if hidden := int(np.ma.count_masked(value)):
+            raise InputError(f"{name}: {hidden} of {value.size} values are masked; fill them or leave them out")
+        value = value.data
+    if hasattr(value, "toarray"):
+        raise InputError(f"{name}: a sparse {type(value).__name__} cannot be used; hand in its .toarray()")
+    try:
+        found = np.asarray(value)
+    except Exception as error:  # of the user's __array__, or NumPy's on what it cannot read
+        why = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
+        raise InputError(f"{name}: {why} ({_line(error)})") from None
+    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
+
+
+def _from_torch(value: Any, name: str) -> NDArray[Any]:
+    try:
+        held = value.detach().cpu().resolve_conj().resolve_neg()
+        return (held.float() if str(held.dtype) == "torch.bfloat16" else held).numpy()
+    except Exception as error:  # sparse, quantised and nested tensors, and those without content
+        raise InputError(
+            f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read as "
+            f"an array ({_line(error)})"
+        ) from None
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
+    """``value`` as an array of numbers, which float64 can tell apart.
+
+    Raises:
+        divulge.InputError: not numeric, whole numbers beyond ±2^53, NaN or infinity where ``finite``.
+    """
+    found = plain(value, name)
+    if found.dtype.kind not in "biuf":
+        raise InputError(f"{name}: numbers are needed, got {_odd(found)}")
+    if found.dtype.kind in "iu" and found.dtype.itemsize == 8:
+        _refuse_huge(found, name)
+    if found.dtype.kind == "f":
+        found = _narrowed(found, name)
+        if finite:
+            _refuse_nonfinite(found, name)
+    return found
+
+
+def _odd(found: NDArray[Any]) -> str:
+    """What stands where numbers should: the first entry that is none, or the type of all."""
+    if found.dtype == object:
+        for entry in found.ravel():
+            if isinstance(entry, bool | int | float) and not -(2**64) < entry < 2**64:
+                return f"{shown(entry)}, which no 64 bits hold"
+            if not isinstance(entry, bool | int | float | np.number):
+                return f"{shown(entry)} ({type(entry).__name__})"
+    return f"dtype {found.dtype}"
+
+
+def _narrowed(found: NDArray[Any], name: str) -> NDArray[Any]:
+    """Floats of at most 64 bits; wider ones that overflow are refused."""
+    if found.dtype.itemsize <= 8:
+        return found
+    with np.errstate(over="ignore"):
+        narrow = found.astype(np.float64)
+    if lost := int((np.isinf(narrow) & np.isfinite(found)).sum()):
+        raise InputError(f"{name}: {lost} values of {found.dtype} are too large for float64")
+    return narrow
+
+
+def _blocks(found: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    rows = found.reshape(1) if found.ndim == 0 else found
+    step = max(1, _BLOCK // max(1, rows[:1].size))
+    return ((start, rows[start : start + step]) for start in range(0, len(rows), step))
+
+
+def _refuse_huge(found: NDArray[Any], name: str) -> None:
+    for _, rows in _blocks(found):
+        if rows.size and (rows.max() > _EXACT or (rows.dtype.kind == "i" and rows.min() < -_EXACT)):
+            worst = rows.max() if rows.max() > _EXACT else rows.min()
+            raise InputError(
+                f"{name}: whole numbers beyond ±2^53 cannot all be told apart as float64, got {worst}; subtract what "
+                "they have in common, or hand them in as ids"
+            )
 
 
 def _refuse_nonfinite(found: NDArray[Any], name: str) -> None:
-    rows = found.reshape(1) if found.ndim == 0 else found
-    step = max(1, _BLOCK // max(1, rows[:1].size))
     count, first = 0, None
-    for start in range(0, len(rows), step):
-        bad = ~np.isfinite(rows[start : start + step])
+    for start, rows in _blocks(found):
+        bad = ~np.isfinite(rows)
         if bad.any():
             count += int(bad.sum())
-            first = first or (start, np.argwhere(bad)[0])
+            if first is None:
+                at = np.argwhere(bad)[0]
+                first = [start + int(at[0]), *(int(i) for i in at[1:])], rows[tuple(at)]
     if first is not None:
-        at = (first[0] + int(first[1][0]), *(int(i) for i in first[1][1:]))
-        raise InputError(f"{name}: {count} values are NaN or infinite (first at {list(at)}: {rows[at]})")
+        raise InputError(f"{name}: {count} values are NaN or infinite (first at {first[0]}: {first[1]})")
 
 
 def nonempty(found: NDArray[Any], name: str) -> NDArray[Any]:
@@ -78,15 +133,10 @@ def nonempty(found: NDArray[Any], name: str) -> NDArray[Any]:
 
 def records(value: Any, name: str) -> NDArray[Any]:
     """Records ``[n, ...]``: numbers without NaN or infinity, or strings."""
-    if hasattr(value, "detach"):
-        return nonempty(array(value, name), name)
-    try:
-        found = np.asarray(value)
-    except ValueError as error:
-        raise InputError(f"{name}: rows of different lengths cannot form an array ({error})") from None
+    found = plain(value, name)
     if found.dtype == object and found.size and all(isinstance(item, str) for item in found.ravel()):
         return _texts(found, name)
-    if found.dtype.kind == "U":
+    if found.dtype.kind in "UT":
         return _texts(found.astype(object), name)
     return nonempty(array(found, name), name)
 
@@ -144,7 +194,7 @@ def labels(value: object, name: str, *, length: int | None = None, classes: int 
 
 def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
     """Unique identifiers ``[length]``."""
-    found = np.asarray(value)
+    found = plain(value, name)
     if found.shape != (length,):
         raise InputError(f"{name}: {length} identifiers are needed, got shape {found.shape}")
     try:
@@ -162,7 +212,7 @@ def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
 
 def mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.bool_]:
     """A bool array of ``shape`` (None: any length), broadcast where that is possible."""
-    found = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+    found = plain(value, name)
     if found.dtype != np.bool_:
         raise InputError(f"{name}: bool values are needed, got dtype {found.dtype}")
     if found.ndim == len(shape) and all(want in (None, have) for want, have in zip(shape, found.shape, strict=True)):
@@ -171,44 +221,3 @@ def mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.boo
         return np.broadcast_to(found, tuple(1 if want is None else want for want in shape))
     except ValueError:
         raise InputError(f"{name}: shape {shape} is needed, got {found.shape}") from None
-
-
-def number(value: float, name: str, *, above: float = -np.inf, below: float = np.inf, closed: bool = False) -> float:
-    """``value`` if it lies in ``(above, below)``, or in ``[above, below]`` when ``closed``.
-
-    Examples:
-        >>> number(0.5, "fpr", above=0, below=1)
-        0.5
-    """
-    if isinstance(value, str | bytes) or value is None:
-        raise InputError(f"{name}: a number is needed, got {value!r}")
-    inside = above <= value <= below if closed else above < value < below
-    if not inside:
-        left, right = ("[", "]") if closed else ("(", ")")
-        raise InputError(f"{name}: must lie in {left}{above:g}, {below:g}{right}, got {value!r}")
-    return float(value)
-
-
-def integer(value: int, name: str, *, least: int) -> int:
-    """``value`` if it is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputError(f"{name}: a whole number is needed, got {value!r}")
-    if value < least:
-        raise InputError(f"{name}: must be at least {least}, got {value}")
-    return int(value)
-
-
-def choice(value: str, name: str, options: Iterable[str]) -> str:
-    """``value`` if it is one of ``options``; otherwise an error that suggests the nearest.
-
-    Examples:
-        >>> choice("lirra", "recipe", ("lira", "rmia"))
-        Traceback (most recent call last):
-        divulge.errors.InputError: recipe: 'lirra' is unknown; did you mean 'lira'? (known: lira, rmia)
-    """
-    known = tuple(options)
-    if value in known:
-        return value
-    near = difflib.get_close_matches(str(value), known, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
-    raise InputError(f"{name}: {value!r} is unknown{hint} (known: {', '.join(known)})")

@@ -1,0 +1,33 @@
+"""Validation of what users hand in: every error names the argument, the bound and the value."""
+
+from divulge.checks.arrays import array, identifiers, labels, mask, matrix, nonempty, plain, records, vector
+from divulge.checks.scalars import choice, flag, instance, integer, levels, listed, number, shown, text
+from divulge.checks.sizes import available, memory, readable
+from divulge.errors import InputError, MissingExtraError, extra
+
+__all__ = [
+    "InputError",
+    "MissingExtraError",
+    "array",
+    "available",
+    "choice",
+    "extra",
+    "flag",
+    "identifiers",
+    "instance",
+    "integer",
+    "labels",
+    "levels",
+    "listed",
+    "mask",
+    "matrix",
+    "memory",
+    "nonempty",
+    "number",
+    "plain",
+    "readable",
+    "records",
+    "shown",
+    "text",
+    "vector",
+]

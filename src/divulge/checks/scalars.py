@@ -1,0 +1,126 @@
+"""Numbers, words and switches."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_LONGEST = 80  # characters of a value in a message
+
+
+def shown(value: Any) -> str:
+    """``value`` as messages show it: NumPy's numbers as plain ones, arrays by shape, nothing long.
+
+    Examples:
+        >>> shown(np.float64(0.5)), shown("fdr"), shown(np.zeros((2, 3)))
+        ('0.5', "'fdr'", 'an array of shape (2, 3)')
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"an array of shape {tuple(value.shape)}"
+    try:
+        said = repr(value)
+    except Exception:  # the repr is the user's
+        said = f"an object of type {type(value).__name__}"
+    return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
+
+
+def number(value: float, name: str, *, above: float = -np.inf, below: float = np.inf, closed: bool = False) -> float:
+    """``value`` if it lies in ``(above, below)``, or in ``[above, below]`` when ``closed``.
+
+    Examples:
+        >>> number(0.5, "fpr", above=0, below=1)
+        0.5
+    """
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise InputError(f"{name}: a number is needed, got {shown(value)}")
+    try:
+        found = float(value)
+    except OverflowError:
+        found = float("inf") if value > 0 else -float("inf")
+    if not (above <= found <= below if closed else above < found < below):
+        left, right = ("[", "]") if closed else ("(", ")")
+        raise InputError(f"{name}: must lie in {left}{above:g}, {below:g}{right}, got {shown(value)}")
+    return found
+
+
+def integer(value: int, name: str, *, least: int, most: int | None = None) -> int:
+    """``value`` if it is a whole number from ``least`` to ``most``.
+
+    Examples:
+        >>> integer(np.int64(3), "count", least=1)
+        3
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputError(f"{name}: a whole number is needed, got {shown(value)}")
+    if value < least:
+        raise InputError(f"{name}: must be at least {least}, got {shown(value)}")
+    if most is not None and value > most:
+        raise InputError(f"{name}: must be at most {most}, got {shown(value)}")
+    return int(value)
+
+
+def choice(value: object, name: str, options: Iterable[str]) -> str:
+    """``value`` if it is one of ``options``; otherwise an error that suggests the nearest.
+
+    Examples:
+        >>> choice("lirra", "recipe", ("lira", "rmia"))
+        Traceback (most recent call last):
+        divulge.errors.InputError: recipe: 'lirra' is unknown; did you mean 'lira'? (known: lira, rmia)
+    """
+    known = tuple(options)
+    if isinstance(value, str) and value in known:
+        return value
+    near = difflib.get_close_matches(str(value)[:_LONGEST], known, n=1, cutoff=0.5) if isinstance(value, str) else []
+    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    raise InputError(f"{name}: {shown(value)} is unknown{hint} (known: {', '.join(known)})")
+
+
+def text(value: str, name: str) -> str:
+    """``value`` if it is a string with something in it."""
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{name}: a text is needed, got {shown(value)}")
+    return value
+
+
+def flag(value: bool, name: str) -> bool:
+    """``value`` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}: True or False is needed, got {shown(value)}")
+    return bool(value)
+
+
+def instance(value: Any, name: str, kind: type, called: str = "") -> Any:
+    """``value`` if it is a ``kind``; errors call that ``called``."""
+    if not isinstance(value, kind):
+        raise InputError(f"{name}: {called or f'divulge.{kind.__name__}'} is needed, got {shown(value)}")
+    return value
+
+
+def listed(value: Any, name: str) -> list[Any]:
+    """The entries of a list, tuple or vector; a single number where a list is wanted is a slip with a remedy."""
+    if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
+        raise InputError(f"{name}: a list is needed, such as [{shown(value)}], got {shown(value)}")
+    return list(value)
+
+
+def levels(value: Any, name: str) -> tuple[float, ...]:
+    """At least one rate, each between 0 and 1.
+
+    Examples:
+        >>> levels([0.1, 0.01], "fpr")
+        (0.1, 0.01)
+    """
+    found = tuple(number(level, name, above=0, below=1) for level in listed(value, name))
+    if not found:
+        raise InputError(f"{name}: at least 1 level is needed, got none")
+    return found
