@@ -5,7 +5,8 @@ import pytest
 
 from divulge import checks
 from divulge.targets.statistics import PER_TOKEN, GivesTokens
-from divulge.targets.text import CausalLM, batches, reduce, windows
+from divulge.targets.text import CausalLM, reduce
+from divulge.targets.windows import batches, windows
 
 torch = pytest.importorskip("torch")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
+from divulge.targets.windows import Window, batches, windows
 
 try:
     import torch
@@ -71,55 +72,6 @@ def _reduce(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     others = torch.linalg.vecdot(p, log_rest) - p_own * (1 - p_own).clamp(min=2**-24).log()
     modified = -(1 - p_own) * own - others
     return torch.stack([own, log_total - mean, variance, modified, half, two, log_total])
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """A stretch of a document that is run through the model at once.
-
-    Args:
-        document: which.
-        start: place of its first token in the document.
-        tokens: its token ids.
-        skip: how many of its predictions were already made by the window before.
-    """
-
-    document: int
-    start: int
-    tokens: tuple[int, ...]
-    skip: int
-
-
-def windows(document: int, tokens: Sequence[int], length: int, stride: int) -> list[Window]:
-    """Windows of at most ``length`` tokens, ``stride`` apart; each token is scored once, with all context it can have.
-
-    Examples:
-        >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4, 5], length=3, stride=2)]
-        [((1, 2, 3), 0), ((3, 4, 5), 0)]
-        >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4], length=3, stride=1)]
-        [((1, 2, 3), 0), ((2, 3, 4), 1)]
-    """
-    found, scored = [], 1  # the first token is predicted by nothing
-    for start in range(0, max(len(tokens) - 1, 0), stride):
-        piece = tuple(tokens[start : start + length])
-        found.append(Window(document, start, piece, scored - start - 1))
-        scored = start + len(piece)
-        if scored >= len(tokens):
-            break
-    return found
-
-
-def batches(found: Sequence[Window], budget: int) -> Iterator[list[Window]]:
-    """Windows of similar length together, with at most ``budget`` tokens a batch, padding included."""
-    batch: list[Window] = []
-    for window in sorted(found, key=lambda w: len(w.tokens), reverse=True):
-        longest = len(batch[0].tokens) if batch else 0
-        if batch and (len(batch) + 1) * longest > budget:
-            yield batch
-            batch = []
-        batch.append(window)
-    if batch:
-        yield batch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
