@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, seeds, store
+from divulge.dossier import Dossier
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from divulge.auditing import Audit
+    from divulge.dossier import Draft
     from divulge.references import Progress
 
 UNSEEN = 3
@@ -84,7 +86,18 @@ def run(
         overwrite: replace a finished run in ``out``.
         watching: called with a title for each audit, gives the context in which its progress is shown.
     """
+    from divulge.auditing.result import KIND
+
+    network()  # says what is missing before anything is made
+    with Dossier(out).writing(KIND, store.digest("demo", size, seed), overwrite=overwrite) as draft:
+        return _both(draft, seed, size, watching)
+
+
+def _both(
+    draft: Draft, seed: int, size: Size, watching: Callable[[str], AbstractContextManager[Progress | None]]
+) -> tuple[Audit, Audit]:
     from divulge.auditing import audit
+    from divulge.auditing.result import KIND
     from divulge.references import Train
 
     records = fashion_mnist()
@@ -94,24 +107,27 @@ def run(
     population = records[order[2 * size.members : 2 * size.members + size.population]]
     training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
     target = training.one(inside, seed=seeds.integer(seed, "demo target"))
+    _keep(draft.path / "inputs", target, {"members": inside, "nonmembers": outside, "population": population})
     shared: dict[str, Any] = {
         "members": inside,
         "nonmembers": outside,
         "recipes": RECIPES,
         "references": training,
         "seed": seed,
-        "overwrite": overwrite,
+        "pool": draft.home / "pool",
     }
     plan = _plan(size, seed)
     with watching("reference models, all classes known") as progress:
-        known = audit(target, population=population, out=out, plan=plan, progress=progress, **shared)
-    _keep(out / "inputs", target, {"members": inside, "nonmembers": outside, "population": population})
+        known = audit(target, population=population, out=draft, plan=plan, progress=progress, **shared)
     without = population[np.asarray(population.y) != UNSEEN]
     plan |= {"unseen_classes": [UNSEEN], "access": {"drop_classes": [UNSEEN]}, "folder": "../inputs"}
     shared |= {"population": without, "unseen_classes": (UNSEEN,), "plan": plan}
-    with watching(f"reference models, class {UNSEEN} unseen") as progress:
-        unseen = audit(target, out=out / "unseen", progress=progress, **shared)
-    known.report(out / "report.html")  # once more: now it also shows the second audit
+    with (
+        watching(f"reference models, class {UNSEEN} unseen") as progress,
+        draft.part("unseen", KIND, store.digest("demo", size, seed)) as inner,
+    ):
+        unseen = audit(target, out=inner, progress=progress, **shared)
+    known.report(draft.path / "report.html", beside={"unseen": unseen})
     return known, unseen
 
 
@@ -136,7 +152,7 @@ def _keep(folder: Path, target: Any, sets: dict[str, Records]) -> None:
     """Write target and records to where the plans look for them."""
     from safetensors.torch import save
 
-    folder.mkdir(exist_ok=True)
+    store.private(folder)
     store.write_bytes(folder / "target.safetensors", save(target.state_dict()))
     for name, records in sets.items():
         assert records.y is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -19,22 +20,60 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
 
+TEMPORARY = r"[0-9a-f]{32}\.tmp"
+"""How the name of a file that `atomic` is writing ends, after a dot and the name it will have."""
+
+
+def private(folder: Path) -> Path:
+    """Make ``folder`` and what is missing above it, for the owner alone whatever the umask; return it.
+
+    A folder that exists keeps its permissions.
+    """
+    if not folder.is_dir():
+        private(folder.parent)
+        try:
+            folder.mkdir(mode=0o700)
+            folder.chmod(0o700)
+        except FileExistsError:
+            if not folder.is_dir():  # a file; a folder was made by another process meanwhile
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+    return folder
+
+
 @contextlib.contextmanager
 def atomic(path: Path) -> Generator[Path]:
     """A temporary path beside ``path`` that takes its place when the block ends well.
 
-    A crash, an error or a full disk leaves whatever stood at ``path`` untouched.
+    A crash, an error or a full disk leaves whatever stood at ``path`` untouched. Nobody but the owner can read
+    the file, whatever the umask.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    private(path.parent)
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
-        temporary.touch(exist_ok=False)
+        temporary.touch(mode=0o600, exist_ok=False)
         yield temporary
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
+        seal(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def seal(path: Path) -> None:
+    """Make the file its owner's alone, and wait until its content is on the disk."""
+    path.chmod(0o600)
+    with path.open("rb") as written:
+        os.fsync(written.fileno())
+
+
+def sync(folder: Path) -> None:
+    """Wait until the names in ``folder`` and below are on the disk, where the system can say so."""
+    for place, _, _ in os.walk(folder):
+        with contextlib.suppress(OSError):  # Windows opens no folders
+            opened = os.open(place, os.O_RDONLY)
+            try:
+                os.fsync(opened)
+            finally:
+                os.close(opened)
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -89,6 +128,12 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise checks.InputError(f"{path}: no such file") from None
     except Exception as error:
         raise checks.InputError(f"{path}: not a readable .npz of plain arrays ({error})") from None
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of the content of a file, read in pieces."""
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def digest(*parts: object) -> str:

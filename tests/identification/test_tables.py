@@ -78,7 +78,7 @@ def test_truth_adds_realised_numbers_and_catches_the_wrong_end(tables, tmp_path)
     summary = runs.run(*files, tmp_path / "out", plan(truth="member"))
     assert summary["truth"]["fdp"]["value"] < 0.15
     assert summary["truth"]["power"]["value"] > 0.8
-    summary = runs.run(*files, tmp_path / "out", plan((Score("loss"),), truth="member"))
+    summary = runs.run(*files, tmp_path / "out", plan((Score("loss"),), truth="member"), overwrite=True)
     assert any("wrong way round" in warning for warning in summary["warnings"])
 
 
@@ -105,7 +105,7 @@ def test_deciding_again_needs_no_score_and_equals_a_fresh_run(tables, tmp_path):
     assert selection(tmp_path / "out").equals(selection(tmp_path / "fresh"))
     with pytest.raises(dv.InputError, match="needs the signals again"):
         redecide(tmp_path / "out", method="adadetect")
-    with pytest.raises(dv.InputError, match="no such file"):
+    with pytest.raises(dv.InputError, match="not a run directory"):
         redecide(tmp_path / "nothing")
 
 
@@ -210,7 +210,10 @@ def test_command_line(tables, tmp_path):
     assert json.loads((out / "summary.json").read_text()) == summary
     report = (out / "report.html").read_text()
     assert f"{summary['selected']} of 1000 documents are identified as training data" in report
-    shown = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member")
+    refused = cli(*base, "--score", "loss:low")
+    assert refused.returncode == 2
+    assert "holds a finished run" in refused.stderr
+    shown = cli(*base, "--score", "loss:low", "--fdr", "0.1", "--truth", "member", "--overwrite")
     assert "realised power" in shown.stdout
     again = cli("decide", out, "--fdr", "0.3", "--json")
     assert json.loads(again.stdout)["selected"] > summary["selected"]
@@ -219,9 +222,10 @@ def test_command_line(tables, tmp_path):
     assert (tmp_path / "again.html").read_text() == (out / "report.html").read_text()
     assert cli("decide", out, "--fpr", "0.1").returncode == 2
     assert cli("report", tmp_path).returncode == 2
-    wrong = cli(*base, "--score", "lss:low")
+    wrong = cli(*base, "--score", "lss:low", "--overwrite")
     assert wrong.returncode == 2
     assert "nearest: loss" in wrong.stderr
+    assert json.loads((out / "summary.json").read_text())["settings"]["fdr"] == 0.3  # the run before is untouched
     assert cli("identify", tables / "candidates.parquet").returncode == 2
     assert "member-like end" in cli(*base).stderr
 

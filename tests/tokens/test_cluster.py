@@ -38,7 +38,7 @@ run = partial(
 )
 first = run(progress=lambda *at: seen.append(at))
 next((folder / "out" / "documents").glob("00000002-*")).unlink()
-second = run()
+second = run(overwrite=True)
 print(json.dumps([len(ray.nodes()), first, seen[-1], second]))
 ray.shutdown()
 nodes.shutdown()

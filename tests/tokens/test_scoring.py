@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from divulge import checks
 from divulge.cli.app import app
-from divulge.identification import scoring
+from divulge.identification import scoring, sources
 from divulge.signals import tokens as signals
 from divulge.targets.text import CausalLM
 
@@ -72,18 +72,32 @@ class Counting:
 
 def test_only_what_is_missing_or_changed_is_scored_again(folder, model, tokenizer):
     target, out, options = Counting(CausalLM(model, tokenizer)), folder / "out", scoring.Options(shard=32)
-    scoring.score([folder / "t.parquet"], target, out, options)
+
+    def score(target=target):
+        return scoring.score([folder / "t.parquet"], target, out, options, overwrite=True)
+
+    score()
     assert len(target.asked) == 122
     next((out / "documents").glob("00000001-*")).unlink()
-    scoring.score([folder / "t.parquet"], target, out, options)
+    score()
     assert len(target.asked) == 122 + 32
+    damaged = next((out / "documents").glob("00000002-*"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    score()
+    assert len(target.asked) == 122 + 32 + 32
     changed = pl.read_parquet(folder / "t.parquet").with_columns(text=pl.col("text").replace(TEXTS[0], "another"))
     changed.write_parquet(folder / "t.parquet")
-    scoring.score([folder / "t.parquet"], target, out, options)
-    assert len(target.asked) == 122 + 32 + 32
+    score()
+    assert len(target.asked) == 122 + 32 + 32 + 32
     assert pl.read_parquet(out / "documents")["text"][0] == "another"
+    assert len(list((out / "documents").iterdir())) == len(list((out / "tokens").iterdir())) == 4
+    other = Counting(CausalLM(model, tokenizer, bos="add"))
     with pytest.raises(checks.InputError, match="made with another bos"):
-        scoring.score([folder / "t.parquet"], CausalLM(model, tokenizer, bos="add"), out, options)
+        scoring.score([folder / "t.parquet"], other, out, options)
+    with pytest.raises(checks.InputError, match="holds a finished run"):
+        scoring.score([folder / "t.parquet"], target, out, options)
+    score(other)
+    assert len(other.asked) == 122
 
 
 def test_a_killed_run_rescans_nothing_that_was_written(folder):
@@ -94,18 +108,20 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
     command = [sys.executable, "-c", "from divulge.cli import main; main()", *map(str, arguments)]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 300
-    while len(list((out / "documents").glob("0*.parquet"))) < 5 and time.monotonic() < deadline:
+    while len(list(out.glob(".staged-*/documents/0*.parquet"))) < 5 and time.monotonic() < deadline:
         assert running.poll() is None
         time.sleep(0.01)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    written = {shard: shard.stat().st_mtime_ns for shard in (out / "documents").glob("0*.parquet")}
+    written = {shard.name: shard.stat().st_mtime_ns for shard in out.glob(".staged-*/documents/0*.parquet")}
+    with pytest.raises(checks.InputError, match="not finished; repeat its command"):
+        sources.scan([out], "candidates")
     assert 5 <= len(written) < 144
     target = Counting(CausalLM.load(str(folder / "model"), device="cpu"))
     found = scoring.score([path], target, out, scoring.Options(shard=10))
     assert found["found finished"] == 10 * len(written)
     assert len(target.asked) == len(texts) - 10 * len(written)
-    assert all(shard.stat().st_mtime_ns == at for shard, at in written.items())
+    assert all((out / "documents" / shard).stat().st_mtime_ns == at for shard, at in written.items())
     assert pl.read_parquet(out / "documents")["text"].to_list() == texts
 
 

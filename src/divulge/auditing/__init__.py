@@ -1,8 +1,8 @@
 """Was this record used? The only place where data, models, attacks and estimates meet."""
 
 from divulge.auditing.outcome import Outcome
-from divulge.auditing.result import Audit, load
+from divulge.auditing.result import Audit, load, rerender
 from divulge.auditing.run import audit
 from divulge.auditing.shares import over_shares
 
-__all__ = ["Audit", "Outcome", "audit", "load", "over_shares"]
+__all__ = ["Audit", "Outcome", "audit", "load", "rerender", "over_shares"]

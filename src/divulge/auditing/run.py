@@ -17,7 +17,7 @@ from divulge.auditing import settings as describe
 from divulge.auditing.inputs import Duplicates, Inputs, check, label_set
 from divulge.auditing.partial import WHOLE, Partial, evidences, prepare
 from divulge.auditing.result import KIND, Audit
-from divulge.dossier import Dossier, environment
+from divulge.dossier import Dossier, Draft, environment
 from divulge.evidence import Measurements, features, of_logits
 from divulge.recipes import PartialSignal
 from divulge.references.progress import silent
@@ -56,7 +56,7 @@ def audit(
     outputs: str = "logits",
     device: str = "auto",
     seed: int = 0,
-    out: str | Path | None = None,
+    out: str | Path | Draft | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     pool: str | Path | None = None,
@@ -87,7 +87,7 @@ def audit(
         outputs: "logits" or "probabilities": what ``target`` returns, if it is a module or callable.
         device: where a torch module runs: "auto", "cpu", "cuda", "mps".
         seed: of every random draw.
-        out: run directory to write; nothing is written when None.
+        out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
         overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
         progress: called with (done, total, note) while reference models are trained.
         pool: where finished reference models are kept and found; ``out/pool`` when None.
@@ -147,15 +147,10 @@ def audit(
         settings["partial"] = dict(WHOLE) if seen is None else seen.about() | {"known": store.digest(seen.seen.known)}
     if out is None:
         return run.result(settings, None)
-    dossier = Dossier(Path(out))
-    with dossier.claimed():
-        dossier.begin(KIND, store.digest(settings), overwrite=overwrite)
-        dossier.write_plan(plan or settings)
-        run.pool = run.pool or dossier.path / "pool"
-        result = run.result(settings, dossier)
-        result.save(dossier)
-        dossier.finish()
-    return result
+    if isinstance(out, Draft):
+        return run.keep(settings, plan, out)
+    with Dossier(Path(out)).writing(KIND, store.digest(settings), overwrite=overwrite) as draft:
+        return run.keep(settings, plan, draft)
 
 
 @dataclass(slots=True)
@@ -176,7 +171,15 @@ class _Run:
     warnings: list[str] = field(default_factory=list)
     engine: str = ""
 
-    def result(self, settings: Mapping[str, Any], dossier: Dossier | None) -> Audit:
+    def keep(self, settings: Mapping[str, Any], plan: Mapping[str, Any] | None, draft: Draft) -> Audit:
+        """The result, with all of it written into ``draft``."""
+        self.pool = self.pool or draft.home / "pool"
+        result = self.result(settings, draft.home)
+        draft.write_plan(plan or settings)
+        result.save(draft)
+        return result
+
+    def result(self, settings: Mapping[str, Any], path: Path | None) -> Audit:
         given = self.given
         views = self._measure()
         scores, nulls = {}, {}
@@ -211,7 +214,7 @@ class _Run:
             about=about,
             exhibits=exhibits.choose(given.candidates, given.members, scores),
             groups=given.groups,
-            path=None if dossier is None else dossier.path,
+            path=path,
         )
 
     def _measure(self) -> list[Measurements]:

@@ -6,15 +6,17 @@ import re
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from divulge import checks, store
 from divulge.targets import GivesWeights
+from divulge.types import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from divulge.auditing.inputs import Inputs
     from divulge.targets import GivesLogits
-    from divulge.types import Records
 
 # Where an object lies in memory, as a repr tells it.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -57,6 +59,19 @@ def target(target: GivesLogits) -> str:
         return kind
     held = target.weights()
     return f"{kind}, weights {store.digest(*(part for name in sorted(held) for part in (name, held[name])))[:16]}"
+
+
+def words(arguments: Mapping[str, Any]) -> list[str]:
+    """Arguments of an audit by name, each in words that are the same in every process."""
+    return [f"{name}={_words(arguments[name])}" for name in sorted(arguments)]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Records):
+        return _digest(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return described(value)
+    return store.digest(value) if isinstance(value, np.ndarray) else _ADDRESS.sub("", repr(value))
 
 
 def described(references: Any) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks
+from divulge import checks, store
+from divulge.auditing import settings as describe
+from divulge.auditing.result import KIND
 from divulge.auditing.run import audit
+from divulge.dossier import Dossier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +22,7 @@ def over_shares(
     *,
     known: Sequence[Any],
     out: str | Path | None = None,
+    overwrite: bool = False,
     pool: str | Path | None = None,
     **arguments: Any,
 ) -> list[Audit]:
@@ -31,6 +35,7 @@ def over_shares(
         target: as for `divulge.audit`.
         known: masks or words, as for `divulge.audit`; ``"share:1"`` adds the whole record to compare with.
         out: run directory, or None.
+        overwrite: replace a finished run in ``out``.
         pool: where finished reference models are kept and found; ``out/pool`` when None.
         arguments: every other argument of `divulge.audit`.
 
@@ -41,12 +46,13 @@ def over_shares(
         raise checks.InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
     if out is None:
         return [audit(target, known=mask, pool=pool, **arguments) for mask in known]
-    folder = Path(out)
-    shared = folder / "pool" if pool is None else pool
-    first = audit(target, known=known[0], out=folder, pool=shared, **arguments)
-    more = [
-        audit(target, known=mask, out=folder / f"known-{at}", pool=shared, **arguments)
-        for at, mask in enumerate(known[1:], start=1)
-    ]
-    first.report(folder / "report.html")
-    return [first, *more]
+    key = store.digest("shares", *known, *describe.words(arguments))
+    with Dossier(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
+        shared = draft.home / "pool" if pool is None else pool
+        first = audit(target, known=known[0], out=draft, pool=shared, **arguments)
+        more = {}
+        for at, mask in enumerate(known[1:], start=1):
+            with draft.part(f"known-{at}", KIND, key) as inner:
+                more[inner.path.name] = audit(target, known=mask, out=inner, pool=shared, **arguments)
+        first.report(draft.path / "report.html", beside=more)
+    return [first, *more.values()]

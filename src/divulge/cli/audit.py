@@ -87,25 +87,25 @@ def report(
     json: printing.Json = False,
 ) -> None:
     """Render the report of a finished run again."""
-    path = _render(run, to or run / "report.html")
+    path = _render(run, to)
     printing.as_json({"report": str(path)}) if json else typer.echo(f"Report: {path}")
 
 
-def _render(run: Path, to: Path) -> Path:
+def _render(run: Path, to: Path | None) -> Path:
     if _identified(run):
         from divulge.identification import report as render
 
         return render(run, to)
-    from divulge.auditing import load
+    from divulge.auditing import load, rerender
 
-    return load(run).report(to)
+    return rerender(run) if to is None else load(run).report(to)
 
 
 def _identified(run: Path) -> bool:
     """Whether a run directory is that of an identification, not of an audit."""
-    from divulge import store
+    from divulge.dossier import Dossier
 
-    return store.read_json(run / "summary.json").get("kind") == "identification"
+    return Dossier(run).kind() == "identification"
 
 
 def decide(

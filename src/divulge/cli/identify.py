@@ -16,6 +16,9 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    from divulge.dossier import Draft
+    from divulge.identification.tables import Plan
+
 Paths = list[Path]
 
 
@@ -42,30 +45,42 @@ def identify(
     model: Annotated[str | None, typer.Option(help="Score texts first: hf:NAME, or a name with --endpoint.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="OpenAI-compatible server, http://…/v1.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for selection, summary and report.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Train a small language model and find its texts.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
     json: printing.Json = False,
 ) -> None:
     """Which of these documents were used for training? A set with a bound on false discoveries."""
     if demo:
-        _demo(out, fdr, method, seed, json)
+        _demo(out, fdr, method, seed, overwrite, json)
         return
-    from divulge.identification import sources
-    from divulge.identification.tables import Plan, run
-
     judged = [*(tables or []), *(candidates or [])]
     _needed(judged=judged, calibration=calibration, out=out)
-    folder, unseen, apart, used = Path(out or ""), list(calibration or []), list(holdout or []), list(members or [])
-    if model or endpoint:
-        given = (judged, unseen, apart, used)
-        judged, unseen, apart, used = _scored(model, endpoint, folder, text or "text", given)
-        score = score or ["log_likelihood:high"]
-    frame = sources.scan(judged, "candidates")
-    columns = sources.resolve(frame, score or [], name="candidates", id=id, text=text, truth=truth)
-    plan = Plan(columns, fdr, method, eta, lam, drop_nan, drop_overlap, seed)
-    with _bar("deciding") as progress:
-        summary = run(judged, unseen, folder, plan, holdout=apart, members=used, progress=progress)
+    given = (judged, list(calibration or []), list(holdout or []), list(members or []))
+    folder, scores = Path(out or ""), score or []
+
+    def plan(first: Sequence[Path], scores: Sequence[str]) -> Plan:
+        from divulge.identification import sources
+        from divulge.identification.tables import Plan
+
+        frame = sources.scan(first, "candidates")
+        columns = sources.resolve(frame, scores, name="candidates", id=id, text=text, truth=truth)
+        return Plan(columns, fdr, method, eta, lam, drop_nan, drop_overlap, seed)
+
+    if not (model or endpoint):
+        summary = _decided(folder, plan(judged, scores), given, overwrite)
+    else:
+        with _scored(model, endpoint, folder, text or "text", given, overwrite) as (draft, scored):
+            summary = _decided(draft, plan(scored[0], scores or ["log_likelihood:high"]), scored, overwrite)
     _show(summary, folder, json)
+
+
+def _decided(out: Path | Draft, plan: Plan, given: tuple[Sequence[Path], ...], overwrite: bool) -> dict[str, Any]:
+    from divulge.identification.tables import run
+
+    judged, unseen, apart, used = given
+    with _bar("deciding") as progress:
+        return run(judged, unseen, out, plan, holdout=apart, members=used, overwrite=overwrite, progress=progress)
 
 
 def _needed(*, judged: Sequence[Path], calibration: Sequence[Path] | None, out: Path | None) -> None:
@@ -108,6 +123,7 @@ def score(
     reference: Annotated[str | None, typer.Option(help="Another model, for the difference to it.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
     shard: Annotated[int, typer.Option(help="Documents a file.")] = 512,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     json: printing.Json = False,
 ) -> None:
     """Token statistics and membership signals of documents under a language model; resumes where it stopped."""
@@ -132,9 +148,10 @@ def score(
             from divulge.identification import cluster
 
             factory = partial(scoring.load, model, endpoint, **local)
-            found = cluster.score(texts, factory, out, options, progress=progress)
+            found = cluster.score(texts, factory, out, options, overwrite=overwrite, progress=progress)
         else:
-            found = scoring.score(texts, scoring.load(model, endpoint, **local), out, options, progress=progress)
+            target = scoring.load(model, endpoint, **local)
+            found = scoring.score(texts, target, out, options, overwrite=overwrite, progress=progress)
     if json:
         printing.as_json(found)
         return
@@ -142,30 +159,39 @@ def score(
     typer.echo(f"Signals: {out / 'documents'}")
 
 
+@contextmanager
 def _scored(
-    model: str | None, endpoint: str | None, out: Path, text: str, groups: tuple[Sequence[Path], ...]
-) -> tuple[list[Path], ...]:
-    """Score each group of tables and give the folders of their signals."""
-    from divulge.identification import scoring
+    model: str | None,
+    endpoint: str | None,
+    out: Path,
+    text: str,
+    groups: tuple[Sequence[Path], ...],
+    overwrite: bool,
+) -> Generator[tuple[Draft, tuple[list[Path], ...]]]:
+    """A run in ``out`` for which each group of tables has been scored, and the folders of the signals."""
+    from divulge.dossier import Dossier
+    from divulge.identification import outcome, scoring
 
-    target = scoring.load(model, endpoint)
-    found = []
-    for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
-        folder = out / "token-statistics" / name
-        if paths:
-            with _bar(f"scoring {name}") as progress:
-                scoring.score(paths, target, folder, scoring.Options(text=text), progress=progress)
-        found.append([folder] if paths else [])
-    return tuple(found)
+    target, options = scoring.load(model, endpoint), scoring.Options(text=text)
+    key = scoring.key(target.key(), options)
+    with Dossier(out).writing(outcome.KIND, key, overwrite=overwrite, keep=("token-statistics",)) as draft:
+        found = []
+        for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
+            place = f"token-statistics/{name}"
+            if paths:
+                with _bar(f"scoring {name}") as progress, draft.part(place, scoring.KIND, key) as inner:
+                    scoring.into(inner, paths, target, options, progress)
+            found.append([draft.path / place] if paths else [])
+        yield draft, tuple(found)
 
 
-def _demo(out: Path | None, fdr: float, method: str, seed: int, json: bool) -> None:
+def _demo(out: Path | None, fdr: float, method: str, seed: int, overwrite: bool, json: bool) -> None:
     from divulge.identification import demo
 
     with tempfile.TemporaryDirectory(prefix="divulge-demo-") as passing:
         folder = Path(passing) if out is None else out
         with _bar("training a small language model") as progress:
-            summary = demo.run(folder, fdr=fdr, method=method, seed=seed, progress=progress)
+            summary = demo.run(folder, fdr=fdr, method=method, seed=seed, overwrite=overwrite, progress=progress)
         _show(summary, out, json)
 
 

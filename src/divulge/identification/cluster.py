@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import logging
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks
@@ -14,6 +12,7 @@ from divulge.identification import scoring, sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from divulge.identification.scoring import Options, Shard
     from divulge.identification.tables import Progress
@@ -29,6 +28,7 @@ def score(
     options: Options,
     *,
     actors: int | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """As `scoring.score`, on the Ray cluster that is running (or on this machine, if none is).
@@ -39,9 +39,10 @@ def score(
     Args:
         paths: tables with a text column.
         factory: makes the target, on the node where it will run.
-        out: folder for the results.
+        out: run directory to write.
         options: columns and extra signals.
         actors: models at a time; one a GPU, or one a node where there is none, when None.
+        overwrite: replace a finished run in ``out``.
         progress: called with the number of documents finished and of all.
 
     Raises:
@@ -59,23 +60,23 @@ def score(
     number = actors or graphics or len(ray.nodes())
     share = 1 if graphics else 0
     key = ray.get(ray.remote(num_gpus=share)(_key).remote(factory))
-    scoring.claim(out, {**key, **options.key()})
-    with tempfile.TemporaryDirectory(dir=out, prefix=".work.") as folder:
-        table = Path(folder) / "texts.parquet"
+    with scoring.written(out, key, options, overwrite=overwrite) as draft, draft.workshop() as folder:
+        draft.write_json("key", {**key, **options.key()})
+        table = folder / "texts.parquet"
         total = scoring.texts(sources.scan(paths, "texts"), options, table)
         done = found = 0
         names = set()
         shards = scoring.shards(table, options.shard)
         while wave := list(itertools.islice(shards, _WAVE)):
             names |= {shard.name for shard in wave}
-            wanted = [shard for shard in wave if not scoring.finished(out, shard)]
+            wanted = [shard for shard in wave if not scoring.finished(draft, shard)]
             there = sum(len(shard.texts) for shard in wave) - sum(len(shard.texts) for shard in wanted)
             found, done = found + there, done + there
             for name, tokens, documents in _map(wanted, factory, options, number, share):
-                scoring.write(out, name, tokens, documents)
+                scoring.write(draft, name, tokens, documents)
                 done += len(documents)
                 tell(done, total)
-    return scoring.summary(out, names, found, key)
+        return scoring.summary(draft, names, found, key)
 
 
 def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:

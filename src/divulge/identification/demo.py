@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.dossier import Dossier
 from divulge.identification import scoring, tables
+from divulge.identification.outcome import KIND
 from divulge.identification.sources import Columns, Score
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from divulge.dossier import Draft
     from divulge.identification.tables import Progress
     from divulge.targets.text import CausalLM
 
@@ -63,43 +66,49 @@ def run(
     method: str = "auto",
     seed: int = 0,
     recipe: Recipe | None = None,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Train, score, identify; ``out`` then holds the tables, the model's answers, the selection and the report.
 
     Args:
-        out: folder for everything.
+        out: run directory for everything.
         fdr: bound on the expected share of non-members among the selected.
         method: see `divulge.identify`.
         seed: of the split, the initial weights and the order of training.
         recipe: how the model is made.
+        overwrite: replace a finished run in ``out``.
         progress: called with the number of training steps finished and of all.
 
     Raises:
         divulge.MissingExtraError: torch or transformers is not installed.
     """
+    with Dossier(out).writing(KIND, "demo", overwrite=overwrite) as draft:
+        texts = paragraphs(seed)
+        half, quarter = len(texts) // 2, len(texts) // 4
+        target = train(texts[:half], recipe or Recipe(), seed=seed, progress=progress)
+        sets = {
+            "candidates": (texts[: half - quarter // 2] + texts[half + quarter :], half - quarter // 2),
+            "calibration": (texts[half : half + quarter], 0),
+        }
+        scored = {name: _scored(draft, name, target, *documents) for name, documents in sets.items()}
+        columns = Columns((Score("min_k_plus"),), id="id", text="text", truth="member")
+        plan = tables.Plan(columns, fdr=fdr, method=method, seed=seed)
+        return tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
+
+
+def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], members: int) -> Path:
+    """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
     import polars as pl
 
-    texts = paragraphs(seed)
-    half, quarter = len(texts) // 2, len(texts) // 4
-    target = train(texts[:half], recipe or Recipe(), seed=seed, progress=progress)
-    sets = {
-        "candidates": (texts[: half - quarter // 2] + texts[half + quarter :], half - quarter // 2),
-        "calibration": (texts[half : half + quarter], 0),
-    }
-    scored = {}
-    for name, (documents, members) in sets.items():
-        path, scored[name] = out / f"{name}.parquet", out / "token-statistics" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        truth = np.arange(len(documents)) < members
-        pl.DataFrame({"text": documents, "member": truth}).write_parquet(path)
-        scoring.score([path], target, scored[name], scoring.Options())
-    truth = pl.read_parquet(out / "candidates.parquet", columns=["member"])
-    signals = pl.read_parquet(scored["candidates"] / "documents").hstack(truth)
-    signals.write_parquet(out / "candidates.parquet")
-    columns = Columns((Score("min_k_plus"),), id="id", text="text", truth="member")
-    plan = tables.Plan(columns, fdr=fdr, method=method, seed=seed)
-    return tables.run([out / "candidates.parquet"], [scored["calibration"]], out, plan)
+    truth, options = np.arange(len(documents)) < members, scoring.Options()
+    frame = pl.DataFrame({"text": documents, "member": truth})
+    draft.write_table(name, frame)
+    key = scoring.key(target.key(), options)
+    with draft.part(f"token-statistics/{name}", scoring.KIND, key) as inner:
+        scoring.into(inner, [draft.path / f"{name}.parquet"], target, options)
+    draft.write_table(name, pl.read_parquet(inner.path / "documents").hstack(frame.select("member")))
+    return inner.path
 
 
 def train(texts: list[str], recipe: Recipe, *, seed: int = 0, progress: Progress | None = None) -> CausalLM:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +13,8 @@ from divulge._version import __version__
 from divulge.decisions import fdr as step_up
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
-from divulge.identification import decide, page, sources
+from divulge.dossier import Dossier, Draft
+from divulge.identification import decide, kept, page, sources
 from divulge.report import html
 from divulge.types import Estimate, Guarantee
 
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
     from divulge.decisions.fdr import Rule
     from divulge.types import Floats
+
+KIND = "identification"
 
 
 def rule(counts: Counts, used: str, facts: dict[str, Any]) -> Rule:
@@ -47,12 +48,11 @@ def mark(frame: pl.DataFrame, found: Rule, calibration: Floats) -> pl.DataFrame:
 
 
 def join(parts: Path, to: Path) -> None:
-    """Make one Parquet file of the shards in a folder, without holding them, and take the folder away."""
+    """Make one Parquet file of the shards in a folder, without holding them."""
     import polars as pl
 
     with store.atomic(to) as temporary:
         pl.scan_parquet(sorted(parts.iterdir())).sink_parquet(temporary)
-    shutil.rmtree(parts)
 
 
 def redecide(directory: str | Path, *, fdr: float | None = None, method: str | None = None) -> dict[str, Any]:
@@ -73,23 +73,25 @@ def redecide(directory: str | Path, *, fdr: float | None = None, method: str | N
             from "adadetect" to another or back needs the signals again.
     """
     folder = Path(directory)
-    before = _summary(folder)
-    counts = Counts.load(folder / "counts.npz")
+    with Dossier(folder).changing(KIND) as draft:
+        return _again(draft, kept.read(folder), fdr, method)
+
+
+def _again(draft: Draft, before: dict[str, Any], fdr: float | None, method: str | None) -> dict[str, Any]:
+    counts = Counts.load(draft.home / "counts.npz")
     facts = {**before["settings"], "fdr": before["settings"]["fdr"] if fdr is None else fdr}
     facts["method"] = method or facts["method"]
     evidence = [_control(found) for found in before["controls"]]
     used, why = _choose_again(facts, evidence, before)
     checks.number(facts["fdr"], "fdr", above=0, below=1)
     found = rule(counts, used, facts)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".work.") as work:
-        parts = Path(work) / "parts"
-        parts.mkdir()
-        path = folder / "selection.parquet"
+    with draft.workshop() as parts:
+        path = draft.home / "selection.parquet"
         names = [name for name in ("id", "score", "truth") if name in sources.names(path)]
         for number, chunk in enumerate(sources.chunks(path, names)):
             mark(chunk, found, counts.calibration).write_parquet(parts / f"{number:06d}.parquet")
-        join(parts, path)
-    return conclude(folder, counts, found, evidence, facts, used, why, Estimate(**before["usage"]))
+        join(parts, draft.path / "selection.parquet")
+    return conclude(draft, counts, found, evidence, facts, used, why, Estimate(**before["usage"]))
 
 
 def report(directory: str | Path, to: str | Path | None = None) -> Path:
@@ -100,19 +102,15 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
         to: file to write; ``report.html`` in the directory when None.
 
     Raises:
-        divulge.InputError: not such a directory.
+        divulge.InputError: not such a directory, an unfinished or damaged run.
     """
     folder = Path(directory)
-    place = folder / "report.html" if to is None else Path(to)
-    html.write(page.page(_summary(folder), folder), place)
-    return place
-
-
-def _summary(folder: Path) -> dict[str, Any]:
-    found = store.read_json(folder / "summary.json")
-    if not isinstance(found, dict) or found.get("kind") != "identification":
-        raise checks.InputError(f"{folder}: not the result of an identification")
-    return found
+    if to is not None:
+        html.write(Dossier(folder).read(KIND, lambda: page.page(kept.read(folder), folder)), Path(to))
+        return Path(to)
+    with Dossier(folder).changing(KIND) as draft:
+        html.write(page.page(kept.read(folder), folder), draft.path / "report.html")
+    return folder / "report.html"
 
 
 def _choose_again(facts: dict[str, Any], evidence: Sequence[Control], before: dict[str, Any]) -> tuple[str, str]:
@@ -131,7 +129,7 @@ def _choose_again(facts: dict[str, Any], evidence: Sequence[Control], before: di
 
 
 def conclude(
-    out: Path,
+    draft: Draft,
     counts: Counts,
     found: Rule,
     evidence: Sequence[Control],
@@ -140,9 +138,11 @@ def conclude(
     why: str,
     members: Estimate,
 ) -> dict[str, Any]:
-    """Write and return the summary of a decision whose ``selection.parquet`` stands in ``out``."""
+    """Write and return the summary of a decision whose ``selection.parquet`` stands in ``draft``."""
     failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
     claim = Guarantee("FDR", facts["fdr"], step_up.assumptions(used), "void" if failed else "holds")
+    out = draft.path
+    counts.save(out / "counts.npz")
     truth = _truth(out / "selection.parquet")
     notes = [
         *failed,
@@ -155,7 +155,7 @@ def conclude(
     ]
     selected = int(counts.reached[found.rank]) if found.rank >= 0 else 0
     summary = {
-        "kind": "identification",
+        "kind": KIND,
         "version": __version__,
         "claim": str(claim),
         "guarantee": {**asdict(claim), "assumes": list(claim.assumes)},
@@ -172,7 +172,7 @@ def conclude(
         "controls": [_as_dict(control) for control in evidence],
         "settings": facts,
     }
-    store.write_json(out / "summary.json", summary)
+    draft.write_json("summary", summary)
     html.write(page.page(summary, out), out / "report.html")
     return summary
 

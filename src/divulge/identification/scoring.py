@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import tempfile
+import contextlib
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks, store
+from divulge.dossier import Dossier
 from divulge.identification import sources
 from divulge.signals import tokens as signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     import polars as pl
 
+    from divulge.dossier import Draft
     from divulge.identification.tables import Progress
     from divulge.targets.statistics import GivesTokens
+
+KIND = "scores"
+JOURNAL = ".journal.jsonl"
+KEPT = ("tokens", "documents", JOURNAL)
+"""Finished work in a draft, from which an interrupted run is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,81 +61,110 @@ class Shard:
 
 
 def score(
-    paths: Sequence[Path], target: GivesTokens, out: Path, options: Options, *, progress: Progress | None = None
+    paths: Sequence[Path],
+    target: GivesTokens,
+    out: Path,
+    options: Options,
+    *,
+    overwrite: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Write token statistics and signals of every document to ``out``.
 
     ``out/tokens`` gets one row a document with a list a statistic, ``out/documents`` one row a document
     with id, text and every signal (larger = more member-like), which `divulge identify` reads. A shard is
-    written whole and named by its content: what stands there is not computed again.
+    written whole and named by its content: what an interrupted run, or the run that is replaced, wrote of it with
+    the same model is not computed again.
 
     Args:
         paths: tables with a text column.
         target: the model.
-        out: folder for the results.
+        out: run directory to write.
         options: columns and extra signals.
+        overwrite: replace a finished run in ``out``.
         progress: called with the number of documents finished and of all.
 
     Returns:
         Numbers of documents, of those without a score, of those found finished, and the target's key.
 
     Raises:
-        divulge.InputError: no text column, or a folder that holds results of another model or policy.
+        divulge.InputError: no text column, a directory in use, or one that holds a run.
     """
-    tell = progress or (lambda done, total: None)
     checks.integer(options.shard, "shard", least=1)
-    claim(out, {**target.key(), **options.key()})
-    with tempfile.TemporaryDirectory(dir=out, prefix=".work.") as folder:
-        table = Path(folder) / "texts.parquet"
+    with written(out, target.key(), options, overwrite=overwrite) as draft:
+        return into(draft, paths, target, options, progress)
+
+
+def into(
+    draft: Draft, paths: Sequence[Path], target: GivesTokens, options: Options, progress: Progress | None = None
+) -> dict[str, Any]:
+    """As `score`, into the draft of a run."""
+    tell = progress or (lambda done, total: None)
+    journal = draft.path / JOURNAL
+    draft.write_json("key", {**target.key(), **options.key()})
+    with draft.workshop() as folder:
+        table = folder / "texts.parquet"
         total = texts(sources.scan(paths, "texts"), options, table)
         done = found = 0
         names = set()
         for shard in shards(table, options.shard):
             names.add(shard.name)
-            if finished(out, shard):
+            if finished(draft, shard):
                 found += len(shard.texts)
             else:
-                write(out, shard.name, *frames(target, shard, options, out / "journal.jsonl"))
-                (out / "journal.jsonl").unlink(missing_ok=True)
+                write(draft, shard.name, *frames(target, shard, options, journal))
+                journal.unlink(missing_ok=True)
             done += len(shard.texts)
             tell(done, total)
-    return summary(out, names, found, dict(target.key()))
+    return summary(draft, names, found, target.key())
 
 
-def summary(out: Path, names: set[str], found: int, key: dict[str, Any]) -> dict[str, Any]:
+def key(target: Mapping[str, Any], options: Options) -> str:
+    """Names all that decides the numbers, but for the documents."""
+    return store.digest(sorted({**target, **options.key()}.items()))
+
+
+@contextlib.contextmanager
+def written(out: Path, target: Mapping[str, Any], options: Options, *, overwrite: bool) -> Generator[Draft]:
+    """The run directory ``out`` while token statistics are written to it.
+
+    Raises:
+        divulge.InputError: a directory in use, or one that holds a run.
+    """
+    held = out / "key.json"
+    if held.exists() and not overwrite:
+        there, wanted = store.read_json(held), {**target, **options.key()}
+        if isinstance(there, dict) and (
+            other := sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
+        ):
+            raise checks.InputError(
+                f"out: {out} holds token statistics made with another {', '.join(other)}; give another folder"
+            )
+    with Dossier(out).writing(KIND, key(target, options), overwrite=overwrite, keep=KEPT) as draft:
+        yield draft
+
+
+def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -> dict[str, Any]:
     """Take away shards that are no longer part of the table, and count the documents of the others."""
-    for stale in (entry for kind in ("documents", "tokens") for entry in (out / kind).glob("*.parquet")):
+    for stale in (entry for kind in ("documents", "tokens") for entry in (draft.path / kind).glob("*.parquet")):
         if stale.name not in names:
             stale.unlink()
     import polars as pl
 
-    lengths = pl.scan_parquet(sorted((out / "documents").glob("*.parquet"))).select("tokens").collect()["tokens"]
+    lengths = pl.scan_parquet(sorted((draft.path / "documents").glob("*.parquet"))).select("tokens").collect()["tokens"]
     return {
         "documents": len(lengths),
         "without a score": int((lengths == 0).sum()),
         "found finished": found,
-        "key": key,
+        "key": dict(key),
     }
 
 
-def finished(out: Path, shard: Shard) -> bool:
-    """Whether a shard was written by an earlier run."""
-    return (out / "documents" / shard.name).exists()
-
-
-def claim(out: Path, key: dict[str, Any]) -> None:
-    """Make the folder this run's own, or refuse if it is another's."""
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "key.json"
-    if not path.exists():
-        store.write_json(path, key)
-        return
-    held = store.read_json(path)
-    different = sorted(name for name in {*held, *key} if held.get(name) != key.get(name))
-    if different:
-        raise checks.InputError(
-            f"out: {out} holds token statistics made with another {', '.join(different)}; give another folder"
-        )
+def finished(draft: Draft, shard: Shard) -> bool:
+    """Whether a shard was written by an interrupted run, or by the one that is replaced; it is then in the draft."""
+    return (draft.path / "documents" / shard.name).exists() or all(
+        draft.take(f"{kind}/{shard.name}") for kind in ("tokens", "documents")
+    )
 
 
 def texts(frame: pl.LazyFrame, options: Options, to: Path) -> int:
@@ -177,10 +213,10 @@ def frames(
     return tokens, pl.DataFrame({"id": shard.ids, "text": shard.texts, "tokens": stats.lengths, **values})
 
 
-def write(out: Path, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
+def write(draft: Draft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
     """Keep a finished shard; the documents come last, as their file says that it is whole."""
     for kind, frame in (("tokens", tokens), ("documents", documents)):
-        with store.atomic(out / kind / name) as temporary:
+        with store.atomic(draft.path / kind / name) as temporary:
             frame.write_parquet(temporary)
 
 

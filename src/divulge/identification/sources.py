@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
+from divulge.dossier import Dossier
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 _ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+DOCUMENTS = "documents"
 _ROWS = 1 << 20  # read at a time
 
 
@@ -90,11 +92,18 @@ def _files(path: Path, name: str) -> list[Path]:
         raise checks.InputError(f"{name}: {path}: no such file or folder")
     if path.is_file():
         return [path]
-    scored = path / "documents"  # what `divulge score` writes stands one folder down
-    found = sorted(entry for entry in (scored if scored.is_dir() else path).iterdir() if _kind(entry))
+    found = sorted(entry for entry in _shards(path).iterdir() if _kind(entry))
     if not found:
         raise checks.InputError(f"{name}: {path}: no {', '.join(_ENDINGS)} file in this folder")
     return found
+
+
+def _shards(path: Path) -> Path:
+    """The folder of the tables: what `divulge score` writes stands one folder down, and must be finished."""
+    for run in (path, path.parent) if path.name == DOCUMENTS else (path,):
+        if Dossier(run).holds("scores") or ((run / "run.json").exists() and (run / DOCUMENTS).is_dir()):
+            return Dossier(run).open("scores", only=f"{DOCUMENTS}/").path / DOCUMENTS
+    return path
 
 
 def _kind(path: Path) -> str:

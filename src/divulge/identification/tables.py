@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from divulge import checks, store
 from divulge.decisions import adadetect, controls, fdr, usage
 from divulge.decisions.counts import Counts
+from divulge.dossier import Dossier, Draft
 from divulge.identification import decide, outcome, sources
 from divulge.identification.sources import Columns
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Progress: TypeAlias = "Callable[[int, int], None]"
 METHODS = ("auto", "bh", "ptdi", "storey", "adadetect")
+KEY = "tables"  # an interrupted decision is made anew, whatever its plan was
 _TEXTS = 20_000  # read of each kind for the blind text control
 
 
@@ -71,11 +72,12 @@ class Plan:
 def run(
     candidates: Sequence[Path],
     calibration: Sequence[Path],
-    out: Path,
+    out: Path | Draft,
     plan: Plan,
     *,
     holdout: Sequence[Path] = (),
     members: Sequence[Path] = (),
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
     """Decide on tables of scores and write ``selection.parquet``, ``summary.json`` and ``counts.npz`` to ``out``.
@@ -86,27 +88,35 @@ def run(
     Args:
         candidates: files or folders of shards.
         calibration: the same, of documents known not to have been used.
-        out: folder for the results.
+        out: run directory to write, or the draft of one.
         plan: what to decide.
         holdout: tables of other known non-members, for the exchangeability control.
         members: tables of documents known to have been used, for the estimated share of members.
+        overwrite: replace a finished run in ``out``.
         progress: called with the number of rows finished and of all, over both passes.
 
     Returns:
         The summary, as written.
 
     Raises:
-        divulge.InputError: see `divulge.identify`; also repeated ids and missing columns.
+        divulge.InputError: see `divulge.identify`; also repeated ids and missing columns, and a directory in use.
     """
     plan.check()
     tell = progress or (lambda done, total: None)
-    frame, known = sources.scan(candidates, "candidates"), sources.scan(calibration, "calibration")
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".work.") as folder:
-        tables = _Tables.make(frame, known, Path(folder), plan)
+    given = _Given(tuple(candidates), tuple(calibration), tuple(holdout), tuple(members))
+    if isinstance(out, Draft):
+        return _decide(out, given, plan, tell)
+    with Dossier(out).writing(outcome.KIND, KEY, overwrite=overwrite) as draft:
+        return _decide(draft, given, plan, tell)
+
+
+def _decide(draft: Draft, given: _Given, plan: Plan, tell: Progress) -> dict[str, Any]:
+    frame, known = sources.scan(given.candidates, "candidates"), sources.scan(given.calibration, "calibration")
+    with draft.workshop() as folder:
+        tables = _Tables.make(frame, known, folder, plan)
         texts = _blind(frame, known, plan)
-        apart = _holdout(holdout, tables, plan)
-        taught = _members(members, tables, plan)
+        apart = _holdout(given.holdout, tables, plan)
+        taught = _members(given.members, tables, plan)
         counts, evidence, used, why = _weigh(tables, [*texts, *apart], plan, tell)
         facts = {
             "method": plan.method,
@@ -118,9 +128,18 @@ def run(
             "notes": list(tables.notes),
         }
         rule = outcome.rule(counts, used, facts)
-        _write(tables.candidates, out, rule, counts.calibration, tell)
-        counts.save(out / "counts.npz")
-    return outcome.conclude(out, counts, rule, evidence, facts, used, why, usage.share(counts, taught))
+        _write(tables.candidates, draft.path, rule, counts.calibration, tell)
+    return outcome.conclude(draft, counts, rule, evidence, facts, used, why, usage.share(counts, taught))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Files or folders of shards of each kind."""
+
+    candidates: tuple[Path, ...]
+    calibration: tuple[Path, ...]
+    holdout: tuple[Path, ...]
+    members: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)

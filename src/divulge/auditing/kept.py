@@ -1,0 +1,182 @@
+"""An audit's files read back: every value is held against what the pages and the statistics rely on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from divulge import checks
+from divulge.dossier import shape
+from divulge.recipes import RESERVED
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+    from divulge.dossier import Dossier
+    from divulge.types import Array, Floats
+
+SIGNAL = "signal:"
+"""How the names of columns of signals begin in ``scores.parquet``."""
+
+
+@dataclass
+class _Recipe:
+    signal: str
+    reads: str
+    attack: str
+    references: Literal["none", "out", "in and out"]
+    summary: str
+    queries: int
+    raw_thresholds: dict[str, float]
+    completed_by: str | None
+
+
+@dataclass
+class _Counts:
+    members: int
+    nonmembers: int
+    population: int
+    calibration: int
+    classes: int
+
+
+@dataclass
+class _Data:
+    candidates: str
+    calibration: str
+    population: str
+
+
+@dataclass
+class _Settings:
+    seed: int
+    data: _Data
+
+
+@dataclass
+class _Blind:
+    auc: Estimate
+    confounded: bool
+    p_value: float
+    method: str
+
+
+@dataclass
+class _Carried:
+    holds: bool
+    text: str
+    expected_fpr: float
+    error: float
+    explained: float
+    violation: float
+    p_value: float
+
+
+@dataclass
+class _Transfer:
+    level: float
+    recipes: dict[str, _Carried]
+    plane: dict[str, list[tuple[float, float]]]
+    ratio: list[tuple[float, float]]
+
+
+@dataclass
+class _Environment:
+    python: str
+    packages: dict[str, str]
+    git_commit: str | None
+
+
+@dataclass
+class _Partial:
+    share: float
+    imputer: str
+    draws: int
+
+
+@dataclass
+class _About:
+    settings: _Settings
+    recipes: dict[str, _Recipe]
+    counts: _Counts
+    duplicates: int
+    blind_baseline: _Blind | None
+    transfer: _Transfer | None
+    warnings: list[str]
+    environment: _Environment
+    timings: dict[str, float]
+    engine: str
+    partial: _Partial | None
+
+
+@dataclass
+class _Summary:
+    unseen_classes: list[int]
+    fpr: list[float]
+    texts: dict[str, str]
+    about: _About
+
+
+def read(dossier: Dossier) -> dict[str, Any]:
+    """The fields of `divulge.auditing.Audit` as they were saved.
+
+    Raises:
+        divulge.InputError: a missing or damaged file, a value of another kind, numbers that contradict each other.
+    """
+    scores, nulls, summary = dossier.read_table("scores"), dossier.read_table("nulls"), dossier.read_json("summary")
+    where = dossier.path
+    shape.parse(summary, _Summary, where / "summary.json")
+    _refuse_missing(scores, ("id", "member"), where / "scores.parquet")
+    recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith(SIGNAL)]
+    _refuse_missing(nulls, recipes, where / "nulls.parquet")
+    if not recipes or set(recipes) != set(summary["about"]["recipes"]):
+        raise checks.InputError(f"{where}: scores.parquet and summary.json are of different recipes")
+    members = checks.mask(scores["member"].to_numpy(), f"{where / 'scores.parquet'}: member", (None,))
+    counts = summary["about"]["counts"]
+    if (counts["members"], counts["nonmembers"]) != (int(members.sum()), int((~members).sum())):
+        raise checks.InputError(f"{where}: scores.parquet and summary.json are of different candidates")
+    return {
+        "scores": {name: _numbers(scores, name, where) for name in recipes},
+        "nulls": {name: _numbers(nulls, name, where) for name in recipes},
+        "ids": scores["id"].to_numpy(),
+        "members": members,
+        "labels": _labels(scores, where),
+        "null_labels": _labels(nulls, where),
+        "unseen_classes": tuple(summary["unseen_classes"]),
+        "fpr": tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary["fpr"]),
+        "signals": {
+            name.removeprefix(SIGNAL): scores[name].to_numpy() for name in scores.columns if name.startswith(SIGNAL)
+        },
+        "about": summary["about"],
+        "exhibits": _exhibits(dossier, summary["texts"], len(members)),
+        "groups": scores["group"].to_numpy() if "group" in scores.columns else None,
+        "path": where,
+    }
+
+
+def _refuse_missing(frame: pl.DataFrame, names: Any, path: Path) -> None:
+    if missing := [name for name in names if name not in frame.columns]:
+        raise checks.InputError(f"{path}: lacks the columns {', '.join(missing)}")
+
+
+def _numbers(frame: pl.DataFrame, name: str, where: Path) -> Floats:
+    return checks.vector(frame[name].to_numpy(), f"{where}: {name}")
+
+
+def _labels(frame: pl.DataFrame, where: Path) -> Any:
+    return checks.labels(frame["label"].to_numpy(), f"{where}: label") if "label" in frame.columns else None
+
+
+def _exhibits(dossier: Dossier, texts: dict[str, str], candidates: int) -> dict[int, Array | str]:
+    found: dict[str, Array | str] = dict(texts)
+    for row, values in dossier.read_arrays("exhibits").items():
+        found[row] = checks.nonempty(np.atleast_1d(checks.array(values, f"{dossier.path}: exhibit {row}")), row)
+    rows = {str(row) for row in range(candidates)}
+    if stray := sorted(set(found) - rows):
+        raise checks.InputError(f"{dossier.path}: exhibits of candidates that are not there ({', '.join(stray[:5])})")
+    return {int(row): value for row, value in found.items()}
