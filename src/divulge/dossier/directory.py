@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 # Files that a reader may edit: nothing is ever computed from them.
 _FREE = ("plan.toml", "report.html", "inputs/")
-_LOCK = ".lock"
 _OURS = re.compile(rf"\.lock|\.run\.json\.{store.TEMPORARY}|{mark.STAGED.pattern}")
 _PATIENCE = 60  # seconds to wait for a writer that is moving its files
 
@@ -65,7 +64,7 @@ class Dossier:
             old = self._begin(kind, key, overwrite)
             draft = self._draft(store.digest(kind, key), keep, old if old and old.of(kind, key) else None)
             for left in self.path.iterdir():
-                if _OURS.fullmatch(left.name) and left.name not in (_LOCK, draft.path.name):
+                if _OURS.fullmatch(left.name) and left.name not in (mark.LOCK, draft.path.name):
                     _discard(left)
             try:
                 yield draft
@@ -187,7 +186,7 @@ class Dossier:
         with contextlib.ExitStack() as held:
             for folder in (*self._owners(), self.path):
                 try:
-                    held.enter_context(FileLock(folder / _LOCK, timeout=patience, mode=0o600))
+                    held.enter_context(FileLock(folder / mark.LOCK, timeout=patience, mode=0o600))
                 except Timeout:
                     raise checks.InputError(f"out: another process is writing to {folder}") from None
                 except OSError as error:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FORMAT = 2
 NAME = "run.json"
+LOCK = ".lock"
 STAGED = re.compile(r"\.staged-[0-9a-f]{32}")
 
 

@@ -101,6 +101,8 @@ def _remove(home: Path, listed: Path) -> None:
         if path.is_symlink() or not path.is_file() or store.file_digest(path) != sha:
             continue
         path.unlink()
+        if path.name == mark.NAME:  # of a part: whoever locks one holds the lock of the whole, as we do
+            (path.parent / mark.LOCK).unlink(missing_ok=True)
         for folder in path.relative_to(home).parents:
             if folder.parts:
                 with contextlib.suppress(OSError):  # not empty: something else stands there too
