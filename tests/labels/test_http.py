@@ -142,8 +142,8 @@ def test_what_a_server_can_do_wrong(leaderboard):
     short = labels.HttpOracle(url, retries=1, sleep=waits.append)
     for message in (
         "failed 2 times, last: HTTP 500",
-        "answered nan",
-        "answered inf",
+        "without a number .*NaN",
+        "answered Infinity",
         "without a number",
         "without a number",
         "HTTP 422",

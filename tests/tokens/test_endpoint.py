@@ -1,6 +1,7 @@
 """A real completions server on loopback that also misbehaves on demand."""
 
 import contextlib
+import itertools
 import json
 import socket
 import threading
@@ -16,7 +17,7 @@ from divulge import checks
 from divulge.cli.app import app
 from divulge.identification import scoring
 from divulge.signals import tokens as signals
-from divulge.targets.endpoint import Endpoint, EndpointError, _wait
+from divulge.targets.endpoint import Endpoint, EndpointError
 from divulge.targets.text import CausalLM
 
 fastapi = pytest.importorskip("fastapi")
@@ -32,6 +33,7 @@ class Server:
         self.model, self.tokenizer = model, tokenizer
         self.asked, self.answered, self.keys = Counter(), Counter(), set()
         self.faults, self.cut_at, self.lock = {}, None, threading.Lock()
+        self.longest, self.usage, self.tokens = None, True, False
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -59,6 +61,8 @@ class Server:
             return fastapi.Response(status_code=429, headers={"retry-after": "0.01"})
         if isinstance(fault, int):
             return fastapi.Response("no", status_code=fault)
+        if self.longest is not None and len(prompt) > self.longest:
+            return fastapi.Response("This model's maximum context length is 40 characters.", status_code=400)
         found = self.completion(prompt, body)
         if fault == "truncated":
             return fastapi.Response(json.dumps(found)[:-20], media_type="application/json")
@@ -78,11 +82,12 @@ class Server:
         ids = self.tokenizer(prompt)["input_ids"]
         with torch.no_grad():
             logp = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        values = [None, *(logp[i, token].item() for i, token in enumerate(ids[1:]))]
-        return {
-            "choices": [{"text": prompt, "logprobs": {"token_logprobs": values}}],
-            "usage": {"prompt_tokens": len(ids), "completion_tokens": 0},
-        }
+        shown = {"token_logprobs": [None, *(logp[i, token].item() for i, token in enumerate(ids[1:]))]}
+        if self.tokens:
+            cuts = [len(self.tokenizer.decode(ids[:k])) for k in range(len(ids) + 1)]
+            shown["tokens"] = [prompt[a:b] for a, b in itertools.pairwise(cuts)]
+        usage = {"usage": {"prompt_tokens": len(ids), "completion_tokens": 0}} if self.usage else {}
+        return {"choices": [{"text": prompt, "logprobs": shown}], **usage}
 
     @contextlib.contextmanager
     def running(self):
@@ -202,20 +207,71 @@ def test_from_texts_behind_an_endpoint_to_a_selection(server, tmp_path):
     assert len(server.answered) == 80
 
 
+def test_a_document_too_long_for_the_server_is_named_and_skipped(server, model, tokenizer, tmp_path):
+    server.longest = 40
+    long = "a model remembers what it has read " * 3
+    texts = ["hello world", long, "lazy dog"]
+    found = client(server).tokens(texts)
+    assert list(found.skipped) == [1]
+    assert "maximum context length" in found.skipped[1]
+    assert found.lengths.tolist()[1] == 0
+    assert server.asked[long] == 1
+    cut = client(server, length=40).tokens(texts)
+    assert not cut.skipped
+    want = CausalLM(model, tokenizer).tokens([text[:40] for text in texts])
+    assert np.abs(cut.logp - want.logp).max() < 1e-5
+
+    pl.DataFrame({"id": ["a", "b", "c"], "text": texts}).write_ndjson(tmp_path / "t.jsonl")
+    arguments = ["score", tmp_path / "t.jsonl", "--endpoint", server.url, "--model", "tiny", "--out", tmp_path / "out"]
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    assert done.exit_code == 0, done.exception
+    assert "could not take 1 documents (b)" in done.stdout
+    assert "--length" in done.stdout
+
+
+def test_a_server_without_a_count_is_understood_by_its_tokens_or_refused_at_once(server, model, tokenizer):
+    server.usage, server.tokens = False, True
+    found = client(server).tokens(TEXTS)
+    assert np.abs(found.logp - CausalLM(model, tokenizer).tokens(TEXTS).logp).max() < 1e-5
+    server.tokens = False
+    with pytest.raises(checks.InputError, match=r"neither a token count \(usage\) nor the tokens"):
+        client(server).tokens(["hello again"])
+    assert server.asked["hello again"] == 1
+
+
 @pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"retry-after": "2"}, 2.0),
-        ({"x-ratelimit-reset-requests": "1.5s"}, 1.5),
-        ({}, None),
-        ({"retry-after": "?"}, None),
-    ],
+    "options", [{"url": "ftp://x"}, {"model": ""}, {"concurrency": 0}, {"timeout": 0}, {"length": 0}]
 )
-def test_waits_are_those_the_server_names(headers, seconds):
-    assert _wait(httpx.Headers(headers)) == seconds
-
-
-@pytest.mark.parametrize("options", [{"url": "ftp://x"}, {"model": ""}, {"concurrency": 0}, {"timeout": 0}])
 def test_options_are_checked(options):
     with pytest.raises(checks.InputError):
         Endpoint(**{"url": "http://x/v1", "model": "m", **options})
+
+
+def test_a_password_in_the_address_is_refused_without_being_shown():
+    with pytest.raises(checks.InputError, match="holds a user name or password") as refused:
+        Endpoint("http://me:very-secret@x/v1", "m")
+    assert "very-secret" not in str(refused.value)
+
+
+def journal(path, target, **entry):
+    path.write_text(json.dumps({"journal": dict(target.key())}) + "\n" + json.dumps(entry) + "\n")
+
+
+@pytest.mark.parametrize(
+    "logp", ["x", None, [1.0], [True], [float("nan")], [float("-inf")], [10**400], [[-1.0]], [-1.0, "a"]]
+)
+def test_a_journal_with_impossible_answers_is_refused(tmp_path, logp):
+    path = tmp_path / "j"
+    target = Endpoint("http://127.0.0.1:9/v1", "m", journal=path)
+    journal(path, target, text="0" * 64, logp=logp)
+    with pytest.raises(checks.InputError, match="an entry holds no log-probabilities"):
+        target.tokens([""])
+
+
+def test_a_journal_of_another_model_is_refused(tmp_path):
+    path = tmp_path / "j"
+    journal(path, Endpoint("http://127.0.0.1:9/v1", "m"), text="0" * 64, logp=[-1.0])
+    assert len(Endpoint("http://127.0.0.1:9/v1", "m", journal=path).tokens([""])) == 1
+    for other in (Endpoint("http://127.0.0.1:9/v1", "n", journal=path), Endpoint("http://x/v1", "m", journal=path)):
+        with pytest.raises(checks.InputError, match="answers of another model"):
+            other.tokens([""])

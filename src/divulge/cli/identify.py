@@ -113,7 +113,10 @@ def score(
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or map for several devices.")] = "auto",
     bos: Annotated[str, typer.Option(help="tokenizer, add or none.")] = "tokenizer",
-    length: Annotated[int | None, typer.Option(help="Longest stretch; the model's context if not given.")] = None,
+    length: Annotated[
+        int | None,
+        typer.Option(help="Longest stretch in tokens (if not given, the model's context); to an endpoint, characters."),
+    ] = None,
     stride: Annotated[int | None, typer.Option(help="Step between windows; half the length if not given.")] = None,
     truncation: Annotated[str, typer.Option(help="windows, or head.")] = "windows",
     budget: Annotated[int | None, typer.Option(help="Tokens a batch; by the device if not given.")] = None,
@@ -156,6 +159,12 @@ def score(
         printing.as_json(found)
         return
     printing.table(f"Scored with {model}", ["", ""], [(name, found[name]) for name in found if name != "key"])
+    if found.get("skipped"):
+        names = ", ".join(map(str, found["first skipped"]))
+        typer.echo(
+            f"warning: the server could not take {found['skipped']} documents ({names}): {found['reason']}. They have "
+            "no score; --length N, in another folder, scores the first N characters of each."
+        )
     typer.echo(f"Signals: {out / 'documents'}")
 
 

@@ -155,9 +155,25 @@ def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -
     return {
         "documents": len(lengths),
         "without a score": int((lengths == 0).sum()),
+        **skipped(draft),
         "found finished": found,
         "key": dict(key),
     }
+
+
+def skipped(draft: Draft) -> dict[str, Any]:
+    """How many documents the model could not take, the ids of the first ten, and what it said of the first."""
+    import polars as pl
+
+    rows = (
+        pl.scan_parquet(sorted((draft.path / "documents").glob("*.parquet")))
+        .select("id", "skipped")
+        .drop_nulls("skipped")
+    )
+    found = rows.collect()
+    if found.is_empty():
+        return {}
+    return {"skipped": len(found), "first skipped": found["id"].head(10).to_list(), "reason": found["skipped"][0]}
 
 
 def finished(draft: Draft, shard: Shard) -> bool:
@@ -210,7 +226,10 @@ def frames(
         )
     cut = {name: pl.Series(rows, dtype=pl.List(pl.Float32)) for name, rows in stats.rows().items()}
     tokens = pl.DataFrame({"id": shard.ids, "zlib_bytes": stats.zlib_bytes, **cut})
-    return tokens, pl.DataFrame({"id": shard.ids, "text": shard.texts, "tokens": stats.lengths, **values})
+    skipped = pl.Series([stats.skipped.get(row) for row in range(len(stats))], dtype=pl.String)
+    return tokens, pl.DataFrame(
+        {"id": shard.ids, "text": shard.texts, "tokens": stats.lengths, **values, "skipped": skipped}
+    )
 
 
 def write(draft: Draft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
@@ -231,7 +250,7 @@ def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:
     if endpoint:
         from divulge.targets.endpoint import Endpoint
 
-        return Endpoint(endpoint, name)
+        return Endpoint(endpoint, name, length=options.get("length"))
     from divulge.targets.text import CausalLM
 
     return CausalLM.load(name, **options)

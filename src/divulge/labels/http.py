@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks
+from divulge import checks, web
 from divulge.labels.inference import QuotaReachedError
 from divulge.labels.journal import Submission
 
 if TYPE_CHECKING:
-    import httpx
-
     from divulge.types import Array
 
 
@@ -33,7 +31,10 @@ class HttpOracle:
         pause: seconds before the first retry; doubled each time.
         patience: a "429 too many requests" that asks to wait no longer than this is waited for; a longer one
             means that the quota is used up.
-        timeout: seconds to wait for an answer.
+        timeout: seconds for one answer, from connecting to its last byte.
+
+    Raises:
+        divulge.InputError: an address that is not HTTP or holds a password.
 
     Raises (when called):
         divulge.labels.QuotaReachedError: the endpoint accepts no more submissions for now.
@@ -43,7 +44,7 @@ class HttpOracle:
 
     url: str
     submission: Submission = field(default_factory=Submission)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     key: str = "score"
     retries: int = 5
     pause: float = 0.5
@@ -51,59 +52,59 @@ class HttpOracle:
     timeout: float = 60.0
     sleep: Callable[[float], None] = time.sleep
 
+    def __post_init__(self) -> None:
+        web.address(self.url, "url")
+        checks.integer(self.retries, "retries", least=0)
+        for name in ("pause", "patience", "timeout"):
+            checks.number(getattr(self, name), name, above=0)
+
     def __call__(self, predictions: Array) -> float:
         """The score of one submission."""
         body = self.submission.text(predictions)
-        answer, trouble = None, "nothing was sent"
-        for attempt in range(self.retries + 1):
-            answer, trouble = self._post(body)
-            if answer is not None and answer.status_code == 429:
-                wait = _seconds(answer.headers.get("retry-after"))
-                if wait > self.patience:
-                    raise QuotaReachedError(f"{self.url}: no more submissions for now (429)")
-            elif answer is not None and answer.status_code < 500:
-                return self._score(answer)
-            else:
-                wait = self.pause * 2**attempt
-            if attempt < self.retries:
-                self.sleep(wait)
-        if answer is not None and answer.status_code == 429:
-            raise QuotaReachedError(f"{self.url}: still busy after {self.retries + 1} tries (429)")
-        raise checks.InputError(f"oracle: {self.url} failed {self.retries + 1} times, last: {trouble}")
-
-    def _post(self, body: str) -> tuple[httpx.Response | None, str]:
-        try:
-            import httpx
-        except ImportError:
-            raise checks.extra("httpx", "http") from None
-        headers = {"content-type": "text/csv", **self.headers}
+        where = web.shown(self.url)
+        status, trouble = 0, "nothing was sent"
         # Plain http needs no certificates, and loading them takes longer than a query.
         secure = self.url.startswith("https:")
-        try:
-            answer = httpx.post(self.url, content=body, headers=headers, timeout=self.timeout, verify=secure)
-        except httpx.TransportError as error:
-            return None, f"{type(error).__name__}: {error}"
-        return answer, f"HTTP {answer.status_code}"
+        with web.Client(timeout=self.timeout, headers=self.headers, secure=secure) as client:
+            for attempt in range(self.retries + 1):
+                wait = self.pause * 2**attempt
+                try:
+                    answer = client.post(self.url, content=body, kind="text/csv")
+                    status, trouble = answer.status, f"HTTP {answer.status}"
+                    if status == 429:
+                        wait = self._patience(answer, where)
+                    elif status < 500:
+                        return self._score(answer, where)
+                except web.WebError as error:
+                    status, trouble = 0, str(error)
+                if attempt < self.retries:
+                    self.sleep(wait)
+        if status == 429:
+            raise QuotaReachedError(f"{where}: still busy after {self.retries + 1} tries (429)")
+        raise checks.InputError(f"oracle: {where} failed {self.retries + 1} times, last: {trouble}")
 
-    def _score(self, answer: httpx.Response) -> float:
-        if answer.status_code >= 400:
-            raise checks.InputError(f"oracle: {self.url} refused: HTTP {answer.status_code}: {answer.text[:200]}")
+    def _patience(self, answer: web.Answer, where: str) -> float:
+        """Seconds to wait for a busy server; one that names none, or too many, takes no more submissions."""
+        wait = answer.wait()
+        if wait is None or wait > self.patience:
+            raise QuotaReachedError(f"{where}: no more submissions for now (429)")
+        return wait
+
+    def _score(self, answer: web.Answer, where: str) -> float:
+        if answer.status >= 300:
+            raise checks.InputError(f"oracle: {where} refused: HTTP {answer.status}: {answer.excerpt()}")
         try:
-            found: Any = json.loads(answer.text)
-            for part in self.key.split(".") if isinstance(found, dict) else ():
-                found = found[part]
-            score = float(found)
-        except (ValueError, KeyError, TypeError):
+            found: Any = answer.json()
+        except web.WebError:
+            found = answer.excerpt()
+        try:
+            if isinstance(found, dict):
+                found = reduce(lambda level, part: level[part], self.key.split("."), found)
+            score = math.nan if isinstance(found, bool) else float(found)
+        except (ValueError, KeyError, TypeError, OverflowError):
             raise checks.InputError(
-                f"oracle: {self.url} answered without a number at {self.key!r}: {answer.text[:200]}"
+                f"oracle: {where} answered without a number at {self.key!r}: {answer.excerpt()}"
             ) from None
         if not math.isfinite(score):
-            raise checks.InputError(f"oracle: {self.url} answered {score}; a finite number is needed")
+            raise checks.InputError(f"oracle: {where} answered {str(found)[:60]}; a finite number is needed")
         return score
-
-
-def _seconds(value: str | None) -> float:
-    try:
-        return float(value) if value else math.inf
-    except ValueError:
-        return math.inf

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, web
+from divulge.targets.journal import Journal, digest, likely, short
 from divulge.targets.statistics import TokenStatistics
-
-try:
-    import httpx
-except ImportError:  # pragma: no cover - exercised by the light install
-    raise checks.extra("httpx", "http") from None
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +24,8 @@ if TYPE_CHECKING:
 
 KEYS = ("DIVULGE_API_KEY", "OPENAI_API_KEY")
 _LONGEST_WAIT = 60.0
+_TOO_LONG = re.compile(r"context.{0,20}length|too long|maximum.{0,40}tokens|max_model_len|token limit", re.IGNORECASE)
+_MOST_TOKENS = 10**9
 
 
 class EndpointError(checks.InputError):
@@ -44,14 +40,21 @@ class _PassingError(Exception):
         self.wait = wait
 
 
+class _TooLongError(Exception):
+    """The server says that it cannot take so long a document."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """A model behind ``POST {url}/completions`` with ``echo`` and ``logprobs``.
 
     Such a server shows the log-probability of the prompt's own tokens and nothing of the rest of the
     vocabulary: perplexity, zlib and Min-K% can be had, Min-K%++ and entropies cannot. Their number is
-    compared with the server's own count of the prompt's tokens before any is believed, as some servers
-    return none, or those of the completion alone.
+    compared with the server's own count of the prompt's tokens, or where it gives none with the tokens
+    themselves, before any is believed: some servers return none, or those of the completion alone.
+
+    A document that the server finds too long gets no score and is named in the result; with ``length`` the
+    beginnings of documents are scored instead.
 
     The key is read from the environment (DIVULGE_API_KEY, else OPENAI_API_KEY) and never written.
 
@@ -62,11 +65,13 @@ class Endpoint:
         retries: further attempts after a failed one (429, 5xx, cut connection, damaged answer).
         backoff: seconds before the second attempt, doubled each time, at most a minute; a Retry-After or
             rate-limit header of the server takes precedence.
-        timeout: seconds to wait for an answer.
+        timeout: seconds for one answer, from connecting to its last byte.
+        length: characters of a document that are sent; all of them when None.
         journal: file that takes each answer as it comes, so that a second run asks for none of them again.
 
     Raises:
-        divulge.InputError: an address that is not HTTP, numbers out of range.
+        divulge.InputError: an address that is not HTTP or holds a password, numbers out of range.
+        divulge.MissingExtraError: httpx is not installed (extra "http").
 
     Examples:
         >>> Endpoint("http://127.0.0.1:8000/v1/", "tiny").url
@@ -79,22 +84,23 @@ class Endpoint:
     retries: int = 6
     backoff: float = 0.5
     timeout: float = 120.0
+    length: int | None = None
     journal: Path | None = None
 
     def __post_init__(self) -> None:
-        if not self.url.startswith(("http://", "https://")):
-            raise checks.InputError(f"endpoint: an http:// or https:// address is needed, got {self.url!r}")
-        if not self.model:
+        object.__setattr__(self, "url", web.address(self.url, "endpoint").rstrip("/"))
+        if not isinstance(self.model, str) or not self.model:
             raise checks.InputError("model: the name of the model on the server is needed")
-        object.__setattr__(self, "url", self.url.rstrip("/"))
         checks.integer(self.concurrency, "concurrency", least=1)
         checks.integer(self.retries, "retries", least=0)
         checks.number(self.backoff, "backoff", above=0)
         checks.number(self.timeout, "timeout", above=0)
+        if self.length is not None:
+            checks.integer(self.length, "length", least=1)
 
     def key(self) -> Mapping[str, Any]:
         """What decides the numbers, as far as a client can know."""
-        return {"endpoint": self.url, "model": self.model}
+        return {"endpoint": web.shown(self.url), "model": self.model, "length": self.length}
 
     def tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
         """Log-probabilities of each text's tokens; an empty text keeps its row without asking.
@@ -105,127 +111,142 @@ class Endpoint:
 
         Raises:
             EndpointError: no usable answer after all attempts; the answers that came are in the journal.
-            divulge.InputError: refused requests (wrong key, unknown model, text too long).
+            divulge.InputError: refused requests (wrong key, unknown model), answers that cannot be checked, a
+                journal of another model.
         """
-        known = _Journal(self.journal)
-        wanted = list(dict.fromkeys(text for text in texts if text and text not in known))
-        with self._client() as client, ThreadPoolExecutor(self.concurrency) as pool:
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise checks.InputError("texts: a sequence of strings is needed")
+        known = Journal(self.journal, self.key())
+        cut = [text[: self.length] for text in texts]
+        wanted = list(dict.fromkeys(text for text in cut if text and text not in known))
+        clients = _Clients(self)
+        with clients, ThreadPoolExecutor(self.concurrency) as pool:
             stop = threading.Event()
-            found = [pool.submit(self._ask, client, text, known, stop) for text in wanted]
+            found = [pool.submit(self._ask, clients, text, known, stop) for text in wanted]
             errors = [error for error in (future.exception() for future in found) if error is not None]
         for error in errors:
             raise error
-        return TokenStatistics.of(texts, [{"logp": known[text] if text else np.empty(0)} for text in texts])
+        rows = [known[text] if text else np.empty(0) for text in cut]
+        reasons = {row: known.refused[digest(text)] for row, text in enumerate(cut) if digest(text) in known.refused}
+        return TokenStatistics.of(texts, [{"logp": values} for values in rows], skipped=reasons)
 
-    def _client(self) -> httpx.Client:
-        key = next((os.environ[name] for name in KEYS if os.environ.get(name)), None)
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        limits = httpx.Limits(max_connections=self.concurrency)
-        return httpx.Client(base_url=self.url, headers=headers, timeout=self.timeout, limits=limits)
-
-    def _ask(self, client: httpx.Client, text: str, known: _Journal, stop: threading.Event) -> None:
+    def _ask(self, clients: _Clients, text: str, known: Journal, stop: threading.Event) -> None:
         """Put one answer into the journal; after the first failure nothing more is asked."""
         for attempt in range(self.retries + 1):
             if stop.is_set():
                 return
             try:
-                known.put(text, self._once(client, text))
+                known.put(text, self._once(clients.mine(), text))
+                return
+            except _TooLongError as error:
+                known.refuse(text, str(error))
                 return
             except _PassingError as error:
                 if attempt == self.retries:
                     stop.set()
                     raise EndpointError(
-                        f"endpoint: {self.url} gave no usable answer in {attempt + 1} attempts ({error}); "
+                        f"endpoint: {web.shown(self.url)} gave no usable answer in {attempt + 1} attempts ({error}); "
                         "run the same command again to go on from here"
                     ) from None
                 wait = self.backoff * 2**attempt if error.wait is None else error.wait
-                time.sleep(min(wait, _LONGEST_WAIT))
+                stop.wait(min(wait, _LONGEST_WAIT))
             except BaseException:
                 stop.set()
                 raise
 
-    def _once(self, client: httpx.Client, text: str) -> Floats:
+    def _once(self, client: web.Client, text: str) -> Floats:
         body = {"model": self.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 0, "temperature": 0}
         try:
-            answer = client.post("/completions", json=body)
-        except httpx.TransportError as error:
-            raise _PassingError(f"{type(error).__name__}: {error}") from None
-        if answer.status_code == 429 or answer.status_code >= 500:
-            raise _PassingError(f"status {answer.status_code}", _wait(answer.headers))
-        if answer.status_code != 200:
-            raise checks.InputError(f"endpoint: {self.url} refused with {answer.status_code}: {answer.text[:300]}")
-        try:
-            return _logprobs(answer.json())
-        except json.JSONDecodeError:
-            raise _PassingError("the answer is not whole JSON") from None
+            answer = client.post(f"{self.url}/completions", content=json.dumps(body), kind="application/json")
+            if answer.status == 429 or answer.status >= 500:
+                raise _PassingError(f"status {answer.status}", answer.wait())
+            if answer.status == 413 or (answer.status in (400, 422) and _TOO_LONG.search(answer.excerpt())):
+                raise _TooLongError(f"{answer.status}: {answer.excerpt()}")
+            if answer.status != 200:
+                raise checks.InputError(
+                    f"endpoint: {web.shown(self.url)} refused with {answer.status}: {answer.excerpt()}"
+                )
+            return _logprobs(answer.json(), text)
+        except web.WebError as error:
+            raise _PassingError(str(error)) from None
 
 
-def _wait(headers: httpx.Headers) -> float | None:
-    """Seconds the server asks to wait, from Retry-After or the rate-limit headers in use.
+class _Clients:
+    """A client for each thread, closed together."""
 
-    Examples:
-        >>> _wait(httpx.Headers({"x-ratelimit-reset-requests": "250ms"}))
-        0.25
-    """
-    for name in ("retry-after", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset"):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|)", headers.get(name, "").strip())
-        if found:
-            return float(found[1]) * (1e-3 if found[2] == "ms" else 1.0)
-    return None
+    def __init__(self, endpoint: Endpoint) -> None:
+        key = next((os.environ[name] for name in KEYS if os.environ.get(name)), None)
+        self._key = (key,) if key else ()
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._timeout, self._secure = endpoint.timeout, endpoint.url.startswith("https:")
+        self._own, self._all, self._lock = threading.local(), [self._client()], threading.Lock()
+        self._free = list(self._all)
+
+    def _client(self) -> web.Client:
+        return web.Client(timeout=self._timeout, headers=self._headers, secrets=self._key, secure=self._secure)
+
+    def mine(self) -> web.Client:
+        """This thread's client."""
+        if not hasattr(self._own, "client"):
+            with self._lock:
+                if not self._free:
+                    self._all.append(self._client())
+                    self._free.append(self._all[-1])
+                self._own.client = self._free.pop()
+        return self._own.client
+
+    def __enter__(self) -> _Clients:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for client in self._all:
+            client.__exit__(*error)
 
 
-def _logprobs(answer: Any) -> Floats:
-    """The log-probabilities of the prompt's tokens, checked against the server's own count.
+def _logprobs(answer: Any, text: str) -> Floats:
+    """The log-probabilities of the prompt's tokens, checked against the server's own count, or the tokens themselves.
 
     Raises:
-        _PassingError: none, or another number than the prompt has tokens.
+        _PassingError: none, or another number than the prompt has tokens, or values that are none.
+        divulge.InputError: nothing to check them by, which another attempt would not change.
     """
     try:
-        found = answer["choices"][0]["logprobs"]["token_logprobs"]
-        prompt = int(answer["usage"]["prompt_tokens"])
-        extra = int(answer["usage"].get("completion_tokens") or 0)
-    except (KeyError, IndexError, TypeError, ValueError):
-        raise _PassingError("the answer has no prompt log-probabilities, or no token count to check them by") from None
-    if not isinstance(found, list) or len(found) != prompt + extra:
-        number = len(found) if isinstance(found, list) else 0
-        raise _PassingError(f"{number} log-probabilities for {prompt} prompt and {extra} other tokens")
+        shown = answer["choices"][0]["logprobs"]
+        found = shown["token_logprobs"]
+    except (KeyError, IndexError, TypeError):
+        raise _PassingError("the answer has no prompt log-probabilities") from None
+    if not isinstance(found, list):
+        raise _PassingError(f"log-probabilities are {short(found)}, not a list")
+    prompt = _prompt_tokens(answer, shown, text, len(found))
     values = found[:prompt]
     values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
-    if not all(isinstance(value, int | float) and value <= 1e-6 for value in values):
-        raise _PassingError("some prompt log-probabilities are missing or positive")
+    for at, value in enumerate(values):
+        if not likely(value):
+            raise _PassingError(f"prompt log-probability {at} is {short(value)}; some are missing or positive")
     return np.array(values, np.float64)
 
 
-class _Journal:
-    """Answers so far by digest of the text, in memory and, line by line, in a file."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path, self._lock = path, threading.Lock()
-        self._known: dict[str, Floats] = {}
-        if path is None or not path.exists():
-            return
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-                self._known[entry["text"]] = np.array(entry["logp"], np.float64)
-            except (json.JSONDecodeError, KeyError, TypeError):
-                continue  # the last line of a killed run may be cut
-
-    def __contains__(self, text: str) -> bool:
-        return _digest(text) in self._known
-
-    def __getitem__(self, text: str) -> Floats:
-        return self._known[_digest(text)]
-
-    def put(self, text: str, values: Floats) -> None:
-        with self._lock:
-            self._known[_digest(text)] = values
-            if self.path is not None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                with self.path.open("a", encoding="utf-8") as out:
-                    # A leading line break ends whatever a killed run left half-written.
-                    out.write("\n" + json.dumps({"text": _digest(text), "logp": values.tolist()}))
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _prompt_tokens(answer: Any, shown: Any, text: str, found: int) -> int:
+    """How many of the log-probabilities are the prompt's."""
+    usage = answer.get("usage") if isinstance(answer, dict) else None
+    if usage is None:
+        tokens = shown.get("tokens") if isinstance(shown, dict) else None
+        if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+            raise checks.InputError(
+                "endpoint: the answer has neither a token count (usage) nor the tokens, so its log-probabilities "
+                "cannot be checked against the prompt; the server cannot be used"
+            )
+        if len(tokens) != found or "".join(tokens) not in (text, f"<s>{text}", f"<|begin_of_text|>{text}"):
+            raise _PassingError("the tokens of the answer are not those of the prompt")
+        return found
+    if not isinstance(usage, dict):
+        raise _PassingError(f"usage is {short(usage)}, no token count")
+    # Servers that complete nothing may leave the second count out.
+    counts = {"prompt_tokens": usage.get("prompt_tokens"), "completion_tokens": usage.get("completion_tokens") or 0}
+    for name, value in counts.items():
+        if type(value) is not int or not 0 <= value <= _MOST_TOKENS:
+            raise _PassingError(f"usage.{name} is {short(value)}, no count of tokens")
+    prompt, others = counts.values()
+    if found != prompt + others:
+        raise _PassingError(f"{found} log-probabilities for {prompt} prompt and {others} other tokens")
+    return prompt

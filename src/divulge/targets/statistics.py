@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -37,6 +37,7 @@ class TokenStatistics:
         renyi_half: Rényi entropy of order ½, ``2 log Σ √p``, ``[t]``.
         renyi_two: of order 2, ``-log Σ p²``, ``[t]``.
         renyi_inf: of order ∞, ``-log max p``, ``[t]``.
+        skipped: place of each document that the model could not take → why.
 
     Examples:
         >>> stats = TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0]))
@@ -53,6 +54,7 @@ class TokenStatistics:
     renyi_half: Floats | None = None
     renyi_two: Floats | None = None
     renyi_inf: Floats | None = None
+    skipped: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.zlib_bytes)
@@ -63,7 +65,9 @@ class TokenStatistics:
         return np.diff(self.offsets)
 
     @classmethod
-    def of(cls, texts: Sequence[str], rows: Sequence[Mapping[str, Floats]]) -> TokenStatistics:
+    def of(
+        cls, texts: Sequence[str], rows: Sequence[Mapping[str, Floats]], skipped: Mapping[int, str] | None = None
+    ) -> TokenStatistics:
         """From one mapping of name to values a document; all have the same names.
 
         Raises:
@@ -75,11 +79,11 @@ class TokenStatistics:
         names = [name for name in PER_TOKEN if rows and name in rows[0]]
         joined = {name: np.concatenate([np.asarray(row[name], np.float64) for row in rows]) for name in names}
         joined.setdefault("logp", np.empty(0))
-        return cls(np.append(0, np.cumsum(lengths, dtype=np.int64)), compressed(texts), **joined)
+        return cls(np.append(0, np.cumsum(lengths, dtype=np.int64)), compressed(texts), **joined, skipped=skipped or {})
 
     def rows(self) -> dict[str, list[Floats]]:
         """Each statistic that is there, cut into documents."""
-        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name in PER_TOKEN}
+        found = {part.name: getattr(self, part.name) for part in fields(self) if part.name in PER_TOKEN}
         cuts = self.offsets[1:-1]
         return {name: np.split(values, cuts) for name, values in found.items() if values is not None}
 

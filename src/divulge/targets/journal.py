@@ -1,0 +1,116 @@
+"""Answers of an endpoint that survive a crash: each is on disk before the next is asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from divulge.types import Floats
+
+
+class Journal:
+    """Answers so far by digest of the text, in memory and, line by line, in a file.
+
+    The first line of the file says which model and settings they are of.
+
+    Raises:
+        divulge.InputError: a file with answers of another model or other settings, or with entries that are none.
+    """
+
+    def __init__(self, path: Path | None, key: Mapping[str, Any]) -> None:
+        self.path, self._lock = path, threading.Lock()
+        self._known: dict[str, Floats] = {}
+        self.refused: dict[str, str] = {}
+        if path is None:
+            return
+        if not path.exists():
+            store.write_text(path, json.dumps({"journal": dict(key)}) + "\n")
+            return
+        self._read(path, dict(key))
+
+    def _read(self, path: Path, key: dict[str, Any]) -> None:
+        entries = []
+        try:
+            for line in path.read_text(encoding="utf-8").split("\n"):
+                try:
+                    entries.append(json.loads(line))
+                except json.JSONDecodeError:
+                    continue  # the last line of a killed run may be cut
+        except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+            raise checks.InputError(f"{path}: not a journal of answers ({error})") from None
+        head = entries[0].get("journal") if entries and isinstance(entries[0], dict) else None
+        if head != key:
+            raise checks.InputError(
+                f"{path}: holds answers of another model or other settings; remove it or keep it apart"
+            )
+        for entry in entries[1:]:
+            self._take(path, entry)
+
+    def _take(self, path: Path, entry: Any) -> None:
+        name = entry.get("text") if isinstance(entry, dict) else None
+        if isinstance(name, str) and isinstance(entry.get("refused"), str):
+            self.refused[name] = entry["refused"]
+            self._known[name] = np.empty(0)
+            return
+        values = entry.get("logp") if isinstance(name, str) else None
+        if not isinstance(values, list) or not all(likely(value) for value in values):
+            raise checks.InputError(f"{path}: an entry holds no log-probabilities: {short(entry)}")
+        self._known[str(name)] = np.array(values, np.float64)
+
+    def __contains__(self, text: str) -> bool:
+        return digest(text) in self._known
+
+    def __getitem__(self, text: str) -> Floats:
+        return self._known[digest(text)]
+
+    def put(self, text: str, values: Floats) -> None:
+        """Keep an answer."""
+        with self._lock:
+            self._known[digest(text)] = values
+            self._write({"text": digest(text), "logp": values.tolist()})
+
+    def refuse(self, text: str, reason: str) -> None:
+        """Keep that the server cannot take a document."""
+        with self._lock:
+            self._known[digest(text)] = np.empty(0)
+            self.refused[digest(text)] = reason
+            self._write({"text": digest(text), "refused": reason})
+
+    def _write(self, entry: Mapping[str, Any]) -> None:
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as out:
+                # A leading line break ends whatever a killed run left half-written.
+                out.write("\n" + json.dumps(entry))
+
+
+def digest(text: str) -> str:
+    """What stands for a document."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def likely(value: object) -> bool:
+    """Whether a value is a log-probability: a finite number of at most 0, rounding apart.
+
+    Examples:
+        >>> likely(-1.5), likely(True), likely(float("-inf"))
+        (True, False, False)
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value <= 1e-6
+
+
+def short(value: object) -> str:
+    """A value a server sent, short enough for a message."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**18:
+        return f"an integer of {value.bit_length()} bits"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

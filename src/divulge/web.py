@@ -1,0 +1,255 @@
+"""HTTP with servers that nobody vouches for: every answer has a deadline and a size, whatever the server does.
+
+An answer is taken byte by byte from the wire: a server that sends one byte a second, gigabytes, or a small archive
+that unpacks to gigabytes, meets the bound and costs no more. Messages never hold passwords or keys.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import httpx
+
+MOST_BYTES = 64 << 20
+"""Largest answer that is read, unpacked."""
+
+_EXCERPT = 200
+
+
+class WebError(Exception):
+    """An exchange that gave no usable answer; its text says what happened. Another attempt may succeed."""
+
+
+def address(url: object, name: str) -> str:
+    """``url`` if it is an HTTP address without a password in it.
+
+    Raises:
+        divulge.InputError: no text, no http:// or https://, no host, or a user name or password in the address.
+
+    Examples:
+        >>> address("http://127.0.0.1:8000/v1", "endpoint")
+        'http://127.0.0.1:8000/v1'
+    """
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        port = parts.port
+    except ValueError:
+        parts, port = urlsplit(""), None
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
+        raise checks.InputError(f"{name}: an http:// or https:// address is needed, got {shown(url)!r}")
+    if parts.username is not None or parts.password is not None:
+        raise checks.InputError(
+            f"{name}: {shown(url)} holds a user name or password, which would be written down with the results; "
+            "send it as a header, or set the key in the environment"
+        )
+    return str(url)
+
+
+def shown(url: object) -> str:
+    """An address as messages and files may show it: without user name, password and query.
+
+    Examples:
+        >>> shown("https://me:secret@host/score?token=secret")
+        'https://host/score'
+    """
+    text = str(url).split("?", 1)[0].split("#", 1)[0]
+    scheme, mark, rest = text.partition("://")
+    if not mark:
+        return text.rpartition("@")[2]
+    host, slash, path = rest.partition("/")
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server sent, whole and within bounds.
+
+    Args:
+        status: HTTP's.
+        headers: names in lower case.
+        body: unpacked.
+        secrets: texts that no message may show.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    secrets: tuple[str, ...] = ()
+
+    def json(self) -> Any:
+        """The body as JSON.
+
+        Raises:
+            WebError: not UTF-8, not JSON, NaN or infinity (which JSON has not), nested too deeply to read.
+        """
+        try:
+            return json.loads(self.body.decode("utf-8"), parse_constant=_refused)
+        except UnicodeDecodeError as error:
+            raise WebError(f"the answer is not UTF-8 (byte {error.start})") from None
+        except RecursionError:
+            raise WebError("the answer is nested too deeply") from None
+        except ValueError as error:
+            raise WebError(f"the answer is not whole JSON ({str(error)[:_EXCERPT]})") from None
+
+    def excerpt(self) -> str:
+        """The beginning of the body for a message: printable, and without the secrets that were sent."""
+        text = self.body.decode("utf-8", "replace")
+        for secret in filter(None, self.secrets):
+            text = text.replace(secret, "…")
+        return "".join(c if c.isprintable() else " " for c in text[:_EXCERPT]).strip()
+
+    def wait(self) -> float | None:
+        """Seconds the server asks to wait; None where it names none, or nothing that is a time.
+
+        Examples:
+            >>> Answer(429, {"x-ratelimit-reset-requests": "250ms"}, b"").wait()
+            0.25
+            >>> Answer(429, {"retry-after": "-5"}, b"").wait()
+        """
+        names = ("retry-after", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset")
+        return next((found for name in names if (found := _seconds(self.headers.get(name))) is not None), None)
+
+
+def _refused(constant: str) -> float:
+    raise ValueError(f"{constant} is not a number in JSON")
+
+
+def _seconds(value: str | None) -> float | None:
+    text = (value or "").strip()
+    unit = 1e-3 if text.endswith("ms") else 1.0
+    try:
+        found = float(text.removesuffix("ms").removesuffix("s").strip()) * unit
+    except ValueError:
+        try:
+            found = max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return found if math.isfinite(found) and found >= 0 else None
+
+
+class Client:
+    """Posts to one server, one exchange at a time; a thread of its own each.
+
+    Args:
+        timeout: seconds for a whole exchange, from connecting to the last byte of the answer.
+        headers: sent with every request; their values are kept out of messages.
+        secrets: parts of them that no message may show either (a key without the word before it).
+        most: largest answer in bytes, packed or unpacked.
+        secure: whether certificates will be needed (loading them takes longer than a plain exchange).
+
+    Raises:
+        divulge.MissingExtraError: httpx is not installed (extra "http").
+    """
+
+    def __init__(
+        self,
+        *,
+        timeout: float,
+        headers: Mapping[str, str] | None = None,
+        secrets: tuple[str, ...] = (),
+        most: int = MOST_BYTES,
+        secure: bool = True,
+    ) -> None:
+        try:
+            import httpx
+        except ImportError:
+            raise checks.extra("httpx", "http") from None
+        self._timeout, self._most = timeout, most
+        self._secrets = (*(headers or {}).values(), *secrets)
+        # Packed answers are not asked for; a server that packs all the same is unpacked with a bound, below.
+        sent = {"accept-encoding": "identity", **(headers or {})}
+        self._client = httpx.Client(headers=sent, timeout=timeout, verify=secure)
+        self._sockets: list[socket.socket] = []
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._client.close()
+
+    def post(self, url: str, *, content: str, kind: str) -> Answer:
+        """The answer to ``content``, sent as the media type ``kind``.
+
+        Raises:
+            WebError: no connection, the deadline or the size exceeded, an answer that cannot be unpacked.
+        """
+        import httpx
+
+        late = threading.Event()
+        alarm = threading.Timer(self._timeout, self._cut, [late])
+        alarm.daemon = True
+        alarm.start()
+        try:
+            with self._client.stream(
+                "POST", url, content=content, headers={"content-type": kind}, extensions={"trace": self._watch}
+            ) as response:
+                body = self._body(response)
+                headers = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(response.status_code, headers, body, self._secrets)
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+            if late.is_set():
+                raise WebError(f"the answer was not whole after {self._timeout:g} seconds") from None
+            raise WebError(f"{type(error).__name__}: {str(error)[:_EXCERPT]}") from None
+        finally:
+            alarm.cancel()
+
+    def _watch(self, event: str, info: Mapping[str, Any]) -> None:
+        """Keep the sockets of this client, so that an exchange past its deadline can be cut off."""
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            found = info["return_value"].get_extra_info("socket")
+            if found is not None:
+                self._sockets.append(found)
+
+    def _cut(self, late: threading.Event) -> None:
+        """Close the connection under a read that would never end."""
+        late.set()
+        while self._sockets:
+            try:
+                self._sockets.pop().shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # closed before
+
+    def _body(self, response: httpx.Response) -> bytes:
+        packed = response.headers.get("content-encoding", "").strip().lower()
+        if packed not in ("", "identity", "gzip", "x-gzip", "deflate"):
+            raise WebError(f"the answer is packed as {packed[:20]!r}, which was not asked for")
+        taken, parts = 0, []
+        for part in response.iter_raw():
+            taken += len(part)
+            if taken > self._most:
+                raise WebError(f"the answer is larger than {self._most} bytes")
+            parts.append(part)
+        whole = b"".join(parts)
+        return whole if packed in ("", "identity") else _unpacked(whole, packed, self._most)
+
+
+def _unpacked(packed: bytes, kind: str, most: int) -> bytes:
+    """The content of a gzip or deflate stream, of at most ``most`` bytes.
+
+    Raises:
+        WebError: a damaged or unfinished stream, or one that unpacks to more.
+    """
+    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | (16 if "gzip" in kind else 0))
+    try:
+        found = unpack.decompress(packed, most + 1)
+    except zlib.error as error:
+        raise WebError(f"the answer cannot be unpacked ({error})") from None
+    if len(found) > most:
+        raise WebError(f"the answer unpacks to more than {most} bytes")
+    if not unpack.eof:
+        raise WebError("the answer's packed content is cut off")
+    return found

@@ -1,0 +1,202 @@
+"""Exchanges with servers that misbehave, byte by byte, on a loopback socket."""
+
+import contextlib
+import gzip
+import json
+import socket
+import threading
+import zlib
+
+import numpy as np
+import pytest
+
+from divulge import checks, labels, web
+from divulge.targets import Endpoint
+
+pytest.importorskip("httpx")
+
+
+class Wire:
+    """A server that answers each request with the parts it is told, and then closes or waits."""
+
+    def __init__(self, *parts, hold=False):
+        self.parts, self.hold, self.asked = parts, hold, 0
+        self.over = threading.Event()
+
+    @contextlib.contextmanager
+    def running(self):
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
+            thread = threading.Thread(target=self.serve, args=(listening,))
+            thread.start()
+            try:
+                yield self
+            finally:
+                self.over.set()
+                with contextlib.suppress(OSError):
+                    listening.shutdown(socket.SHUT_RDWR)
+                thread.join()
+
+    def serve(self, listening):
+        while not self.over.is_set():
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
+
+    def answer(self, connection):
+        with connection, contextlib.suppress(OSError):
+            seen = b""
+            while b"\r\n\r\n" not in seen:
+                seen += connection.recv(65536)
+            self.asked += 1
+            for part in self.parts:
+                connection.sendall(part)
+                if self.hold and self.over.wait(0.05):
+                    return
+            if self.hold:
+                self.over.wait()
+
+
+def page(body, *headers, status="200 OK", length=None):
+    lines = [f"HTTP/1.1 {status}", "connection: close", f"content-length: {len(body) if length is None else length}"]
+    return "\r\n".join([*lines, *headers, "", ""]).encode() + body
+
+
+def post(wire, **options):
+    with web.Client(**{"timeout": 5.0, "secure": False, **options}) as client:
+        return client.post(wire.url, content="x", kind="text/plain")
+
+
+@pytest.mark.parametrize("where", ["headers", "body", "silence"])
+def test_a_deadline_holds_for_the_whole_answer(where):
+    """A server that sends a byte now and then never meets a time-out between two bytes."""
+    whole = page(b"x" * 10_000)
+    parts = {
+        "headers": [bytes([byte]) for byte in whole],
+        "body": [whole[:80], *(bytes([byte]) for byte in whole[80:])],
+        "silence": [],
+    }
+    with Wire(*parts[where], hold=True).running() as wire, pytest.raises(web.WebError, match=r"not whole after 0\.5 s"):
+        post(wire, timeout=0.5)
+
+
+def test_an_answer_has_a_largest_size():
+    with Wire(page(b"x" * 50_000)).running() as wire:
+        assert len(post(wire, most=50_000).body) == 50_000
+        with pytest.raises(web.WebError, match="larger than 49999 bytes"):
+            post(wire, most=49_999)
+
+
+@pytest.mark.parametrize(("kind", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_packed_answers_are_unpacked_within_bounds(kind, pack):
+    with Wire(page(pack(b"x" * 50_000), f"content-encoding: {kind}")).running() as wire:
+        assert post(wire, most=50_000).body == b"x" * 50_000
+        with pytest.raises(web.WebError, match="unpacks to more than 49999 bytes"):
+            post(wire, most=49_999)
+    with (
+        Wire(page(pack(b"x" * 50_000)[:-9], f"content-encoding: {kind}")).running() as wire,
+        pytest.raises(web.WebError),
+    ):
+        post(wire)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"\xff\xfe{}", "not UTF-8"),
+        (b"[" * 100_000, "nested too deeply|not whole JSON"),
+        (b'{"score": -Infinity}', "-Infinity is not a number"),
+        (b'{"score": NaN}', "NaN is not a number"),
+        (b'{"score": 1', "not whole JSON"),
+        (b"9" * 10_000, "not whole JSON"),
+    ],
+)
+def test_json_that_is_none_is_said(body, message):
+    with pytest.raises(web.WebError, match=message):
+        web.Answer(200, {}, body).json()
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "2"}, 2.0),
+        ({"x-ratelimit-reset-requests": "1.5s"}, 1.5),
+        ({"retry-after": "-5", "ratelimit-reset": "3"}, 3.0),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({}, None),
+        ({"retry-after": "?"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "-5"}, None),
+    ],
+)
+def test_waits_are_those_the_server_names(headers, seconds):
+    assert web.Answer(429, headers, b"").wait() == seconds
+
+
+def completion(values, **usage):
+    usage = {"prompt_tokens": len(values), "completion_tokens": 0, **usage}
+    return json.dumps({"choices": [{"logprobs": {"token_logprobs": values}}], "usage": usage}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (completion([None, True]), "log-probability 0 is True"),
+        (completion([None, -(10**400)]), "an integer of 1329 bits"),
+        (completion([None, -1.0], prompt_tokens=-2), "prompt_tokens is -2"),
+        (completion([None, -1.0], prompt_tokens=True), "prompt_tokens is True"),
+        (completion([None, -1.0], prompt_tokens=2.5), "prompt_tokens is 2.5"),
+        (completion([None, -1.0], prompt_tokens=10**30), "an integer of 100 bits"),
+        (completion([None, -1.0], completion_tokens=-1), "completion_tokens is -1"),
+        (completion([None, float("-inf")]), "-Infinity is not a number"),
+        (b'{"choices": [{"logprobs": {"token_logprobs": "x"}}], "usage": {}}', "log-probabilities are 'x'"),
+        (b'{"choices": [{"logprobs": {"token_logprobs": []}}], "usage": 3}', "usage is 3"),
+        (b"[]", "no prompt log-probabilities"),
+    ],
+)
+def test_impossible_answers_of_an_endpoint_are_named(body, message):
+    with Wire(page(body)).running() as wire, pytest.raises(checks.InputError, match=message):
+        Endpoint(wire.url, "m", retries=0, timeout=5.0).tokens(["x"])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"score": true}', "answered True; a finite number"),
+        (b'{"score": "nan"}', "answered nan; a finite number"),
+        (b'{"score": 1' + b"0" * 400 + b"}", "without a number"),
+        (b'{"score": [1]}', "without a number"),
+        (b'{"points": 1}', "without a number at 'score'"),
+        (b"\xff\xff", "without a number"),
+    ],
+)
+def test_impossible_scores_are_named(body, message):
+    with Wire(page(body)).running() as wire, pytest.raises(checks.InputError, match=message):
+        labels.HttpOracle(wire.url, retries=0, timeout=5.0)(np.array([0.5, 0.5]))
+
+
+@pytest.mark.parametrize("wait", ["-5", "nan", "soon"])
+def test_a_busy_leaderboard_that_names_no_time_is_not_waited_for(wait):
+    with (
+        Wire(page(b"", f"retry-after: {wait}", status="429 Busy")).running() as wire,
+        pytest.raises(labels.QuotaReachedError),
+    ):
+        labels.HttpOracle(wire.url, timeout=5.0)(np.array([0.5]))
+    assert wire.asked == 1
+
+
+def test_keys_are_in_no_message(monkeypatch):
+    monkeypatch.setenv("DIVULGE_API_KEY", "very-secret")
+    body = b"Incorrect API key provided: very-secret (Bearer very-secret)\x1b[31m"
+    with Wire(page(body, status="401 No")).running() as wire:
+        with pytest.raises(checks.InputError, match="refused with 401: Incorrect") as refused:
+            Endpoint(wire.url, "m").tokens(["x"])
+        oracle = labels.HttpOracle(wire.url, headers={"authorization": "very-secret"})
+        with pytest.raises(checks.InputError, match="refused") as again:
+            oracle(np.array([0.5]))
+    shown = f"{refused.value} {again.value} {oracle!r}"
+    assert "very-secret" not in shown
+    assert "\x1b" not in shown
