@@ -3,13 +3,22 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test setup setup-dev lint docs clean
+.PHONY: demo test test-light setup setup-dev lint docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/divulge audit --demo --out runs/demo --overwrite
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
+
+# The parts that need no torch, on another Python: make test-light PYTHON=python3.13
+LIGHT := .venv-light
+LIGHT_TESTS := attacks decisions dossier evaluation labels reconstruction test_ground.py test_web.py
+test-light:
+	rm -rf $(LIGHT)
+	$(PYTHON) -m venv $(LIGHT)
+	$(LIGHT)/bin/python -m pip install -q -c constraints.txt -e '.[light-test]'
+	$(LIGHT)/bin/python -m pytest -n auto $(addprefix tests/,$(LIGHT_TESTS))
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -36,4 +45,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) runs site dist
+	rm -rf $(VENV) $(LIGHT) runs site dist

@@ -14,6 +14,7 @@ import csv
 import io
 import sqlite3
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,12 +70,12 @@ def create_app(database: Path, y: np.ndarray, rules: Rules) -> FastAPI:
     classes = int(y.max()) + 1
     draws = np.random.default_rng()
     scored = np.full(len(y), True) if rules.public is None else rules.public
-    with sqlite3.connect(database) as opened:
+    with closing(sqlite3.connect(database, isolation_level=None)) as opened:
         opened.execute("CREATE TABLE IF NOT EXISTS submissions (team TEXT, at REAL, score REAL)")
 
     def admit(team: str, score: float) -> int:
         """Record a score if the team may still submit today; what is left, or -1."""
-        with sqlite3.connect(database, isolation_level=None, timeout=30) as opened:
+        with closing(sqlite3.connect(database, isolation_level=None, timeout=30)) as opened:
             opened.execute("BEGIN IMMEDIATE")
             (used,) = opened.execute(
                 "SELECT COUNT(*) FROM submissions WHERE team = ? AND at > ?", (team, time.time() - DAY)
@@ -97,7 +98,7 @@ def create_app(database: Path, y: np.ndarray, rules: Rules) -> FastAPI:
 
     @app.get("/leaderboard")
     def leaderboard() -> list[dict[str, str | float]]:
-        with sqlite3.connect(database) as opened:
+        with closing(sqlite3.connect(database)) as opened:
             found = opened.execute("SELECT team, MIN(score) FROM submissions GROUP BY team ORDER BY 2").fetchall()
         return [{"team": team, "score": score} for team, score in found]
 

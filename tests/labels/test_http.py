@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_a_killed_attack_goes_on_where_it_was(leaderboard, tmp_path):
     found = json.loads(run("attack", url, *common).stdout)
     assert found["labels"] == y.tolist()
     assert (tmp_path / "j").read_text().startswith(kept[: kept.rfind("\n") + 1])
-    with sqlite3.connect(tmp_path / "board0.sqlite") as opened:
+    with closing(sqlite3.connect(tmp_path / "board0.sqlite")) as opened:
         ((asked,),) = opened.execute("SELECT COUNT(*) FROM submissions").fetchall()
     # At most the one query that was under way when the attack was killed is asked again.
     assert found["queries"] <= asked <= found["queries"] + 1
@@ -165,7 +166,7 @@ def test_the_board_keeps_its_quota_and_its_scores(leaderboard, y, tmp_path):
     assert oracle(rows) == round(np.log(2), 5)
     with pytest.raises(labels.QuotaReachedError):
         oracle(rows)
-    with sqlite3.connect(tmp_path / "board0.sqlite") as opened:
+    with closing(sqlite3.connect(tmp_path / "board0.sqlite")) as opened:
         assert opened.execute("SELECT team, score FROM submissions").fetchall() == [("a", 0.69315)]
     with pytest.raises(dv.InputError, match="HTTP 422"):
         labels.HttpOracle(url)(np.full((198, 2), 0.4))
