@@ -1,13 +1,15 @@
 """Identification: guarantees, power, traps and the share of members.
 
-Run with ``python benchmarks/identification.py [--quick] [part ...]``; the parts are simulation, real,
-traps and usage. ``real``, ``usage`` and a part of ``traps`` read the folder that DIVULGE_DATA names and are
-left out without it. All numbers are printed, none is kept. Speed: ``benchmarks/identification_speed.py``.
+Run with ``python benchmarks/identification.py [--quick] [part ...]``; the parts are simulation, power, sizes,
+real, traps, alarms, usage and coverage. ``real``, ``usage`` and a part of ``traps`` read the folder that
+DIVULGE_DATA names and are left out without it. All numbers are printed, none is kept. Speed:
+``benchmarks/identification_speed.py``.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import time
 from pathlib import Path
@@ -66,7 +68,12 @@ def gaussian(rng, n, m, members, signal, shape, columns=None):
     return shape(scores), shape(rng.normal(size=(n, columns)))
 
 
-SHAPES = {"continuous": np.asarray, "rounded": np.round, "two values": np.sign}
+SHAPES = {
+    "continuous": np.asarray,
+    "rounded": np.round,
+    "two values": np.sign,
+    "mostly zero": lambda x: np.where(x < 1.5, 0.0, x),
+}
 LEVELS = (0.05, 0.1, 0.2, 0.5)
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
@@ -105,7 +112,6 @@ def simulation(quick):
                 print(f"  {rows[-1]}", flush=True)
         columns = ("method", "scores", "cells", "worst FDR/level", "worst z", "beyond chance")
         table(f"False discovery rate, {runs} runs a cell; beyond chance: z above Bonferroni's 5 %", columns, rows)
-    power(quick)
 
 
 def power(quick):
@@ -114,7 +120,7 @@ def power(quick):
         for share in (0.3, 0.5, 0.7):
             rng, members = np.random.default_rng(0), round(1000 * share)
             found = {name: [] for name in (*METHODS, "ptdi .1", "adadetect")}
-            for run in range(20 if quick else 500):
+            for run in range(20 if quick else 2000):
                 scores, known = gaussian(rng, 500, 1000, members, signal, np.asarray, 3)
                 for name in (*METHODS, "ptdi .1"):
                     eta = 0.1 if name == "ptdi .1" else 0.05
@@ -125,6 +131,24 @@ def power(quick):
             rows.append((auc, share, *(mean(powers) for powers in found.values())))
     columns = ("AUC", "share", *METHODS, "ptdi eta .1", "adadetect")
     table("Power at FDR 0.1, m = 1000, n = 500 (adadetect: not told which of three signals counts)", columns, rows)
+
+
+def sizes(quick):
+    """Power of "ptdi" less that of "storey", averaged over shares of .3, .5 and .7, by the numbers of scores."""
+    rows, aucs = [], ((0.80, 1.190), (0.90, 1.812), (0.95, 2.326), (0.99, 3.290))
+    for n in (50, 100, 200, 500, 1000):
+        for m in (50, 200, 500, 1000):
+            gains = []
+            for _, signal in aucs:
+                rng, found = np.random.default_rng([n, m]), []
+                for run in range(10 if quick else 700):
+                    members = round(m * (0.3, 0.5, 0.7)[run % 3])
+                    scores, known = gaussian(rng, n, m, members, signal, np.asarray)
+                    found.append([select(scores, known, 0.1, name)[:members].mean() for name in ("ptdi", "storey")])
+                gains.append(mean(np.subtract(*np.transpose(found))))
+            rows.append((n, m, *gains))
+            print(f"  {rows[-1]}", flush=True)
+    table("Power of ptdi less that of storey at FDR 0.1", ("n", "m", *(f"AUC {auc}" for auc, _ in aucs)), rows)
 
 
 def tofu(runs=("retain90", "retain95")):
@@ -185,7 +209,7 @@ def no_one(t, s):
     return (s[None] >= t[:, None]).mean(1)
 
 
-def top_ratio(t, s):
+def no_ones(t, s):
     low = np.sort(s)[max(int(0.05 * len(s)), 1) - 1]
     return min((t <= low).mean() / (s <= low).mean(), 1) * (1 + (s[None] >= t[:, None]).sum(1)) / (len(s) + 1)
 
@@ -195,7 +219,7 @@ def traps(quick):
     cells = (
         ("strict > on three values", ties, 50, 100, lambda x: np.sign(np.round(x))),
         ("no +1", no_one, 50, 100, np.asarray),
-        ("top tail as a ratio", top_ratio, 100, 10, np.asarray),
+        ("ptdi without its +1s, at most 1", no_ones, 100, 10, np.asarray),
     )
     for name, p_of, n, m, shape in cells:
         rng = np.random.default_rng(2)
@@ -203,28 +227,27 @@ def traps(quick):
         for _ in range(runs):
             scores, known = gaussian(rng, n, m, 0, 0.0, shape)
             wrong.append(step_up(p_of(scores, known), 0.1).any())
-            right.append(select(scores, known, 0.1, "ptdi" if "tail" in name else "bh").any())
+            right.append(select(scores, known, 0.1, "ptdi" if "ptdi" in name else "bh").any())
         rows.append((name, mean(wrong), mean(right)))
     table("Traps: FDR at level 0.1, no member at all", ("trap", "trap's FDR", "ours"), rows)
 
     rows = []
-    for shift in (0.0, 0.25, 0.5, 1.0):
+    for shift in (0.0, 0.1, 0.25, 0.5, 1.0):
         rng, fired = np.random.default_rng(3), {"exchangeability": 0, "low scores": 0}
         found = {method: [] for method in METHODS}
-        for _ in range(runs // 4):
+        for _ in range(runs):
             scores = np.append(rng.normal(2, 1, 300), rng.normal(shift, 1, 700))
             known = rng.normal(size=500)
             for method, false in found.items():
                 false.append(outcome(select(scores, known, 0.1, method), 300)[0])
             fired["exchangeability"] += not controls.exchangeability(known, rng.normal(shift, 1, 200)).passed
             fired["low scores"] += not controls.low_scores(known, scores).passed
-        share = [f"{count / (runs // 4):.3f}" for count in fired.values()]
+        share = [f"{count / runs:.3f}" for count in fired.values()]
         rows.append((shift, *(mean(false) for false in found.values()), *share))
     columns = ("shift", *METHODS, *(f"{name} fires" for name in fired))
     table("Shift of the non-members, in sd: FDR at level 0.1, and how often controls fire", columns, rows)
     if DATA:
         real_traps(quick)
-    alarms(quick)
 
 
 def real_traps(quick):
@@ -334,6 +357,31 @@ def usage_error(quick):
         table(f"Share of members from {column}: mean absolute error, and how often our interval holds", columns, rows)
 
 
+def coverage(quick):
+    """How often intervals for the share hold it, with known members and without, by numbers of scores."""
+    runs, rows = 10 if quick else 1000, []
+    cells = list(itertools.product((0.0, 0.5, 1.2, 2.3, 4.0), (0.0, 0.1, 0.5, 0.8, 1.0), SHAPES.values()))
+    for k, n, m in ((5, 5, 5), (5, 100, 100), (5, 2000, 2000), (60, 500, 1000), (60, 5000, 5000), (5000, 20, 500)):
+        rng = np.random.default_rng([k, n, m])
+        taught, alone = np.transpose([held(rng, k, n, m, *which, runs) for which in cells])
+        figures = (taught.mean(), taught.min(), alone.mean(), alone.min())
+        rows.append((k, n, m, len(cells), *(f"{figure:.3f}" for figure in figures)))
+        print(f"  {rows[-1]}", flush=True)
+    columns = ("known members", "n", "m", "cells", "mean", "worst", "mean, low end without", "worst")
+    table(f"Share of members: how often the interval holds it, {runs} runs a cell", columns, rows)
+
+
+def held(rng, k, n, m, signal, share, shape, runs):
+    """How often the interval with known members, and the low end without, hold the share."""
+    members, found = round(m * share), []
+    for _ in range(runs):
+        scores, known = gaussian(rng, n, m, members, signal, shape)
+        counts = Counts.empty(known).add(scores)
+        taught = usage.mixture(counts, shape(rng.normal(signal, 1, k)))
+        found.append((taught.low <= members / m <= taught.high, usage.share(counts).low <= members / m))
+    return np.mean(found, axis=0)
+
+
 ERRORS = ("unseen only", "DUCI, no twin", "with members", "DUCI")
 
 
@@ -348,9 +396,13 @@ def duci(scores, members, others):
 
 PARTS = {
     "simulation": simulation,
+    "power": power,
+    "sizes": sizes,
     "real": real,
     "traps": traps,
+    "alarms": alarms,
     "usage": usage_error,
+    "coverage": coverage,
 }
 
 

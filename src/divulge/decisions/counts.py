@@ -107,9 +107,9 @@ class Counts:
         """Number of candidates with ``#{S ≥ T} ≤ r``, for ``r = 0 … n``."""
         return np.append(self.above[::-1], self.total)
 
-    def at_least(self, rank: int) -> int:
-        """Number of candidates whose score is at least the ``rank``-th largest calibration score (from 1)."""
-        return int(self.above[-rank] + self.tied[-rank])
+    def below(self, place: int) -> int:
+        """Number of candidates whose score is strictly lower than ``calibration[place]``."""
+        return int(self.total - self.above[place] - self.tied[place])
 
     def save(self, path: Path) -> None:
         """Write the counts to an ``.npz``, to be merged elsewhere."""

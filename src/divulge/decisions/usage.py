@@ -17,6 +17,8 @@ from divulge import checks
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.decisions.counts import Counts
     from divulge.types import Floats
 
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
 _GRID = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
 # Standard errors by which a wider region may disagree with a narrower one (Lepski's method).
 _TOLERANCE = 2.0
-# Where the scores of members are known: regions beside the best single cut, pseudo-observations shared out
-# over them, and shares of members that the interval tries.
-_REGIONS = 5
+# Times its size that ties may make the lowest tenth, before it is no place that members can be thought to avoid.
+_SPREAD = 2.0
+# Where the scores of members are known: cuts, by the share above them of an equal mixture of both kinds;
+# pseudo-observations shared out over the regions, and put on both sides of a cut; shares that the interval tries.
+_CUTS = (0.8, 0.5, 0.25, 0.1, 0.03)
 _PSEUDO = 2.0
+_BESIDE = 1.5
 _TRIED = 4001
 
 
@@ -40,7 +45,7 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     score: Clopper-Pearson for the candidates and the Beta law of an order statistic for the calibration,
     shared out over the whole grid. The upper end is of the same make but rests on an assumption that no
     data can check: members do not score among the lowest tenth of non-members. Without it the only upper
-    bound is 1.
+    bound is 1, which is also the upper end where ties make that tenth more than a fifth.
 
     Args:
         counts: candidates above each calibration score.
@@ -57,35 +62,34 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
         >>> scores = np.append(rng.normal(4, 1, 300), rng.normal(size=700))
         >>> counts = Counts.empty(rng.normal(size=1000)).add(scores)
         >>> print(share(counts))
-        0.2856 [0.2348, 0.6296]
+        0.2856 [0.2348, 0.6328]
         >>> print(share(counts, rng.normal(4, 1, 200)))
-        0.2930 [0.2550, 0.3340]
+        0.2929 [0.2580, 0.3290]
     """
     checks.number(confidence, "confidence", above=0, below=1)
     if members is not None:
         return mixture(counts, members, confidence=confidence)
     m, n = counts.total, len(counts.calibration)
-    k = np.unique([min(max(math.floor(lam * (n + 1) + 1e-9), 2), n + 1) for lam in _GRID])
-    low_scoring = m - counts.above[-(k - 1)]
-    nulls = _lepski(low_scoring, k, m, n)
+    at = np.unique([n + 1 - min(max(math.floor(lam * (n + 1) + 1e-9), 2), n + 1) for lam in _GRID])[::-1]
+    region = np.searchsorted(counts.calibration, counts.calibration[at], side="right")
+    low_scoring = m - counts.above[at]
+    nulls = _lepski(low_scoring, region, m, n)
     error = (1 - confidence) / 2
-    low = _proven(low_scoring, k, m, n, error / (2 * len(k)))
-    high = _pure(int(low_scoring[-1]), int(k[-1]), m, n, error / 2)
+    low = _proven(low_scoring, at + 1, m, n, error / (2 * len(at)))
+    says = f"assumes members score above the lowest {region[-1] / n:.0%} of non-members"
+    high = _pure(int(low_scoring[-1]), int(region[-1]), m, n, error / 2)
+    if region[-1] > _SPREAD * (at[-1] + 1):
+        high, says = 1.0, "unknown, as too many low scores tie"
     value = min(max(1 - nulls, 0.0), 1.0)
-    return Estimate(
-        value,
-        min(low, value),
-        max(high, value),
-        confidence,
-        "ratio of low scores (Lepski); low end proven, high end assumes members score above the lowest tenth "
-        "of non-members",
-    )
+    method = f"ratio of low scores (Lepski); low end proven, high end {says}"
+    return Estimate(value, min(low, value), max(high, value), confidence, method)
 
 
-def _lepski(low_scoring: np.ndarray, k: np.ndarray, m: int, n: int) -> float:
-    expected = (n + 2 - k) / (n + 1)
+def _lepski(low_scoring: np.ndarray, region: np.ndarray, m: int, n: int) -> float:
+    """The share of non-members by the widest region that agrees with all narrower ones; widest first."""
+    expected = region / (n + 1)
     nulls = low_scoring / (m * expected)
-    for i in range(len(k)):
+    for i in range(len(region)):
         # What the narrower regions would scatter by if this one were right; their own estimates are too noisy to say.
         here = min(nulls[i], 1.0)
         variance = np.maximum(1 - expected, 0) / expected * (here / m + here**2 / n)
@@ -95,30 +99,36 @@ def _lepski(low_scoring: np.ndarray, k: np.ndarray, m: int, n: int) -> float:
     return float(nulls[-1])
 
 
-def _proven(low_scoring: np.ndarray, k: np.ndarray, m: int, n: int, error: float) -> float:
+def _proven(low_scoring: np.ndarray, least: np.ndarray, m: int, n: int, error: float) -> float:
+    """A lower bound of the share; ``least`` calibration scores lie in each region whatever ties with its edge."""
     from scipy.special import betaincinv
 
     upper: Floats = betaincinv(low_scoring + 1.0, np.maximum(m - low_scoring, 1), 1 - error)
     candidates = np.where(low_scoring < m, upper, 1.0)
-    calibration = betaincinv(n + 2.0 - k, k - 1.0, error)
+    calibration = betaincinv(least, n + 1.0 - least, error)
     return float(np.max(1 - candidates / calibration, initial=0.0))
 
 
-def _pure(low_scoring: int, k: int, m: int, n: int, error: float) -> float:
+def _pure(low_scoring: int, region: int, m: int, n: int, error: float) -> float:
+    """An upper bound of the share if the narrowest region holds no member; ties with its edge belong to it."""
     from scipy.special import betaincinv
 
     candidates = float(betaincinv(low_scoring, m - low_scoring + 1.0, error)) if low_scoring else 0.0
-    return max(1 - candidates / float(betaincinv(n + 2.0 - k, k - 1.0, 1 - error)), 0.0)
+    calibration = float(betaincinv(region + 1.0, n - region, 1 - error)) if region < n else 1.0
+    return max(1 - candidates / calibration, 0.0)
 
 
 def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Estimate:
     """The share of members among candidates that are a mixture of two kinds with known scores.
 
-    Most likely share given the numbers of candidates in a few regions of the score: five of equal weight,
-    cut once more where members and non-members differ most. With that one cut alone, and the rates of
-    non-members taken from a twin instead of the calibration, it is DUCI's estimator (Tong et al.,
-    "How much of my dataset did you use?", ICLR 2025). The interval holds the shares that a score test
-    does not reject, with the scatter of candidates, members and calibration taken into account.
+    Most likely share given the numbers of candidates in a few regions of the score, cut at quantiles of an
+    equal mixture of both kinds. With a single cut, where members and non-members differ most, and the rates
+    of non-members taken from a twin instead of the calibration, it is DUCI's estimator (Tong et al., "How
+    much of my dataset did you use?", ICLR 2025). The interval holds the shares that no cut rejects: at each
+    the share of candidates above it must be a mixture of those of members and of calibration, up to the
+    scatter of all three (Fieller's method, with pseudo-observations on both sides of the cut as Agresti and
+    Caffo put them, the error shared out over the cuts). No cut is sought where the kinds differ most: few
+    known members differ somewhere by chance.
 
     Args:
         counts: candidates above each calibration score.
@@ -131,12 +141,10 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
 
     Examples:
         >>> from divulge.decisions.counts import Counts
-        >>> counts = Counts.empty(range(100)).add([*range(50), *range(200, 250)])
-        >>> round(mixture(counts, range(200, 300)).value, 2)
-        0.5
+        >>> counts = Counts.empty(range(100)).add([*range(0, 100, 2), *range(200, 250)])
+        >>> print(mixture(counts, range(200, 300)))
+        0.5049 [0.3845, 0.6155]
     """
-    from scipy.special import ndtri
-
     checks.number(confidence, "confidence", above=0, below=1)
     known = np.sort(checks.vector(members, "members"))
     at = _cuts(counts.calibration, known)
@@ -148,33 +156,39 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
     # Cuts at calibration scores leave 1 / (n + 1) above the largest: the one of the conformal p-value.
     zeros = np.append(held[2][:-1], held[2][-1] + 1) / (sizes[2] + 1)
     value = _most_likely(held[0], ones, zeros)
-    tried = np.linspace(0, 1, _TRIED)[:, None]
-    weight = (ones - zeros) / (tried * ones + (1 - tried) * zeros)
-    score = weight @ held[0] / counts.total
-    expected = tried * ones + (1 - tried) * zeros
-    scatter = _variance(weight, expected) / sizes[0]
-    scatter += tried[:, 0] ** 2 * _variance(weight, ones) / sizes[1]
-    scatter += (1 - tried[:, 0]) ** 2 * _variance(weight, zeros) / sizes[2]
-    # One cut was chosen by the same scores, from about as many as there are regions.
-    limit = ndtri(1 - (1 - confidence) / (2 * _REGIONS))
-    kept = tried[np.abs(score) <= limit * np.sqrt(scatter), 0]
-    low, high = (float(kept[0]), float(kept[-1])) if len(kept) else (value, value)
-    return Estimate(
-        value,
-        min(low, value),
-        max(high, value),
-        confidence,
-        "most likely mixture of known members and calibration, score interval; assumes members score like the known",
-    )
+    low, high = _kept(up, sizes, 1 - confidence)
+    says = "assumes members score like the known"
+    if low > high:
+        low, high, says = 0.0, 1.0, "no share fits the candidates: their members do not score like the known"
+    method = f"most likely mixture of known members and calibration, Fieller's interval; {says}"
+    return Estimate(value, min(low, value), max(high, value), confidence, method)
+
+
+def _kept(above: Sequence[np.ndarray], sizes: Sequence[int], error: float) -> tuple[float, float]:
+    """The least and the largest share in [0, 1] that no cut rejects; ``(1, 0)`` if there is none.
+
+    Args:
+        above: how many candidates, known members and calibration scores lie above each cut, three times ``[cuts]``.
+        sizes: how many there are.
+        error: of all cuts together.
+    """
+    from scipy.special import ndtri
+
+    tried = np.linspace(0, 1, _TRIED)
+    rates = [(up[:, None] + _BESIDE) / (size + 2 * _BESIDE) for up, size in zip(above, sizes, strict=True)]
+    scatter = [rate * (1 - rate) / (size + 2 * _BESIDE) for rate, size in zip(rates, sizes, strict=True)]
+    gap = rates[0] - tried * rates[1] - (1 - tried) * rates[2]
+    variance = scatter[0] + tried**2 * scatter[1] + (1 - tried) ** 2 * scatter[2]
+    limit = ndtri(1 - error / (2 * len(rates[0])))
+    kept = tried[np.all(gap**2 <= limit**2 * variance, axis=0)]
+    step = 1 / (_TRIED - 1)  # the end lies between the last share kept and the next
+    return (max(kept[0] - step, 0.0), min(kept[-1] + step, 1.0)) if len(kept) else (1.0, 0.0)
 
 
 def _cuts(calibration: Floats, members: Floats) -> np.ndarray:
-    """Places in the calibration where the score is cut: quantiles of both kinds, and the best single cut."""
-    both = np.sort(np.append(calibration, members))
-    wanted = both[(len(both) * np.arange(1, _REGIONS)) // _REGIONS]
-    places = np.maximum(np.searchsorted(calibration, wanted, side="right") - 1, 0)
-    gap = _above(members, calibration) / len(members) - _above(calibration, calibration) / len(calibration)
-    found = calibration[[*places, int(np.argmax(gap))]]
+    """Places in the calibration with the wanted shares of an equal mixture of both kinds above them."""
+    share = (_above(calibration, calibration) / len(calibration) + _above(members, calibration) / len(members)) / 2
+    found = calibration[[int(np.argmin(np.abs(share - wanted))) for wanted in _CUTS]]
     return np.searchsorted(calibration, np.unique(found), side="left")
 
 
@@ -195,8 +209,3 @@ def _most_likely(held: np.ndarray, ones: Floats, zeros: Floats) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if slope(middle) > 0 else (low, middle)
     return (low + high) / 2
-
-
-def _variance(weight: Floats, p: Floats) -> Floats:
-    mean = np.sum(weight * p, axis=1)
-    return np.sum(weight**2 * p, axis=1) - mean**2

@@ -60,7 +60,7 @@ def identify(
             (learns one score from several with half the calibration, then "bh"); "knockoff" (a baseline
             known to fail, needs ``knockoffs``); "auto": "storey" ("adadetect" for several signals) when
             the controls pass, "bh" when one fails (on the mean rank of several signals).
-        eta: size of the calibration tail of "ptdi".
+        eta: share of calibration beyond the threshold of "ptdi".
         lam: grid point of "storey".
         holdout: scores of other known non-members, for the exchangeability control.
         candidate_texts: the candidates' texts ``[m]``, for the blind text control.
@@ -81,8 +81,8 @@ def identify(
         >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
         >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
         >>> found.count, round(found.threshold, 2), print(found.usage)
-        0.4801 [0.3465, 0.7402]
-        (105, 1.32, None)
+        0.4801 [0.3465, 0.7444]
+        (104, 1.39, None)
     """
     checks.choice(method, "method", METHODS)
     checks.number(fdr, "fdr", above=0, below=1)

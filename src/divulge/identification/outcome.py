@@ -140,7 +140,7 @@ def conclude(
 ) -> dict[str, Any]:
     """Write and return the summary of a decision whose ``selection.parquet`` stands in ``draft``."""
     failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
-    claim = Guarantee("FDR", facts["fdr"], step_up.assumptions(used), "void" if failed else "holds")
+    claim = Guarantee("FDR", facts["fdr"], step_up.ASSUMES, "void" if failed else "holds")
     out = draft.path
     counts.save(out / "counts.npz")
     truth = _truth(out / "selection.parquet")
@@ -165,7 +165,7 @@ def conclude(
         "used": used,
         "why": why,
         "threshold": _smallest(out / "selection.parquet") if selected else None,
-        "null_share": found.null_share,
+        "null_share": found.null_share if np.isfinite(found.null_share) else None,
         "usage": asdict(members),
         "truth": truth,
         "warnings": notes,

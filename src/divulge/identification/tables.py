@@ -36,7 +36,7 @@ class Plan:
         columns: which columns mean what.
         fdr: bound on the expected share of non-members among the selected.
         method: "auto", "bh", "ptdi", "storey", or "adadetect" for several score columns.
-        eta: size of the calibration tail of "ptdi".
+        eta: share of calibration beyond the threshold of "ptdi".
         lam: grid point of "storey".
         drop_nan: leave out rows whose score is missing instead of refusing them.
         drop_overlap: leave out candidates whose text stands in the calibration too.

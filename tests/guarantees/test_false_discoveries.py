@@ -1,0 +1,75 @@
+"""The false discovery rate of every method, over scores and members of many kinds.
+
+A sound method's proportions of false discoveries lie in [0, 1] and have at most the level as their mean, so by
+Chernoff's bound their average over independent runs passes the limits below with probability 1e-5 at most, and
+any of the 924 of this file with .01.
+"""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.special import rel_entr
+
+import divulge as dv
+from divulge.decisions import fdr
+from divulge.decisions.counts import Counts, ranks
+
+LEVELS = np.array([0.05, 0.1, 0.5])
+RUNS = 120
+SHAPES = {
+    "continuous": np.asarray,
+    "rounded": np.round,
+    "two values": lambda x: (x > 1).astype(float),
+    "mostly zero": lambda x: np.where(x < 1.5, 0.0, x),
+}
+# Members that score higher; and members of another kind, half of them lower than any non-member.
+MEMBERS = {
+    "higher": lambda rng, count: rng.normal(2, 1, count),
+    "unlike": lambda rng, count: rng.choice([-6.0, 3.0], count) + rng.normal(0, 0.1, count),
+}
+
+
+def limit(level, runs):
+    def tail(share):
+        return runs * (rel_entr(share, level) + rel_entr(1 - share, 1 - level)) - np.log(1e5)
+
+    return brentq(tail, level, 1 - 1e-12)
+
+
+LIMITS = [limit(level, RUNS) for level in LEVELS]
+
+
+def proportions(rng, n, m, members, kind, shape):
+    """False discovery proportions ``[methods, levels]`` of one draw."""
+    scores = shape(np.append(MEMBERS[kind](rng, members), rng.normal(size=m - members)))
+    counts = Counts.empty(shape(rng.normal(size=n))).add(scores)
+    at = ranks(scores, counts.calibration)
+    found = []
+    for method in fdr.METHODS:
+        chosen = fdr.decide(counts, fdr=0.5, method=method).q_values[at] <= LEVELS[:, None]
+        found.append(chosen[:, members:].sum(1) / np.maximum(chosen.sum(1), 1))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(("n", "m"), [(20, 5), (20, 200), (100, 10), (100, 1000), (1000, 100)])
+def test_every_method_keeps_its_level(n, m, shape):
+    rng = np.random.default_rng([n, m])
+    for share, kind in ((0.0, "higher"), (0.3, "higher"), (0.7, "higher"), (0.3, "unlike"), (0.7, "unlike")):
+        found = np.mean([proportions(rng, n, m, round(share * m), kind, shape) for _ in range(RUNS)], axis=0)
+        assert np.all(found <= LIMITS), (share, kind, dict(zip(fdr.METHODS, found.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(("n", "m"), [(30, 10), (500, 500)])
+def test_auto_keeps_its_level_with_the_controls_that_guide_it(n, m, shape):
+    rng = np.random.default_rng([n, m, 1])
+    for share, kind in ((0.0, "higher"), (0.3, "higher"), (0.7, "unlike")):
+        false, members = [], round(share * m)
+        for _ in range(60):
+            scores = shape(np.append(MEMBERS[kind](rng, members), rng.normal(size=m - members)))
+            known, apart = shape(rng.normal(size=n)), shape(rng.normal(size=50))
+            if len(np.unique([*scores, *known])) > 1:
+                chosen = dv.identify(scores, known, fdr=0.1, holdout=apart).selected
+                false.append(chosen[members:].sum() / max(chosen.sum(), 1))
+        assert np.mean(false) <= limit(0.1, len(false)), (share, kind, np.mean(false))
