@@ -8,8 +8,10 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import divulge as dv
+from divulge.cli.app import app
 from divulge.identification import redecide, sources
 from divulge.identification import tables as runs
 from divulge.identification.sources import Columns, Score
@@ -150,12 +152,60 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
         runs.run(*files, plan(text="text"))
     summary = runs.run(*files, plan(text="text", drop_overlap=True))
     assert summary["candidates"] == 999
-    # "d…" against "u…": the texts tell the sides apart, so the claim is void and bh is used.
+    # "d…" against "u…": the texts tell the sides apart, so the claim is doubtful and bh is used.
     assert summary["used"] == "bh"
-    assert summary["warnings"][0].startswith("the guarantee is void: blind text FAILED")
-    assert summary["claim"].startswith("VOID")
+    assert summary["guarantee"]["standing"] == "doubtful"
+    assert summary["warnings"][0].startswith("the guarantee is in doubt: blind text (p = ")
+    assert summary["claim"].startswith("DOUBTFUL")
+    assert {found["name"]: found["state"] for found in summary["controls"]} == {
+        "blind text": "doubtful",
+        "low scores": "passed",
+    }
     report = (tables / "out" / "report.html").read_text()
-    assert "The guarantee is void: blind text FAILED" in report
+    assert 'class="verdict doubt"' in report
+    assert "The guarantee is in doubt: blind text" in report
+    # Deciding again keeps what is known of the controls.
+    again = redecide(tables / "out", fdr=0.2)
+    assert again["guarantee"]["standing"] == "doubtful"
+    assert again["controls"] == summary["controls"]
+
+
+@pytest.mark.parametrize("columns", [ONE, (*ONE, Score("other", -1))])
+def test_a_holdout_that_differs_voids_the_guarantee(tables, columns):
+    files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
+    rng = np.random.default_rng(8)
+    for shift, standing, tone in ((0.0, "holds", "leak"), (-1.0, "void", "void")):
+        loss = rng.normal(shift, 1, 300)
+        pl.DataFrame({"loss": loss, "other": loss + rng.normal(size=300)}).write_csv(tables / "holdout.csv")
+        out, other = tables / standing, [tables / "holdout.csv"]
+        summary = runs.run(*files, out, plan(columns), holdout=other)
+        assert summary["guarantee"]["standing"] == standing
+        assert [found["name"] for found in summary["controls"]] == ["exchangeability", "low scores"]
+        assert f'class="verdict {tone}"' in (out / "report.html").read_text()
+    assert summary["warnings"][0].startswith("the guarantee is void: exchangeability FAILED")
+    known = pl.read_ndjson(tables / "calibration.jsonl")["loss", "other"].to_numpy()
+    judged = pl.read_parquet(tables / "candidates.parquet")["loss", "other"].to_numpy()
+    other = pl.read_csv(tables / "holdout.csv").to_numpy()
+    given = [-side[:, 0] if columns == ONE else -side for side in (judged, known, other)]
+    want = dv.identify(*given[:2], fdr=0.1, holdout=given[2])
+    assert tuple(want.warnings) == tuple(summary["warnings"])
+    assert selection(out)["selected"].to_list() == want.selected.tolist()
+
+
+def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
+    pl.DataFrame({"loss": np.random.default_rng(8).normal(-1, 1, 300)}).write_csv(tables / "holdout.csv")
+    pl.DataFrame({"id": [f"h{i}" for i in range(400)], "loss": [9.5] * 400}).write_csv(tables / "high.csv")
+    base = ["--calibration", tables / "calibration.jsonl", "--score", "loss:low"]
+    for more, first, title in (
+        ([tables / "candidates.parquet", "--holdout", tables / "holdout.csv"], "void: exchangeability FAILED", "VOID"),
+        ([tables / "candidates.parquet", tables / "high.csv"], "in doubt: low scores (p = ", "DOUBTFUL"),
+    ):
+        out = tables / title
+        for arguments in (["identify", *more, *base, "--out", out], ["decide", out, "--fdr", "0.1"]):
+            shown = CliRunner().invoke(app, list(map(str, arguments)))
+            assert shown.exit_code == 0, shown.exception
+            assert shown.stdout.startswith(f"warning: the guarantee is {first}")
+            assert f"{title}: FDR ≤ " in shown.stdout
 
 
 @pytest.mark.parametrize(

@@ -90,17 +90,28 @@ class Outcome:
         Raises:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
-        from divulge.decisions import fpr as by_fpr
-        from divulge.identification import identify
-
         if fpr is not None and fdr is None:
+            from divulge.decisions import fpr as by_fpr
+
             return self._qualified(by_fpr.decide(self.nulls, self.scores, fpr))
         if fdr is not None and fpr is None:
-            return self._qualified(identify(self.scores, self.nulls, fdr=fdr, method=method))
+            return self._qualified(self._by_fdr(fdr, method))
         raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
+    def _by_fdr(self, level: float, method: str) -> Selection:
+        """The decision that whoever does not know the truth would take; "auto" chooses by scores alone."""
+        from divulge.decisions import controls
+        from divulge.decisions import fdr as step_up
+        from divulge.identification import decide
+
+        checks.choice(method, "method", ("auto", *step_up.METHODS))
+        one = step_up.Judged.of(self.scores, self.nulls)
+        used, why = decide.choose(method, [controls.low_scores_of(one.counts)], several=False)
+        found = one.select(fdr=level, method=used)
+        return replace(found, warnings=(*found.warnings, why)) if why else found
+
     def _qualified(self, found: Selection) -> Selection:
-        """The decision, its guarantee void where calibration and non-members are seen not to be exchangeable."""
+        """The decision, its guarantee void where calibration and non-members are not exchangeable."""
         reason = self._strangers() or self._apart()
         if not reason:
             return found
@@ -108,7 +119,11 @@ class Outcome:
         return replace(found, guarantee=guarantee, warnings=(f"the guarantee is void: {reason}", *found.warnings))
 
     def _strangers(self) -> str:
-        """Candidates of classes that the calibration records lack, in words; empty without any."""
+        """Candidates of classes that the calibration records lack, in words; empty without any.
+
+        Nothing has been measured here: it is known that the non-members among them are not exchangeable with
+        a calibration that has none of their kind, so no claim covers a selection they take part in.
+        """
         if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
             return ""
         return (
@@ -117,7 +132,10 @@ class Outcome:
         )
 
     def _apart(self) -> str:
-        """How the scores of known non-members differ from those of the calibration, in words; empty if they do not."""
+        """How the scores of true non-members differ from those of the calibration, in words; empty if they do not.
+
+        Both are known non-members, so a difference is no matter of what members are like: the assumption fails.
+        """
         from divulge.decisions import controls
 
         outside = self.scores[~self.members]

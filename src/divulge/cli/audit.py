@@ -144,12 +144,17 @@ def decide(
 
 
 def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
+    from divulge.cli.identify import warn
     from divulge.identification import redecide
 
     if fpr is not None or fdr is None:
         raise InputError("decide: an identification is decided by --fdr")
     found = redecide(run, fdr=fdr, method=method)
-    printing.as_json(found) if json else typer.echo(f"{found['selected']} of {found['candidates']}: {found['claim']}")
+    if json:
+        printing.as_json(found)
+        return
+    warn(found)
+    typer.echo(f"{found['selected']} of {found['candidates']}: {found['claim']}")
 
 
 def _decision(outcome: Any, selection: Any) -> dict[str, Any]:

@@ -204,14 +204,20 @@ def _demo(out: Path | None, fdr: float, method: str, seed: int, overwrite: bool,
         _show(summary, out, json)
 
 
+def warn(summary: dict[str, Any]) -> None:
+    """Print the warnings; what voids the guarantee or puts it in doubt stands first, in its colour."""
+    colour = {"void": "red", "doubtful": "yellow"}.get(summary["guarantee"]["standing"])
+    for number, warning in enumerate(summary["warnings"]):
+        typer.secho(f"warning: {warning}", fg=None if number else colour, bold=not number and colour is not None)
+
+
 def _show(summary: dict[str, Any], folder: Path | None, json: bool) -> None:
     from divulge.identification.page import facts
 
     if json:
         printing.as_json(summary)
         return
-    for warning in summary["warnings"]:
-        typer.echo(f"warning: {warning}")
+    warn(summary)
     printing.table(summary["claim"], ["", ""], facts(summary))
     if folder is None:
         typer.echo("Nothing was kept; --out names a folder for the selection and the report.")

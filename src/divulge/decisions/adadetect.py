@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
-def scores(candidates: object, calibration: object, *, seed: int = 0) -> tuple[Floats, Floats]:
+def scores(candidates: object, calibration: object, *others: object, seed: int = 0) -> tuple[Floats, ...]:
     """A learned score for the candidates, and for the half of the calibration kept apart to judge them.
 
     A logistic regression on standardised signals and their squares tells one half of the calibration
@@ -27,10 +27,11 @@ def scores(candidates: object, calibration: object, *, seed: int = 0) -> tuple[F
     Args:
         candidates: signals ``[m, d]``.
         calibration: signals ``[n, d]`` of known non-members.
+        others: further tables ``[h, d]``, learned from and scored as the candidates are.
         seed: of the split of the calibration.
 
     Returns:
-        Scores ``[m]`` and ``[n - n // 2]``, larger = less like the calibration.
+        Scores ``[m]`` and ``[n - n // 2]``, and ``[h]`` of each further table; larger = less like the calibration.
 
     Raises:
         divulge.InputError: NaN, infinity, tables of different width, fewer than 4 calibration rows.
@@ -46,11 +47,12 @@ def scores(candidates: object, calibration: object, *, seed: int = 0) -> tuple[F
 
     judged = checks.matrix(candidates, "candidates").astype(np.float64)
     nulls = checks.matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
+    apart = [checks.matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
     if len(nulls) < 4:
         raise checks.InputError(f"calibration: at least 4 rows are needed to split it, got {len(nulls)}")
     order = seeds.generator(seed, "adadetect").permutation(len(nulls))
     training, kept = nulls[order[: len(nulls) // 2]], nulls[order[len(nulls) // 2 :]]
-    pool = np.concatenate([kept, judged])
+    pool = np.concatenate([kept, judged, *apart])
     pool = pool[np.lexsort(pool.T)]
     center, scale = pool.mean(axis=0), pool.std(axis=0)
 
@@ -60,4 +62,4 @@ def scores(candidates: object, calibration: object, *, seed: int = 0) -> tuple[F
 
     model = LogisticRegression(class_weight="balanced", max_iter=200)
     model.fit(expand(np.concatenate([training, pool])), np.repeat([0, 1], [len(training), len(pool)]))
-    return model.decision_function(expand(judged)), model.decision_function(expand(kept))
+    return tuple(model.decision_function(expand(table)) for table in (judged, kept, *apart))

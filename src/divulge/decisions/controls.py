@@ -3,24 +3,34 @@
 Every guarantee here rests on exchangeability, and no score can prove that. What can be done is to look
 where it would show: in scores of documents declared unseen, in the scores of a model that saw nothing,
 in the texts themselves. Each control raises a false alarm with probability at most its level.
+
+What a difference means depends on who is compared. The assumption is about non-members alone. So known
+non-members against known non-members may *fail*: then it is broken, whatever the members are. All
+candidates against the calibration can only raise *doubt*: their members may well be about something else,
+be longer or score lower, while their non-members are like the calibration in every respect.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.decisions import two_samples
 from divulge.decisions.counts import Counts
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.types import Array, Floats
+    from divulge.types import Array, Floats, Standing
+
+State: TypeAlias = Literal["passed", "doubtful", "failed"]
+
+_STANDING: dict[State, Standing] = {"passed": "holds", "doubtful": "doubtful", "failed": "void"}
 
 _MOST_TEXTS = 20_000  # of each kind; more sharpen nothing that is not found with these
 
@@ -32,13 +42,16 @@ class Control:
     Args:
         name: which control.
         p_value: probability of something at least as striking if the assumption holds.
-        level: it fails when ``p_value`` is at most this.
+        level: it does not pass when ``p_value`` is at most this.
         says: what was seen, in words.
         auc: how well the two sides are told apart, where that was measured.
+        conclusive: whether both sides are known non-members, so that a difference breaks the assumption.
 
     Examples:
-        >>> print(Control("exchangeability", 0.3, 0.05, "40 against 50 scores"))
+        >>> print(Control("exchangeability", 0.3, 0.05, "40 against 50 scores", conclusive=True))
         exchangeability passed (p = 0.3): 40 against 50 scores
+        >>> Control("low scores", 0.01, 0.05, "").state, Control("symmetry", 0.01, 0.05, "", conclusive=True).state
+        ('doubtful', 'failed')
     """
 
     name: str
@@ -46,48 +59,94 @@ class Control:
     level: float
     says: str
     auc: Estimate | None = None
+    conclusive: bool = False
 
     @property
     def passed(self) -> bool:
         """Whether the control stayed silent."""
         return self.p_value > self.level
 
+    @property
+    def state(self) -> State:
+        """How it came out: "failed" where known non-members differ, "doubtful" where all candidates do."""
+        if self.passed:
+            return "passed"
+        return "failed" if self.conclusive else "doubtful"
+
+    @property
+    def standing(self) -> Standing:
+        """How a guarantee stands that rests on what was examined."""
+        return _STANDING[self.state]
+
     def __str__(self) -> str:
-        return f"{self.name} {'passed' if self.passed else 'FAILED'} (p = {self.p_value:.2g}): {self.says}"
+        word = {"passed": "passed", "doubtful": "raises doubt", "failed": "FAILED"}[self.state]
+        return f"{self.name} {word} (p = {self.p_value:.2g}): {self.says}"
 
 
-def exchangeability(calibration: object, holdout: object, *, level: float = 0.05) -> Control:
+def exchangeability(calibration: object, holdout: object, *, level: float = 0.05, seed: int = 0) -> Control:
     """Whether scores of documents declared unseen look like the calibration.
 
     Kolmogorov and Smirnov's test finds any difference, Mann and Whitney's a shift; each at half the
-    level. The holdout must be apart from the calibration, and unseen beyond doubt: newer than the
-    model, or written for the purpose.
+    level. Of several signals each is tested at its part of the level. The holdout must be apart from the
+    calibration, and unseen beyond doubt: newer than the model, or written for the purpose.
 
     Args:
-        calibration: scores ``[n]``.
-        holdout: scores ``[h]`` of other known non-members.
+        calibration: scores ``[n]``, or several signals ``[n, d]``.
+        holdout: scores ``[h]`` (``[h, d]``) of other known non-members.
         level: rate of false alarms.
+        seed: of the random divisions that scores with ties are compared with.
 
     Raises:
-        divulge.InputError: empty, NaN or infinity.
+        divulge.InputError: empty, NaN or infinity, other signals in one than in the other.
 
     Examples:
         >>> rng = np.random.default_rng(0)
         >>> exchangeability(rng.normal(size=300), rng.normal(size=200)).passed
         True
-        >>> exchangeability(rng.normal(size=300), rng.normal(size=200) + 0.5).passed
-        False
+        >>> exchangeability(rng.normal(size=300), rng.normal(size=200) + 0.5).state
+        'failed'
     """
-    return _two_samples("exchangeability", calibration, holdout, level, "declared-unseen holdout")
+    known, other = _signals(calibration, "calibration"), _signals(holdout, "holdout")
+    if known.shape[1:] != other.shape[1:]:
+        raise checks.InputError(
+            f"holdout: the same signals as in calibration are needed, got shapes {other.shape} and {known.shape}"
+        )
+    what, sides = "declared-unseen holdout", [np.atleast_2d(side.T) for side in (known, other)]
+    d = len(sides[0])
+    names = [what] if d == 1 else [f"{what} (signal {i + 1} of {d})" for i in range(d)]
+    parts = zip(*sides, names, strict=True)
+    return strongest([_two_samples("exchangeability", *part, level, seed, conclusive=True) for part in parts])
 
 
-def clean_model(calibration: object, candidates: object, *, level: float = 0.05) -> Control:
+def _signals(value: object, name: str) -> Floats:
+    """Scores ``[n]`` or signals ``[n, d]``."""
+    found = checks.nonempty(checks.array(value, name), name)
+    if found.ndim > 2 or not found.size:
+        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {found.shape}")
+    return found.astype(np.float64, copy=False)
+
+
+def strongest(evidence: Sequence[Control]) -> Control:
+    """One control made of several of one kind: the most striking, with its p-value times their number.
+
+    Examples:
+        >>> strongest([Control("exchangeability", p, 0.05, "") for p in (0.4, 0.02, 0.9)]).p_value
+        0.06
+    """
+    found = min(evidence, key=lambda control: control.p_value)
+    return replace(found, p_value=min(1.0, len(evidence) * found.p_value))
+
+
+def clean_model(calibration: object, candidates: object, *, level: float = 0.05, seed: int = 0) -> Control:
     """Whether a model that saw neither set tells them apart; if it does, they differ by themselves.
+
+    That may be the members' doing, so it raises doubt and does not void.
 
     Args:
         calibration: scores ``[n]`` under a model trained on none of the documents.
         candidates: scores ``[m]`` under the same model.
-        level: rate of false alarms.
+        level: rate of false alarms, where members differ from non-members by nothing but their training.
+        seed: of the random divisions that scores with ties are compared with.
 
     Raises:
         divulge.InputError: empty, NaN or infinity.
@@ -96,15 +155,17 @@ def clean_model(calibration: object, candidates: object, *, level: float = 0.05)
         >>> clean_model([0.0, 1.0, 2.0], [0.5, 1.5]).passed
         True
     """
-    return _two_samples("clean model", calibration, candidates, level, "candidates under a model that saw neither")
+    known, judged = checks.vector(calibration, "calibration"), checks.vector(candidates, "candidates")
+    return _two_samples("clean model", known, judged, "candidates under a model that saw neither", level, seed)
 
 
 def low_scores(calibration: object, candidates: object, *, level: float = 0.05) -> Control:
     """Whether low scores are more frequent among candidates than in the calibration.
 
-    Members push scores up, never down. So an excess of low ones (a one-sided Kolmogorov-Smirnov test)
-    means that the non-members among the candidates differ from the calibration, or that the scores are
-    the wrong way round. It needs nothing but scores, and it is blind to a shift towards high ones.
+    Training pushes scores up, never down. So an excess of low ones (a one-sided Kolmogorov-Smirnov test)
+    means that the candidates differ from the calibration by something else, or that the scores are the
+    wrong way round. It needs nothing but scores, it is blind to a shift towards high ones, and it can't
+    say whether members or non-members are the low ones.
 
     Args:
         calibration: scores ``[n]``.
@@ -131,22 +192,17 @@ def low_scores_of(counts: Counts, *, level: float = 0.05) -> Control:
     calibration = np.searchsorted(counts.calibration, counts.calibration, side="left") / n
     excess = max(float(np.max(candidates - calibration)), 0.0)
     p = float(np.exp(-2 * m * n / (m + n) * excess**2))  # Massey's bound
-    says = f"low scores are more frequent among candidates than in calibration by at most {excess:.3f}"
+    says = f"low scores are more frequent among candidates than in calibration, by up to {excess:.3f}"
     return Control("low scores", p, level, says)
 
 
-def _two_samples(name: str, first: object, second: object, level: float, what: str) -> Control:
-    from scipy.stats import ks_2samp, mannwhitneyu
-
+def _two_samples(
+    name: str, known: Floats, other: Floats, what: str, level: float, seed: int, *, conclusive: bool = False
+) -> Control:
     checks.number(level, "level", above=0, below=1)
-    known, other = checks.vector(first, "calibration"), checks.vector(second, "holdout")
-    exact = "exact" if max(len(known), len(other)) <= 1000 else "asymp"
-    smirnov = ks_2samp(known, other, method=exact)
-    constant = known.min() == known.max() == other.min() == other.max()
-    shift = 1.0 if constant else float(mannwhitneyu(other, known).pvalue)
-    p = min(1.0, 2 * min(float(smirnov.pvalue), shift))
     area = auc(other, known)
-    return Control(name, p, level, f"{what} against calibration: AUC {area} (1/2 expected)", area)
+    says = f"{what} against calibration: AUC {area} (1/2 expected)"
+    return Control(name, two_samples.differ(known, other, seed=seed), level, says, area, conclusive)
 
 
 def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: float = 0.05, seed: int = 0) -> Control:
@@ -161,7 +217,7 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     Args:
         cal_texts: texts of the known non-members.
         cand_texts: texts of the candidates.
-        level: rate of false alarms.
+        level: rate of false alarms, where members' texts are like non-members'.
         seed: of the split.
 
     Raises:
@@ -169,8 +225,8 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
 
     Examples:
         >>> old, new = [f"the king of {i}" for i in range(40)], [f"a tweet of {i}" for i in range(40)]
-        >>> blind_text(old, new).passed
-        False
+        >>> blind_text(old, new).state
+        'doubtful'
     """
     checks.number(level, "level", above=0, below=1)
     rng = seeds.generator(seed, "blind text")
@@ -185,15 +241,13 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
             continue
         scores = _classify(texts[train], label[train], texts[~train])
         parts.append((scores[label[~train] == 1], scores[label[~train] == 0]))
-    return _blind(parts, len(known), len(judged), level)
+    return _blind(parts, len(known), len(judged), level, seed)
 
 
-def _blind(parts: list[tuple[Floats, Floats]], n: int, m: int, level: float) -> Control:
-    from scipy.stats import mannwhitneyu
-
+def _blind(parts: list[tuple[Floats, Floats]], n: int, m: int, level: float, seed: int) -> Control:
     if not parts:
         return Control("blind text", 1.0, level, f"{n} and {m} distinct texts are too few to be told apart")
-    p = min(float(mannwhitneyu(*part, alternative="greater").pvalue) for part in parts)
+    p = min(two_samples.rank_sum(known, judged, alternative="greater", seed=seed) for judged, known in parts)
     areas = [_delong(*part) for part in parts]
     value = float(np.mean([area for area, _ in areas]))
     area = _interval(value, float(np.sqrt(np.sum([error**2 for _, error in areas]))) / len(parts))

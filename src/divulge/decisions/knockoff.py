@@ -76,8 +76,8 @@ def symmetry(originals: object, knockoffs: object, *, level: float = 0.05) -> Co
     difference = scores - checks.vector(knockoffs, "knockoffs", length=len(scores))
     difference = difference[difference != 0]
     if not len(difference):
-        return Control("symmetry", 1.0, level, "every paraphrase scores exactly as its original")
+        return Control("symmetry", 1.0, level, "every paraphrase scores exactly as its original", conclusive=True)
     favoured = int((difference > 0).sum())
     p = min(binomtest(favoured, len(difference)).pvalue, wilcoxon(difference, method="approx").pvalue)
     says = f"{favoured} of {len(difference)} known non-members score above their own paraphrase"
-    return Control("symmetry", min(2 * float(p), 1.0), level, says)
+    return Control("symmetry", min(2 * float(p), 1.0), level, says, conclusive=True)

@@ -12,6 +12,7 @@ from divulge.decisions import adadetect, controls, knockoff
 from divulge.decisions import fdr as step_up
 from divulge.decisions.controls import Control
 from divulge.decisions.fdr import Judged
+from divulge.identification.standing import LEVEL, annotate, together
 from divulge.types import Estimate, Guarantee, Selection
 
 if TYPE_CHECKING:
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 
 METHODS = ("auto", "bh", "ptdi", "storey", "adadetect", "knockoff")
 SYMMETRIC = "a non-member scores above and below its own paraphrase equally often"
-UNTESTED = (
-    "no control compared texts, a holdout or a clean model: that candidates which are non-members score like the "
-    "calibration rests on your word"
-)
-LEVEL = 0.05  # of all controls of a run together
 
 
 def identify(
@@ -48,9 +44,11 @@ def identify(
     """Which candidates were used for training, with the false discovery rate bounded by ``fdr``.
 
     Negative controls run on whatever is handed in: low scores always, ``holdout`` scores and the texts
-    where given; together they raise a false alarm in at most 5 % of sound runs. When one fails, the
-    guarantee is void, the first warning says so, and "auto" falls back to "bh", which a shift of the
-    scores hurts least.
+    where given. A holdout, known non-members compared with known non-members, fails in at most 5 % of sound
+    runs, whatever the members are: then the guarantee is void. Texts and low scores compare *all* candidates
+    with the calibration, and members may well be about something else: they can only put the guarantee in
+    doubt. The first warning says which, and "auto" then falls back to "bh", which a shift of the scores
+    hurts least.
 
     Args:
         candidates: scores ``[m]``, larger = more member-like; or several signals ``[m, d]``.
@@ -59,10 +57,10 @@ def identify(
         method: "bh"; "ptdi" (uses ``eta``); "storey" (uses ``lam``), the most powerful; "adadetect"
             (learns one score from several with half the calibration, then "bh"); "knockoff" (a baseline
             known to fail, needs ``knockoffs``); "auto": "storey" ("adadetect" for several signals) when
-            the controls pass, "bh" when one fails (on the mean rank of several signals).
+            the controls pass, "bh" when one does not (on the mean rank of several signals).
         eta: share of calibration beyond the threshold of "ptdi".
         lam: grid point of "storey".
-        holdout: scores of other known non-members, for the exchangeability control.
+        holdout: scores ``[h]`` (or ``[h, d]``) of other known non-members, for the exchangeability control.
         candidate_texts: the candidates' texts ``[m]``, for the blind text control.
         calibration_texts: the calibration's texts ``[n]``.
         knockoffs: scores ``[m]`` of paraphrases of the candidates.
@@ -74,7 +72,8 @@ def identify(
 
     Raises:
         divulge.InputError: NaN or infinity (the rows are named), empty or constant scores, calibration too
-            small for the level, a text among both candidates and calibration, lengths that differ.
+            small for the level, a text among both candidates and calibration, texts of one side alone,
+            lengths or numbers of signals that differ.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -88,12 +87,15 @@ def identify(
     checks.number(fdr, "fdr", above=0, below=1)
     checks.integer(seed, "seed", least=0)
     judged, known = _signals(candidates, "candidates"), _signals(calibration, "calibration")
-    _same_width(judged, known)
+    _same_width(judged, known, "calibration")
+    apart = None if holdout is None else _signals(holdout, "holdout")
+    if apart is not None:
+        _same_width(judged, apart, "holdout")
     _needs(method, judged.ndim, knockoffs, members)
     evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
-    if holdout is not None and known.ndim == 1:
-        evidence.append(controls.exchangeability(known, holdout, level=LEVEL))
     one = Judged.of(*_reduce(judged, known, fdr, seed), members)
+    if apart is not None:
+        evidence.append(held_out(apart, known, judged if judged.ndim == 2 else None, seed))
     evidence.append(controls.low_scores_of(one.counts, level=LEVEL))
     evidence = together(evidence)
     used, why = choose(method, evidence, several=judged.ndim == 2)
@@ -112,7 +114,36 @@ def _reduce(judged: Floats, known: Floats, level: float, seed: int) -> tuple[Flo
         return judged, known
     if level * (len(known) + 1) < 1 - 1e-9:  # say so before half of it goes to learning
         step_up.refuse_small(len(known), len(judged), level)
-    return adadetect.scores(judged, known, seed=seed)
+    learned, kept = adadetect.scores(judged, known, seed=seed)
+    return learned, kept
+
+
+def held_out(holdout: Floats, known: Floats, judged: Floats | None, seed: int) -> Control:
+    """The exchangeability control: a holdout against the calibration, on the scores that a decision rests on.
+
+    Several signals are compared one by one, by their mean rank, and by the score learned from them; the
+    most striking counts, with its p-value times three. For the comparison the holdout is learned from as
+    the candidates are, since what has been learned from is not exchangeable with what has not.
+
+    Args:
+        holdout: ``[h]`` or ``[h, d]``.
+        known: calibration, ``[n]`` or ``[n, d]``.
+        judged: candidates ``[m, d]``; None where there is one score.
+        seed: of random splits.
+    """
+    whole = controls.exchangeability(known, holdout, level=LEVEL, seed=seed)
+    if judged is None:
+        return whole
+    _, kept, learned = adadetect.scores(judged, known, holdout, seed=seed)
+    _, ranked, rank = mean_rank(judged, known, holdout)
+    combined = (
+        replace(found, says=f"{found.says}, on {what}")
+        for what, found in (
+            ("the score learned from all signals", controls.exchangeability(kept, learned, level=LEVEL, seed=seed)),
+            ("the mean rank of all signals", controls.exchangeability(ranked, rank, level=LEVEL, seed=seed)),
+        )
+    )
+    return controls.strongest([whole, *combined])
 
 
 def _select(one: Judged, level: float, method: str, eta: float, lam: float) -> Selection:
@@ -129,7 +160,7 @@ def _select(one: Judged, level: float, method: str, eta: float, lam: float) -> S
 
 def _signals(value: object, name: str) -> Floats:
     found = checks.nonempty(checks.array(value, name, finite=False), name)
-    if found.ndim not in (1, 2):
+    if found.ndim not in (1, 2) or not found.size:
         raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {found.shape}")
     found = found.astype(np.float64, copy=False)
     finite = np.isfinite(found) if found.ndim == 1 else np.isfinite(found).all(axis=1)
@@ -149,10 +180,10 @@ def rows(index: Sequence[int] | np.ndarray) -> str:
     return f"{len(index)} rows ({shown}{', …' if len(index) > 10 else ''})"
 
 
-def _same_width(judged: Floats, known: Floats) -> None:
-    if judged.shape[1:] != known.shape[1:]:
+def _same_width(judged: Floats, other: Floats, name: str) -> None:
+    if judged.shape[1:] != other.shape[1:]:
         raise checks.InputError(
-            f"calibration: the same signals as in candidates are needed, got shapes {known.shape} and {judged.shape}"
+            f"{name}: the same signals as in candidates are needed, got shapes {other.shape} and {judged.shape}"
         )
 
 
@@ -170,8 +201,11 @@ def _needs(method: str, dimensions: int, knockoffs: object, members: object) -> 
 def _texts_control(
     judged: Sequence[str] | None, known: Sequence[str] | None, m: int, n: int, seed: int
 ) -> list[Control]:
-    if judged is None or known is None:
+    if judged is None and known is None:
         return []
+    if judged is None or known is None:
+        missing = "candidate_texts" if judged is None else "calibration_texts"
+        raise checks.InputError(f"{missing}: the texts of both sides are needed to compare them, got those of one")
     for name, texts, length in (("candidate_texts", judged, m), ("calibration_texts", known, n)):
         if len(texts) != length:
             raise checks.InputError(f"{name}: {length} texts are needed (one a score), got {len(texts)}")
@@ -194,29 +228,24 @@ def refuse_overlap(judged: Sequence[str], known: Sequence[str]) -> None:
         )
 
 
-def together(evidence: Sequence[Control]) -> list[Control]:
-    """The controls, each at its part of the level, so that together they raise a false alarm in 5 % of runs."""
-    return [replace(control, level=LEVEL / len(evidence)) for control in evidence]
-
-
 def choose(method: str, evidence: Sequence[Control], *, several: bool) -> tuple[str, str]:
     """The method to use, and why when it was not the user who chose."""
     if method != "auto":
         return method, ""
     best = "adadetect" if several else "storey"
-    failed = [control.name for control in evidence if not control.passed]
-    if failed:
-        return "bh", f"auto chose bh, not {best}: a control failed ({', '.join(failed)}), and a shift hurts bh least"
+    raised = [control.name for control in evidence if not control.passed]
+    if raised:
+        return "bh", f"auto chose bh, not {best}: {' and '.join(raised)} did not pass, and a shift hurts bh least"
     ran = ", ".join(control.name for control in evidence)
     return best, f"auto chose {best}, not bh: the controls that could run passed ({ran})"
 
 
-def mean_rank(judged: Floats, known: Floats) -> tuple[Floats, Floats]:
-    """One score from several without learning: the mean of the ranks in the pool of both."""
+def mean_rank(*tables: Floats) -> tuple[Floats, ...]:
+    """One score from several without learning: the mean of the ranks in the pool of all tables ``[rows, d]``."""
     from scipy.stats import rankdata
 
-    pooled = rankdata(np.concatenate([judged, known]), axis=0).mean(axis=1)
-    return pooled[: len(judged)], pooled[len(judged) :]
+    pooled = rankdata(np.concatenate(tables), axis=0).mean(axis=1)
+    return tuple(np.split(pooled, np.cumsum([len(table) for table in tables])[:-1]))
 
 
 def _knockoff(
@@ -240,19 +269,6 @@ def _knockoff(
         guarantee=Guarantee("FDR", level, (SYMMETRIC,), "holds" if sound else "void"),
     )
     return found, evidence
-
-
-def annotate(found: Selection, evidence: Sequence[Control], why: str, orientation: str) -> Selection:
-    """The selection with what the controls say: a failed one voids the guarantee and stands first."""
-    failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
-    notes = [*failed, orientation, *found.warnings, why, UNTESTED if untested(evidence) else ""]
-    guarantee = found.guarantee.at_most("void" if failed else "holds")
-    return replace(found, guarantee=guarantee, warnings=tuple(note for note in notes if note))
-
-
-def untested(evidence: Sequence[Control]) -> bool:
-    """Whether nothing but the scores themselves was examined."""
-    return all(control.name == "low scores" for control in evidence)
 
 
 def orientation(scores: Floats, truth: object) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from divulge import store
+from divulge.decisions.controls import State
 from divulge.dossier import shape
 from divulge.types import Estimate, Guarantee
 
@@ -31,7 +32,8 @@ class _Control:
     level: float
     says: str
     auc: Estimate | None
-    passed: bool
+    conclusive: bool
+    state: State
 
 
 @dataclass

@@ -14,7 +14,7 @@ from divulge.decisions import fdr as step_up
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.dossier import Dossier, Draft
-from divulge.identification import decide, kept, page, sources
+from divulge.identification import decide, kept, page, sources, standing
 from divulge.report import html
 from divulge.types import Estimate, Guarantee
 
@@ -139,19 +139,18 @@ def conclude(
     members: Estimate,
 ) -> dict[str, Any]:
     """Write and return the summary of a decision whose ``selection.parquet`` stands in ``draft``."""
-    failed = [f"the guarantee is void: {control}" for control in evidence if not control.passed]
-    claim = Guarantee("FDR", facts["fdr"], step_up.ASSUMES, "void" if failed else "holds")
+    claim = Guarantee("FDR", facts["fdr"], step_up.ASSUMES, standing.standing(evidence))
     out = draft.path
     counts.save(out / "counts.npz")
     truth = _truth(out / "selection.parquet")
     notes = [
-        *failed,
+        *standing.alarms(evidence),
         *([truth["orientation"]] if truth and truth["orientation"] else []),
         *step_up.warnings(counts, found, facts["fdr"]),
         *step_up.few(counts.total, used, facts["eta"]),
         *facts["notes"],
         *([why] if why else []),
-        *([decide.UNTESTED] if decide.untested(evidence) else []),
+        *([standing.UNTESTED] if standing.untested(evidence) else []),
     ]
     selected = int(counts.reached[found.rank]) if found.rank >= 0 else 0
     summary = {
@@ -204,9 +203,9 @@ def _truth(path: Path) -> dict[str, Any] | None:
 
 
 def _as_dict(control: Control) -> dict[str, Any]:
-    return {**asdict(control), "passed": control.passed}
+    return {**asdict(control), "state": control.state}
 
 
 def _control(found: dict[str, Any]) -> Control:
     area = Estimate(**found["auc"]) if found["auc"] else None
-    return Control(found["name"], found["p_value"], found["level"], found["says"], area)
+    return Control(found["name"], found["p_value"], found["level"], found["says"], area, found["conclusive"])

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
 
 _SHOWN = 20_000  # scores of each kind in the histogram
+_STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
 _LISTED = 50  # selected documents in the table
 
 
@@ -47,18 +48,18 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def verdict(summary: Mapping[str, Any]) -> tuple[str, str]:
     """The first lines of the report, and their tone."""
-    level, chosen = summary["settings"]["fdr"], summary["selected"]
-    if summary["guarantee"]["standing"] == "void":
-        void = next(warning for warning in summary["warnings"] if warning.startswith("the guarantee is void"))
-        return (
-            f"{void[0].upper()}{void[1:]}. {chosen} of {summary['candidates']} documents were selected, "
-            "and nothing is claimed of them.",
-            "void",
-        )
+    level, chosen, standing = summary["settings"]["fdr"], summary["selected"], summary["guarantee"]["standing"]
+    counted = f"{chosen} of {summary['candidates']} documents"
+    if standing != "holds":
+        first = next(iter(summary["warnings"]), summary["claim"])
+        if standing == "void":
+            return f"{first[0].upper()}{first[1:]}. {counted} were selected, and nothing is claimed of them.", "void"
+        claim = f"If so, on average at most {level:.3g} of such a selection are not training data."
+        return f"{first[0].upper()}{first[1:]}. {counted} were selected. {claim}", "doubt"
     if not chosen:
         return f"No document could be shown to have been used at a false discovery rate of {level:g}.", "clear"
     return (
-        f"{chosen} of {summary['candidates']} documents are identified as training data; on average at most "
+        f"{counted} are identified as training data; on average at most "
         f"{level:.3g} of such a selection are not, assuming {' and '.join(summary['guarantee']['assumes'])}.",
         "leak",
     )
@@ -111,12 +112,13 @@ def _histogram(folder: Path) -> Chart:
 
 def _controls(summary: Mapping[str, Any]) -> Table:
     rows = [
-        (found["name"], "passed" if found["passed"] else "FAILED", f"{found['p_value']:.2g}", found["says"])
+        (found["name"], _STATES[found["state"]], f"{found['p_value']:.2g}", found["says"])
         for found in summary["controls"]
     ]
     note = (
-        "Each control looks for a sign that calibration and candidates differ by something other than training; "
-        f"together they raise a false alarm in at most 5 % of sound runs ({len(rows)} here)."
+        "Controls of known non-members against known non-members can fail, and together do so in at most 5 % of sound "
+        "runs, whatever the members are. Controls that compare all candidates with the calibration can only raise "
+        "doubt: members may differ by their topic, length or date, which breaks nothing."
     )
     return Table(("control", "result", "p", "what was seen"), rows, note=note)
 

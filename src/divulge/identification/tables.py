@@ -12,6 +12,7 @@ from divulge.decisions.counts import Counts
 from divulge.dossier import Dossier, Draft
 from divulge.identification import decide, outcome, sources
 from divulge.identification.sources import Columns
+from divulge.identification.standing import LEVEL, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -115,9 +116,9 @@ def _decide(draft: Draft, given: _Given, plan: Plan, tell: Progress) -> dict[str
     with draft.workshop() as folder:
         tables = _Tables.make(frame, known, folder, plan)
         texts = _blind(frame, known, plan)
-        apart = _holdout(given.holdout, tables, plan)
+        apart = _other(given.holdout, "holdout", tables, plan) if given.holdout else None
         taught = _members(given.members, tables, plan)
-        counts, evidence, used, why = _weigh(tables, [*texts, *apart], plan, tell)
+        counts, evidence, used, why = _weigh(tables, texts, apart, plan, tell)
         facts = {
             "method": plan.method,
             "fdr": plan.fdr,
@@ -238,7 +239,7 @@ def _blind(frame: pl.LazyFrame, known: pl.LazyFrame, plan: Plan) -> list[Control
     judged = [text for text in _sample(frame, plan.columns.text) if text not in set(unseen)]
     if min(len(judged), len(unseen)) < 8:
         return []
-    return [controls.blind_text(unseen, judged, level=decide.LEVEL, seed=plan.seed)]
+    return [controls.blind_text(unseen, judged, level=LEVEL, seed=plan.seed)]
 
 
 def _sample(frame: pl.LazyFrame, column: str) -> list[str]:
@@ -247,15 +248,6 @@ def _sample(frame: pl.LazyFrame, column: str) -> list[str]:
     total = frame.select(pl.len()).collect(engine="streaming").item()
     every = frame.select(pl.col(column).cast(pl.String)).gather_every(max(-(-total // _TEXTS), 1))
     return [text for text in every.collect(engine="streaming")[column].to_list() if text]
-
-
-def _holdout(paths: Sequence[Path], tables: _Tables, plan: Plan) -> list[Control]:
-    """The exchangeability control, one test a score column."""
-    if not paths:
-        return []
-    count = len(plan.columns.scores)
-    known, other = _column(tables.calibration, count), _other(paths, "holdout", tables, plan)
-    return [controls.exchangeability(known[:, i], other[:, i], level=decide.LEVEL) for i in range(count)]
 
 
 def _members(paths: Sequence[Path], tables: _Tables, plan: Plan) -> Floats | None:
@@ -281,9 +273,9 @@ def _column(path: Path, count: int) -> Floats:
 
 
 def _weigh(
-    tables: _Tables, evidence: Sequence[Control], plan: Plan, progress: Progress
+    tables: _Tables, texts: Sequence[Control], holdout: Floats | None, plan: Plan, progress: Progress
 ) -> tuple[Counts, list[Control], str, str]:
-    """Count the candidates, run the control that needs nothing but scores, choose the method."""
+    """Count the candidates, run the controls that compare scores, choose the method."""
     count = len(plan.columns.scores)
     known = _column(tables.calibration, count)
     judged = _column(tables.candidates, count) if count > 1 else None
@@ -291,11 +283,14 @@ def _weigh(
         counts = _count(tables.candidates, known[:, 0], progress)
     else:
         fdr.refuse_small(len(known), len(judged), plan.fdr)
-        counts = _replace(tables.candidates, adadetect.scores(judged, known, seed=plan.seed), progress)
-    found = decide.together([*evidence, controls.low_scores_of(counts, level=decide.LEVEL)])
+        learned, kept = adadetect.scores(judged, known, seed=plan.seed)
+        counts = _replace(tables.candidates, learned, kept, progress)
+    apart = [] if holdout is None else [decide.held_out(holdout, known, judged, plan.seed)]
+    found = together([*texts, *apart, controls.low_scores_of(counts, level=LEVEL)])
     used, why = decide.choose(plan.method, found, several=judged is not None)
     if judged is not None and used == "bh":
-        counts = _replace(tables.candidates, decide.mean_rank(judged, known), progress)
+        ranked, kept = decide.mean_rank(judged, known)
+        counts = _replace(tables.candidates, ranked, kept, progress)
     return counts, found, used, why
 
 
@@ -314,11 +309,10 @@ def _refuse_constant(counts: Counts) -> None:
         fdr.refuse_constant(counts.calibration[:1], counts.calibration)
 
 
-def _replace(path: Path, scores: tuple[Floats, Floats], progress: Progress) -> Counts:
+def _replace(path: Path, judged: Floats, known: Floats, progress: Progress) -> Counts:
     """Put the one score made of several in the place of the first, and count it."""
     import polars as pl
 
-    judged, known = scores
     frame = pl.read_parquet(path).with_columns(score0=pl.Series(judged))
     with store.atomic(path) as temporary:
         frame.write_parquet(temporary)

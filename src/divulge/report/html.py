@@ -24,6 +24,7 @@ VERDICTS = {
     "leak": ("Leak found", "▲"),
     "clear": ("No leak found", "●"),
     "void": ("Guarantee void", "✕"),
+    "doubt": ("Guarantee in doubt", "◆"),
     "plain": ("Result", "■"),
 }
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Tone: TypeAlias = Literal["leak", "clear", "void", "plain"]
+Tone: TypeAlias = Literal["leak", "clear", "void", "doubt", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ class Page:
     Args:
         title: what was examined.
         verdict: one or two sentences: what leaks, how sure we are, under which threat model.
-        tone: "leak" (something leaks), "clear" (nothing found), "void" (a guarantee has failed), "plain".
+        tone: "leak" (something leaks), "clear" (nothing found), "void" (a guarantee has failed),
+            "doubt" (a guarantee may fail), "plain".
         sections: the rest, in reading order.
         facts: name → value pairs for the head (date, version, seed, …).
     """

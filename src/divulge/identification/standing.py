@@ -1,0 +1,79 @@
+"""What the controls of a run say, together, of its guarantee."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from divulge.types import STANDINGS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.decisions.controls import Control
+    from divulge.types import Selection, Standing
+
+LEVEL = 0.05  # of all controls of a run that can fail, together; and of all that can raise doubt
+UNTESTED = (
+    "no control compared texts, a holdout or a clean model: that candidates which are non-members score like the "
+    "calibration rests on your word"
+)
+
+
+def together(evidence: Sequence[Control]) -> list[Control]:
+    """The controls, each at its part of the level.
+
+    Those that can fail raise a false alarm in at most 5 % of runs whose non-members are alike, whatever
+    the members are. Those that can only raise doubt share another 5 %, of runs in which members too are
+    like non-members in all but their training.
+
+    Examples:
+        >>> from divulge.decisions.controls import Control
+        >>> first, second = Control("low scores", 1.0, 0.05, ""), Control("exchangeability", 1.0, 0.05, "", None, True)
+        >>> [control.level for control in together([first, first, second])]
+        [0.025, 0.025, 0.05]
+    """
+    alike = Counter(control.conclusive for control in evidence)
+    return [replace(control, level=LEVEL / alike[control.conclusive]) for control in evidence]
+
+
+def standing(evidence: Sequence[Control]) -> Standing:
+    """How a guarantee stands that rests on all that was examined."""
+    return max((control.standing for control in evidence), key=STANDINGS.index, default="holds")
+
+
+def alarms(evidence: Sequence[Control]) -> list[str]:
+    """What the user must know first: why the guarantee is void, then why it is in doubt; empty if all passed.
+
+    Examples:
+        >>> from divulge.decisions.controls import Control
+        >>> print(*alarms([Control("blind text", 1e-9, 0.05, "texts differ")]))
+        the guarantee is in doubt: blind text (p = 1e-09): texts differ; the bound holds if the non-members ...
+    """
+    failed = [f"the guarantee is void: {control}" for control in evidence if control.state == "failed"]
+    doubtful = [control for control in evidence if control.state == "doubtful"]
+    if failed:
+        return [*failed, *map(str, doubtful)]
+    unless = _unless(evidence)
+    return [f"the guarantee is in doubt: {c.name} (p = {c.p_value:.2g}): {c.says}; {unless}" for c in doubtful]
+
+
+def _unless(evidence: Sequence[Control]) -> str:
+    """When a doubtful bound holds all the same, and what settles it."""
+    holds = "the bound holds if the non-members among the candidates do not differ from the calibration in that way"
+    if any(control.name == "exchangeability" for control in evidence):
+        return f"{holds}; the holdout does not, which settles it if it was drawn as those non-members were"
+    return f"{holds}; a holdout of other non-members, drawn as the candidates were, would settle it"
+
+
+def annotate(found: Selection, evidence: Sequence[Control], why: str, orientation: str) -> Selection:
+    """The selection with what the controls say; what voids its guarantee, or puts it in doubt, stands first."""
+    notes = [*alarms(evidence), orientation, *found.warnings, why, UNTESTED if untested(evidence) else ""]
+    guarantee = found.guarantee.at_most(standing(evidence))
+    return replace(found, guarantee=guarantee, warnings=tuple(note for note in notes if note))
+
+
+def untested(evidence: Sequence[Control]) -> bool:
+    """Whether nothing but the scores themselves was examined."""
+    return all(control.name == "low scores" for control in evidence)
