@@ -39,7 +39,7 @@ def main():
         recipes=("loss", "lira", "rmia"),
         references=dv.references.Train(make_model, count=8, epochs=40),
     )
-    print(result.summary()["verdict"]["text"])
+    print(result.verdict.text)
     for name in result:
         print(f"{name:6} AUC {result[name].auc}   TPR at FPR 1 % {result[name].tpr_at_fpr(0.01)}")
 

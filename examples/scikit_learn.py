@@ -20,7 +20,7 @@ def main():
         population=dv.Records(x[population], y[population]),
         recipes=("loss", "quantile"),
     )
-    print(result.summary()["verdict"]["text"])
+    print(result.verdict.text)
     for name in result:
         print(f"{name:9} AUC {result[name].auc}   TPR at FPR 1 % {result[name].tpr_at_fpr(0.01)}")
     print(result["loss"].selection(fpr=0.05))

@@ -51,8 +51,8 @@ def test_a_leak_is_the_verdict_and_its_numbers_are_estimates(run):
 def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(honest):
     summary = honest.summary()
     assert summary["verdict"]["tone"] == "clear", summary["verdict"]
-    assert "No leak found at this power" in summary["verdict"]["text"]
-    assert "would have shown an AUC of" in summary["verdict"]["text"]
+    assert summary["verdict"]["answer"] == "no leak found"
+    assert "the smallest that would have been seen with 80% probability is an AUC of" in summary["verdict"]["text"]
     assert 0.5 < summary["smallest_detectable"]["auc"] < 0.7
     for name in honest:
         assert honest[name].auc.low < 0.5 < honest[name].auc.high, (name, honest[name].auc)
@@ -272,6 +272,15 @@ def test_unseen_classes_need_members_and_nonmembers(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_unseen_classes_left_empty_by_dropped_duplicates_are_refused_before_work_starts(tmp_path):
+    members, nonmembers = plain(60, 1, y=3), plain(60, 2)
+    same = members[np.flatnonzero(members.y == 2)[:1]]
+    mixed = dv.Records(np.r_[nonmembers.x, same.x], np.r_[nonmembers.y, same.y])
+    with pytest.raises(dv.InputError, match=r"no record of \[2\] is among the nonmembers"):
+        honest_audit(members=members, nonmembers=mixed, unseen_classes=(2,), duplicates="drop", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_decisions_about_unseen_classes_are_void():
     """No calibration record is of an unseen class: nothing makes the nulls exchangeable with its non-members."""
     result = honest_audit(members=plain(60, 1, y=3), nonmembers=plain(60, 2, y=3), unseen_classes=(2,))
@@ -286,7 +295,7 @@ def test_decisions_about_unseen_classes_are_void():
 def test_the_power_that_is_stated_is_the_power_of_the_verdict():
     one, many = honest_audit(), honest_audit(recipes=("loss", "entropy", "gap"))
     smallest = many.summary()["smallest_detectable"]
-    assert smallest["confidence"] == pytest.approx(1 - 0.05 / 6)
+    assert smallest["confidence"] == pytest.approx(1 - 0.05 / 9)  # AUC, one TPR and ε of three recipes
     assert smallest["auc"] > one.summary()["smallest_detectable"]["auc"]
 
 

@@ -111,11 +111,29 @@ def test_an_audit_is_decided_with_a_bound_on_false_discoveries_too(finished):
     assert "Decisions at FDR ≤ 0.05" in shown
 
 
-def test_gate_breaks_only_when_the_lower_end_does(finished):
+def test_gate_has_three_answers_and_an_exit_code_for_each(finished):
     assert "kept" in divulge("gate", finished, "--max", "auc:0.999").stdout
     broken = json.loads(divulge("gate", finished, "--max", "auc:0.5", "--json", code=1).stdout)
-    assert broken["broken"]
+    assert (broken["state"], broken["passed"]) == ("broken", False)
+    assert {ruling["state"] for ruling in broken["rulings"]} == {"broken"}
+    area = json.loads((finished / "summary.json").read_text())["recipes"]["lira"]["auc"]["value"]
+    undecided = divulge("gate", finished, "--max", f"auc:{area}", code=3).stdout
+    assert "undecided: the limit of auc lies within the interval" in undecided
     assert "METRIC:LIMIT" in divulge("gate", finished, "--max", "auc", code=2).stderr
+
+
+def test_gate_lets_a_pipeline_choose_what_passes(finished):
+    epsilon = ["gate", finished, "--max", "epsilon:50"]
+    assert "never be shown to be kept" in divulge(*epsilon, code=3).stdout
+    found = json.loads(divulge(*epsilon, "--pass", "kept,undecided", "--json").stdout)
+    assert (found["state"], found["passed"]) == ("undecided", True)
+    assert found["rulings"][0]["estimate"]["high"] is None
+    both = [*epsilon, "--max", "auc:0.5"]
+    assert "BROKEN" in divulge(*both, code=1).stdout
+    divulge(*both, "--pass", "undecided", code=1)
+    divulge(*both, "--pass", "broken", code=3)
+    divulge(*both, "--pass", "broken, undecided")
+    assert "did you mean 'broken'" in divulge(*epsilon, "--pass", "brokn", code=2).stderr
 
 
 def test_compare_pairs_records(finished, project):

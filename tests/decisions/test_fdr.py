@@ -287,3 +287,16 @@ def test_an_empty_selection_says_what_it_would_take():
     assert found.threshold == np.inf
     assert "nothing was selected" in found.warnings[0]
     assert "AUC near 0.65" in found.warnings[0]
+
+
+def test_an_empty_selection_never_asks_for_more_candidates_than_there_are():
+    """The estimated share of non-members can exceed 1: then not even all candidates would be enough."""
+    calibration = np.arange(19.0)
+    scores = np.r_[np.full(810, -1.0), np.full(790, 9.5)]
+    found = fdr.select(scores, calibration, fdr=0.05)
+    assert found.count == 0
+    assert "not even all 1600 candidates would be enough" in found.warnings[0]
+    needed = int(found.warnings[0].partition("more calibration (")[2].split()[0])
+    assert needed > fdr.required_calibration(1600, 0.05, 1)
+    more = fdr.select(scores, np.arange(0.0, 19.0, 0.1), fdr=0.05)
+    assert "a selection needs at least" in more.warnings[0]

@@ -33,6 +33,54 @@ def cli(*arguments):
     return subprocess.run([sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True)
 
 
+SPELLINGS = [
+    ("yes", "no"),
+    (" Yes", "NO "),
+    ("true", "false"),
+    ("1", "0"),
+    ("1.0", "0.0"),
+    ("member", "nonmember"),
+    ("Member", "non-member"),
+    ("y", "n"),
+    (1, 0),
+    (1.0, 0.0),
+    (True, False),
+]
+
+
+@pytest.mark.parametrize(("member", "other"), SPELLINGS)
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_membership_is_read_in_every_usual_spelling(tables, tmp_path, member, other, ending):
+    frame = pl.read_parquet(tables / "candidates.parquet")
+    said = [(member if i < 300 else other) if i % 10 else None for i in range(len(frame))]
+    path = tmp_path / f"spelled.{ending}"
+    frame = frame.with_columns(member=pl.Series(said))
+    frame.write_parquet(path) if ending == "parquet" else frame.write_csv(path)
+    summary = runs.run([path], [tables / "calibration.jsonl"], tmp_path / "out", plan(truth="member"))
+    assert (summary["truth"]["known"], summary["truth"]["members"]) == (900, 270)
+    assert summary["truth"]["fdp"]["value"] < 0.15
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["ja", "nein"], "truth: column 'member' of candidates must hold yes and no.* got 'ja', 'nein'"),
+        ([1, -1], "got '-1'"),
+        ([2, 0], "got '2'"),
+        ([0.5, 1.0], "got '0.5'"),
+        ([None, None], "truth: column 'member' of candidates is empty in every row"),
+        (["", "NaN"], "is empty in every row"),
+        ([f"x{i}" for i in range(9)], "got 'x0', 'x1', 'x2', 'x3', 'x4', …"),
+    ],
+)
+def test_membership_that_is_something_else_is_refused(tables, tmp_path, values, message):
+    frame = pl.read_parquet(tables / "candidates.parquet")
+    odd = pl.Series([values[i % len(values)] for i in range(len(frame))], dtype=None if values[0] else pl.String)
+    frame.with_columns(member=odd).write_parquet(tmp_path / "odd.parquet")
+    with pytest.raises(dv.InputError, match=message):
+        runs.run([tmp_path / "odd.parquet"], [tables / "calibration.jsonl"], tmp_path / "out", plan(truth="member"))
+
+
 @pytest.mark.parametrize("method", ["auto", "bh", "ptdi", "storey"])
 def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
     judged, known = scores

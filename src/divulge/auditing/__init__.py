@@ -4,5 +4,6 @@ from divulge.auditing.outcome import Outcome
 from divulge.auditing.result import Audit, load, rerender
 from divulge.auditing.run import audit
 from divulge.auditing.shares import over_shares
+from divulge.auditing.verdict import Verdict
 
-__all__ = ["Audit", "Outcome", "audit", "load", "rerender", "over_shares"]
+__all__ = ["Audit", "Outcome", "Verdict", "audit", "load", "over_shares", "rerender"]

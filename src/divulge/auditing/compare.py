@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from divulge import checks, evaluation
-from divulge.auditing.summary import scopes
+from divulge.auditing.verdict import CONFIDENCE, scopes
+from divulge.evaluation.comparison import STATISTICS, asked_fpr
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.auditing.outcome import Outcome
     from divulge.auditing.result import Audit
+    from divulge.auditing.verdict import Scope
     from divulge.types import Estimate
+
+
+METRICS = ("auc", "advantage", "epsilon")
+CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,42 +75,149 @@ def _difference(name: str, first: Outcome, second: Outcome, statistic: str) -> D
     )
 
 
+State: TypeAlias = Literal["kept", "undecided", "broken"]
+STATES: tuple[State, ...] = ("kept", "undecided", "broken")  # from best to worst
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A limit on one statistic.
+
+    Args:
+        metric: "auc", "advantage", "epsilon" or "tpr@fpr=0.01".
+        limit: the largest value that is allowed.
+
+    Raises:
+        divulge.InputError: another metric, or a limit that every model keeps or none can: outside (0, 1) for AUC and
+            TPR, outside [0, 1) for the advantage, negative or infinite for ε.
+
+    Examples:
+        >>> Policy.parse("tpr@fpr=0.001:0.02")
+        Policy(metric='tpr@fpr=0.001', limit=0.02)
+    """
+
+    metric: str
+    limit: float
+
+    def __post_init__(self) -> None:
+        if self.metric.startswith("tpr@fpr="):
+            asked_fpr(self.metric)
+        elif self.metric not in METRICS:
+            raise checks.InputError(f"--max: {self.metric!r} is unknown (known: {', '.join(STATISTICS)})")
+        zero, most = self.metric in ("advantage", "epsilon"), np.inf if self.metric == "epsilon" else 1
+        if not ((0 < self.limit < most) or (zero and self.limit == 0)):
+            raise checks.InputError(
+                f"--max: the limit of {self.metric} must lie in {'[' if zero else '('}0, {most:g}), got {self.limit:g}"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Policy:
+        """From ``METRIC:LIMIT``.
+
+        Raises:
+            divulge.InputError: text that is not of this form.
+        """
+        metric, _, bound = text.replace(" ", "").rpartition(":")
+        try:
+            limit = float(bound) if metric else None
+        except ValueError:
+            limit = None
+        if limit is None:
+            raise checks.InputError(f"--max: METRIC:LIMIT is needed (such as tpr@fpr=0.001:0.02), got {text!r}")
+        return cls(metric, limit)
+
+
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """Whether one recipe keeps a policy: broken when even the lower end of the interval is above the limit."""
+    """Whether one recipe keeps one policy.
+
+    Args:
+        recipe: name of the recipe.
+        scope: "all" candidates, or the "unseen classes" alone.
+        metric: the policy's statistic.
+        limit: the policy's limit.
+        estimate: the statistic, with an interval that holds together with those of all other rulings; None where
+            there are too few records for it.
+        doubt: why nothing can be ruled whatever the interval; empty where that is not so.
+    """
 
     recipe: str
     scope: str
     metric: str
     limit: float
-    estimate: Estimate
+    estimate: Estimate | None
+    doubt: str = ""
 
     @property
-    def broken(self) -> bool:
-        """True when the lower end of the interval is above the limit."""
-        return self.estimate.low > self.limit
+    def state(self) -> State:
+        """Kept when even the upper end of the interval is at most the limit, broken when even the lower is above it."""
+        if self.doubt or self.estimate is None:
+            return "undecided"
+        if self.estimate.low > self.limit:
+            return "broken"
+        return "kept" if self.estimate.high <= self.limit else "undecided"
+
+    @property
+    def reason(self) -> str:
+        """Why it is undecided; empty where it is not."""
+        if self.state != "undecided":
+            return ""
+        if self.doubt:
+            return self.doubt
+        if self.metric == "epsilon":
+            return "scores bound ε from below only: a limit on it can be broken, and never be shown to be kept"
+        return f"the limit of {self.metric} lies within the interval; more records would shorten it"
 
 
-def gate(audit: Audit, policy: str) -> list[Ruling]:
-    """Hold every recipe of ``audit`` against a policy such as ``"tpr@fpr=0.001:0.02"``.
+def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:
+    """Hold every recipe of ``audit`` against one or more policies such as ``"tpr@fpr=0.001:0.02"``.
+
+    All intervals hold at once (Bonferroni over recipes, scopes and statistics), so with probability ``confidence``
+    no ruling is wrong, however many there are: none is "broken" that keeps its limit, none "kept" that does not.
 
     Args:
         audit: the audit; where it has unseen classes they are judged alone, and all candidates besides.
-        policy: ``METRIC:LIMIT`` with METRIC one of auc, advantage, epsilon, tpr@fpr=LEVEL.
+        policy: ``METRIC:LIMIT`` with METRIC one of auc, advantage, epsilon, tpr@fpr=LEVEL; or several.
+        confidence: probability that all rulings are right.
+
+    Returns:
+        A ruling for each recipe, scope and policy. Where the split is confounded all are undecided: no number can
+        be blamed on the model.
 
     Raises:
-        divulge.InputError: a policy that cannot be read, too few non-members for the level.
+        divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
     """
-    metric, _, bound = policy.replace(" ", "").rpartition(":")
-    try:
-        limit = float(bound)
-    except ValueError:
-        limit = float("nan")
-    if not metric or not np.isfinite(limit):
-        raise checks.InputError(f"--max: METRIC:LIMIT is needed (such as tpr@fpr=0.001:0.02), got {policy!r}")
-    rulings = []
-    for name in audit:
-        for outcome, scope in zip(scopes(audit, name), ("unseen classes", "all"), strict=False):
-            estimate = evaluation.measure(outcome.scores, outcome.members, metric)
-            rulings.append(Ruling(name, scope if audit.unseen_classes else "all", metric, limit, estimate))
-    return rulings
+    policies = [Policy.parse(text) for text in ([policy] if isinstance(policy, str) else policy)]
+    if not policies:
+        raise checks.InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    asked = {
+        (outcome.recipe, scope.name, metric): (outcome, _lacking(scope, metric))
+        for scope in scopes(audit)
+        for outcome in scope.outcomes
+        for metric in {one.metric: None for one in policies}
+    }
+    each = 1 - error / max(1, sum(not lacking for _, lacking in asked.values()))
+    found = {
+        key: None if lacking else evaluation.measure(outcome.scores, outcome.members, key[-1], each)
+        for key, (outcome, lacking) in asked.items()
+    }
+    blind = audit.about["blind_baseline"]
+    void = CONFOUNDED if blind is not None and blind["confounded"] else ""
+    return [
+        Ruling(name, scope, metric, one.limit, found[name, scope, metric], void or lacking)
+        for one in policies
+        for (name, scope, metric), (_, lacking) in asked.items()
+        if metric == one.metric
+    ]
+
+
+def _lacking(scope: Scope, metric: str) -> str:
+    """What the statistic lacks, in words; empty where there are records enough."""
+    if not metric.startswith("tpr@fpr="):
+        return ""
+    level = asked_fpr(metric)
+    least = evaluation.least_nonmembers(level)
+    if scope.nonmembers >= least:
+        return ""
+    return f"{metric} needs {least:,} non-members{scope.where}, and there are {scope.nonmembers:,}"

@@ -104,9 +104,9 @@ def check(
     _distinct_ids(sets)
     _needs_labels(wanted, sets)
     _several_classes(sets)
-    unseen = _unseen(classes, members, nonmembers, population, wanted)
     masks = _known(known, wanted, sets, seed)
     members, nonmembers, population, kept, count, notes = _separate(sets, duplicates)
+    unseen = _unseen(classes, members, nonmembers, population, wanted)
     for level in levels:
         _enough(level, len(nonmembers))
     notes += _scarce(unseen, levels, members, nonmembers)

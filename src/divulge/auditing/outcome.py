@@ -146,11 +146,9 @@ class Outcome:
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: what the guarantee came to here."""
-        from divulge.evaluation import intervals
+        from divulge.auditing.nominal import realised
 
-        outside = ~self.members
-        chosen = self.selection(fpr=fpr).selected[outside]
-        return intervals.proportion(int(chosen.sum()), int(outside.sum()))
+        return realised(self, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
         """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""

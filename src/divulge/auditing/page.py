@@ -8,11 +8,13 @@ import numpy as np
 
 from divulge.auditing import known, shift
 from divulge.auditing.summary import summarise
+from divulge.auditing.verdict import counted
+from divulge.evaluation.epsilon import BY_NONMEMBERS
 from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from divulge.auditing.outcome import Findings, Outcome
     from divulge.report.page import Block
@@ -69,6 +71,35 @@ def table(summary: Mapping[str, Any], scope: str | None = None) -> tuple[list[st
     return columns, rows
 
 
+def notes(summary: Mapping[str, Any]) -> list[str]:
+    """What the tables of attacks leave open: where an ε comes from, which false-positive rates were not kept."""
+    return [*_sure_nonmembers(summary), *_overruns(summary)]
+
+
+def _sure_nonmembers(summary: Mapping[str, Any]) -> Iterator[str]:
+    for name, where, numbers in _everywhere(summary):
+        if (epsilon := numbers["epsilon"]) and epsilon["method"].endswith(BY_NONMEMBERS):
+            yield (
+                f"{name}{where}: ε ≥ {epsilon['low']:.2f} comes from sure non-members, records that score lower than "
+                "nearly every member; TPR counts sure members, and can stay at chance beside it"
+            )
+
+
+def _overruns(summary: Mapping[str, Any]) -> Iterator[str]:
+    for name, where, numbers in _everywhere(summary):
+        for level, rate in numbers["realised_fpr"].items():
+            if rate and rate["broken"]:
+                yield f"{name}{where}: the realised FPR at nominal {level} is {shown(rate)}, {rate['judged']}"
+
+
+def _everywhere(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Every recipe's numbers: of all candidates, then of the unseen classes alone."""
+    for name, recipe in summary["recipes"].items():
+        yield name, "", recipe
+        if "unseen" in recipe:
+            yield name, " on the unseen classes", recipe["unseen"]
+
+
 def _attacks(audit: Findings, summary: Mapping[str, Any]) -> Section:
     note = (
         "95 % intervals. TPR at FPR is conservative: the threshold's own uncertainty is in the interval. "
@@ -83,6 +114,7 @@ def _attacks(audit: Findings, summary: Mapping[str, Any]) -> Section:
     columns, rows = table(summary)
     blocks.append(Table(columns, rows, title="All candidates", note=note))
     explained = [[name, r["signal"], r["summary"], r["references"]] for name, r in summary["recipes"].items()]
+    blocks += [Paragraph(f"{text}.") for text in notes(summary)]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
     return Section("Attacks", blocks)
 
@@ -159,15 +191,19 @@ def _calibration(summary: Mapping[str, Any]) -> Section:
     for name, recipe in summary["recipes"].items():
         for level, decision in recipe["decisions"].items():
             raw = shown(recipe["raw_fpr"][level]) if "raw_fpr" in recipe else "–"
-            unseen = shown(recipe["unseen"]["realised_fpr"][level]) if "unseen" in recipe else "–"
-            rows.append([name, level, shown(recipe["realised_fpr"][level]), unseen, raw])
+            for where, numbers in (("all", recipe), ("unseen classes", recipe.get("unseen"))):
+                if numbers is not None:
+                    rate = numbers["realised_fpr"][level]
+                    judged = "–" if rate is None else rate["judged"]
+                    rows.append([name, where, level, shown(rate), judged, raw if where == "all" else "–"])
             claims.append([name, level, *_claim(decision)])
     note = (
         "What share of the true non-members is called members by a threshold set on calibration records, which "
-        "nothing was trained on, by conformal rank. “Raw” is the threshold a quantile regressor would set by itself. "
-        "A dash: too few records."
+        "nothing was trained on, by conformal rank, and whether the 95 % interval holds the nominal rate. A rate above "
+        "it may be one calibration's luck; where it is called too high, such luck has less than 5 % probability over "
+        "all rows together. “Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
     )
-    columns = ["recipe", "nominal FPR", "realised FPR", "on unseen classes", "raw"]
+    columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
     blocks: list[Block] = [
         Table(
             [
@@ -270,7 +306,7 @@ def _reproduce(audit: Findings, summary: Mapping[str, Any]) -> Section:
 def _facts(audit: Findings, summary: Mapping[str, Any]) -> dict[str, str]:
     counts = summary["counts"]
     return {
-        "candidates": f"{counts['members']:,} members, {counts['nonmembers']:,} non-members",
+        "candidates": counted(counts["members"], counts["nonmembers"]),
         "auditor holds": f"{counts['population'] + counts['calibration']:,} records",
         "unseen classes": ", ".join(map(str, audit.unseen_classes)) or "none",
         "seed": str(audit.about["settings"]["seed"]),

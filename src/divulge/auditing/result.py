@@ -10,6 +10,7 @@ from divulge.auditing import kept
 from divulge.auditing.outcome import Findings
 from divulge.auditing.page import page
 from divulge.auditing.summary import summarise
+from divulge.auditing.verdict import Verdict, verdict
 from divulge.dossier import Dossier
 
 if TYPE_CHECKING:
@@ -30,6 +31,11 @@ class Audit(Findings):
     def summary(self) -> dict[str, Any]:
         """Every number of the report as plain data; what ``summary.json`` holds."""
         return summarise(self)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The answer: a leak found, none found (and what would have been seen), or too little data to say."""
+        return verdict(self)
 
     def report(self, path: str | Path, *, beside: Mapping[str, Audit] | None = None) -> Path:
         """Write the HTML report to ``path`` and return it.

@@ -12,6 +12,9 @@ from divulge.errors import InputError
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
 
+# Of a gate that fails; 2 is wrong usage.
+_EXIT_CODES = {"undecided": 3, "broken": 1}
+
 
 def audit(
     plan: Annotated[Path | None, typer.Argument(help="Plan (TOML).", show_default=False)] = None,
@@ -71,10 +74,12 @@ def _show(result: Any, title: str) -> None:
     summary = result.summary()
     if title:
         typer.echo(f"\n{title}")
-    typer.echo(summary["verdict"]["text"])
+    printing.verdict(summary["verdict"]["tone"], summary["verdict"]["text"])
     if result.unseen_classes:
         printing.table("Unseen classes", *page.table(summary, "unseen"))
     printing.table("All candidates", *page.table(summary))
+    for note in page.notes(summary):
+        typer.echo(f"note: {note}")
     for warning in result.warnings:
         typer.echo(f"warning: {warning}")
 
@@ -193,24 +198,49 @@ def compare(
 
 def gate(
     run: Run,
-    limit: Annotated[str, typer.Option("--max", help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02.", show_default=False)],
+    limits: Annotated[
+        list[str],
+        typer.Option("--max", help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02; may be repeated.", show_default=False),
+    ],
+    passing: Annotated[
+        str, typer.Option("--pass", help="What passes besides kept: undecided, broken, or both with a comma.")
+    ] = "kept",
     json: printing.Json = False,
 ) -> None:
-    """Fail (exit code 1) when the lower end of an interval is above a limit: for CI pipelines."""
+    """Hold a run to a policy, for CI: exit code 0 when it is kept, 1 when it is broken, 3 when that is undecided.
+
+    Kept: the upper end of every interval is at most its limit. Broken: the lower end of one is above it.
+    """
     from dataclasses import asdict
 
+    from divulge import checks
     from divulge.auditing import load
+    from divulge.auditing.compare import STATES
     from divulge.auditing.compare import gate as hold
+    from divulge.auditing.summary import as_data
 
-    rulings = hold(load(run), limit)
-    broken = any(ruling.broken for ruling in rulings)
+    passed = {"kept", *(checks.choice(word.strip(), "--pass", STATES) for word in passing.split(","))}
+    rulings = hold(load(run), limits)
+    worst = max((ruling.state for ruling in rulings), key=STATES.index)
+    failed = max((r.state for r in rulings if r.state not in passed), key=STATES.index, default="kept")
     if json:
-        printing.as_json({"broken": broken, "rulings": [asdict(r) | {"broken": r.broken} for r in rulings]})
+        found = [
+            asdict(r) | {"estimate": r.estimate and as_data(r.estimate), "state": r.state, "reason": r.reason}
+            for r in rulings
+        ]
+        printing.as_json({"state": worst, "passed": failed == "kept", "rulings": found})
     else:
-        rows = [[r.recipe, r.scope, r.estimate, f"{r.limit:g}", "BROKEN" if r.broken else "kept"] for r in rulings]
-        printing.table(f"Policy {limit}", ["recipe", "candidates", rulings[0].metric, "limit", "policy"], rows)
-    if broken:
-        raise typer.Exit(1)
+        shout = {"broken": "BROKEN"}
+        rows = [
+            [r.recipe, r.scope, r.metric, r.estimate or "–", f"{r.limit:g}", shout.get(r.state, r.state)]
+            for r in rulings
+        ]
+        printing.table("Policy", ["recipe", "candidates", "metric", "estimate", "limit", "policy"], rows)
+        typer.echo("The intervals hold at once with 95 % confidence, however many there are.")
+        for reason in dict.fromkeys(r.reason for r in rulings if r.reason):
+            typer.echo(f"undecided: {reason}")
+    if failed != "kept":
+        raise typer.Exit(_EXIT_CODES[failed])
 
 
 def list_all(json: printing.Json = False) -> None:

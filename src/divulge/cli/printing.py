@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from divulge.report.page import HEADINGS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from divulge.report.page import Tone
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 
@@ -16,6 +20,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on 
 def as_json(value: object) -> None:
     """Print ``value`` as JSON."""
     typer.echo(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
+
+
+# The other tones have none.
+_COLOURS = {"leak": "red", "clear": "green", "void": "magenta", "doubt": "yellow"}
+
+
+def verdict(tone: Tone, text: str) -> None:
+    """Print the first lines of a result, in the tone's colour where the terminal has colours."""
+    typer.secho(f"{HEADINGS[tone].icon} {text}", fg=_COLOURS.get(tone), bold=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -300,13 +300,17 @@ def _nothing(counts: Counts, rule: Rule, fdr: float) -> str:
             "fewer than 1/eta, or ties reach that far), so the share of non-members cannot be estimated; storey and "
             "bh need no such score"
         )
+    nonmembers = math.ceil(rule.null_share * m - 1e-9)
     least = math.ceil(rule.null_share * m / (fdr * (n + 1)) - 1e-9)
     beyond = int(counts.above[-1])
+    # The estimated share of non-members can exceed 1, and then not even all candidates may be enough.
+    needs = f"a selection needs at least {least} of the {m} candidates"
+    if least > m:
+        needs = f"not even all {m} candidates would be enough for a selection"
     return (
-        f"nothing was selected: with {n} calibration scores and fdr={fdr:g} a selection needs at least {least} of the "
-        f"{m} candidates, and {beyond} score above all calibration; more calibration "
-        f"({required_calibration(m, fdr, max(beyond, 1))} for a selection of {max(beyond, 1)}) or a stronger signal "
-        "is needed (with an AUC near 0.65 every method has next to no power)"
+        f"nothing was selected: with {n} calibration scores and fdr={fdr:g} {needs}, and {beyond} score above all "
+        f"calibration; more calibration ({required_calibration(nonmembers, fdr, max(beyond, 1))} for a selection of "
+        f"{max(beyond, 1)}) or a stronger signal is needed (with an AUC near 0.65 every method has next to no power)"
     )
 
 

@@ -10,7 +10,7 @@ from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound, epsilon_one_run
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
 from divulge.evaluation.intervals import proportion
-from divulge.evaluation.power import Detectable, smallest_detectable
+from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
 from divulge.evaluation.ranking import auc
 from divulge.evaluation.tables import least_nonmembers
 
@@ -29,9 +29,11 @@ __all__ = [
     "least_nonmembers",
     "measure",
     "most_exposed",
+    "nonmembers_to_tell",
     "paired_difference",
     "proportion",
     "rates",
+    "records_to_see",
     "roc",
     "smallest_detectable",
     "subgroups",

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 Strategy: TypeAlias = Literal["bonferroni", "split"]
 STRATEGIES: tuple[Strategy, ...] = ("bonferroni", "split")
+# The end of the `method` of a bound that rests on records surely in, or surely out: TPR / FPR, or TNR / FNR.
+BY_MEMBERS, BY_NONMEMBERS = "from sure members", "from sure non-members"
 
 
 def epsilon_lower_bound(
@@ -48,7 +50,9 @@ def epsilon_lower_bound(
         seed: of the random half; used by "split" only.
 
     Returns:
-        ``value`` and ``low`` are the bound, ``high`` is infinity: scores bound ε from below only.
+        ``value`` and ``low`` are the bound, ``high`` is infinity: scores bound ε from below only. ``method`` says
+        whether a bound above 0 comes from sure members (records that score higher than nearly every non-member)
+        or from sure non-members (records that score lower than nearly every member).
 
     Raises:
         divulge.InputError: NaN or infinity, lengths that differ, members or non-members only, δ outside [0, 1).
@@ -67,10 +71,15 @@ def epsilon_lower_bound(
     slack = _delta(delta)
     chosen = checks.choice(strategy, "strategy", STRATEGIES)
     if chosen == "split":
-        bound = _split(values, truth, slack, error, checks.integer(seed, "seed", least=0))
+        ratios = _split(values, truth, slack, error, checks.integer(seed, "seed", least=0))
     else:
-        bound = _bonferroni(values, truth, slack, error)
-    return Estimate(bound, bound, np.inf, confidence, f"clopper-pearson, {chosen} over thresholds")
+        ratios = _bonferroni(values, truth, slack, error)
+    by_members, by_nonmembers = (float(ratio.max()) for ratio in ratios)
+    bound = max(by_members, by_nonmembers, 0.0)
+    parts = [f"clopper-pearson, {chosen} over thresholds"]
+    if bound > 0:
+        parts.append(BY_MEMBERS if by_members >= by_nonmembers else BY_NONMEMBERS)
+    return Estimate(bound, bound, np.inf, confidence, ", ".join(parts))
 
 
 def epsilon_one_run(
@@ -127,7 +136,7 @@ def _delta(delta: float) -> float:
     return checks.number(delta, "delta", above=0, below=1)
 
 
-def _bonferroni(values: Floats, truth: Bools, delta: float, error: float) -> float:
+def _bonferroni(values: Floats, truth: Bools, delta: float, error: float) -> tuple[Floats, Floats]:
     inside, outside = np.sort(values[truth]), np.sort(values[~truth])
     m, n = len(inside), len(outside)
     up, down = _ranks(n), _ranks(m)
@@ -135,22 +144,22 @@ def _bonferroni(values: Floats, truth: Bools, delta: float, error: float) -> flo
     # of its own kind beyond it; where ties leave fewer, that number would be a choice made by the data.
     fp = np.r_[up - 1.0, above(outside, np.nextafter(inside[down - 1], -np.inf))]
     fn = np.r_[m - above(inside, outside[-up]), down - 1.0]
-    return float(_bounds(fn, m, fp, n, delta, error / len(fp)).max())
+    return _bounds(fn, m, fp, n, delta, error / len(fp))
 
 
-def _split(values: Floats, truth: Bools, delta: float, error: float, seed: int) -> float:
+def _split(values: Floats, truth: Bools, delta: float, error: float, seed: int) -> tuple[Floats, Floats]:
     rng = seeds.generator(seed, "epsilon", "split")
     # Sorted before they are dealt, so the order of the rows changes nothing.
     choose, measure = zip(*(_deal(np.sort(values[kind]), rng) for kind in (truth, ~truth)), strict=True)
     if not (len(choose[0]) and len(choose[1])):
-        return 0.0
+        return np.zeros(1), np.zeros(1)
     cuts = np.unique(np.r_[choose])
-    cut = cuts[np.argmax(_at(choose, cuts, delta, error))]
-    return float(_at(measure, np.array([cut]), delta, error)[0])
+    cut = cuts[np.argmax(np.maximum(*_at(choose, cuts, delta, error)).clip(0))]
+    return _at(measure, np.array([cut]), delta, error)
 
 
-def _at(halves: tuple[Floats, Floats], cuts: Floats, delta: float, error: float) -> Floats:
-    """The ε bound of the rule "score > cut", at each cut."""
+def _at(halves: tuple[Floats, Floats], cuts: Floats, delta: float, error: float) -> tuple[Floats, Floats]:
+    """The bounds on ε of the rule "score > cut", at each cut."""
     inside, outside = halves
     m, n = len(inside), len(outside)
     return _bounds(m - above(inside, cuts), m, above(outside, cuts), n, delta, error)
@@ -167,8 +176,8 @@ def _ranks(n: int) -> np.ndarray:
     return 1 << np.arange(int(n).bit_length())
 
 
-def _bounds(fn: Floats, m: int, fp: Floats, n: int, delta: float, error: float) -> Floats:
-    """The ε bound, at least 0, from ``fn`` of ``m`` members missed and ``fp`` of ``n`` non-members selected.
+def _bounds(fn: Floats, m: int, fp: Floats, n: int, delta: float, error: float) -> tuple[Floats, Floats]:
+    """Two bounds on ε, by TPR / FPR and by TNR / FNR, from ``fn`` of ``m`` missed and ``fp`` of ``n`` selected.
 
     The same two one-sided bounds, each with half the error, serve both inequalities.
     """
@@ -176,7 +185,7 @@ def _bounds(fn: Floats, m: int, fp: Floats, n: int, delta: float, error: float) 
     with np.errstate(divide="ignore"):
         by_members = np.log(np.maximum(1 - fnr - delta, 0)) - np.log(fpr)
         by_nonmembers = np.log(np.maximum(1 - fpr - delta, 0)) - np.log(fnr)
-    return np.maximum(np.maximum(by_members, by_nonmembers), 0.0)
+    return by_members, by_nonmembers
 
 
 def _one_run(values: Floats, truth: Bools, guesses: int, delta: float, error: float) -> float:

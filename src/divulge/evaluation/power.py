@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,6 +83,57 @@ def smallest_detectable(
         power=wanted,
         method="two normal distributions of equal spread",
     )
+
+
+def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> int:
+    """How many members, and as many non-members, it takes to see an AUC; the model is that of `smallest_detectable`.
+
+    Args:
+        auc: the AUC to be seen, in (0.5, 1).
+        confidence: coverage of the interval that must exclude 0.5.
+        power: probability with which it does.
+
+    Raises:
+        divulge.InputError: an argument out of its range.
+
+    Examples:
+        >>> records_to_see(0.6)
+        133
+    """
+    from scipy.special import ndtri
+
+    distance = float(np.sqrt(2) * ndtri(checks.number(auc, "auc", above=0.5, below=1)))
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    wanted = checks.number(power, "power", above=0, below=1)
+    few, many = 1, 2
+    while _auc_power(distance, many, many, error) < wanted:
+        few, many = many, 2 * many
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (few, middle) if _auc_power(distance, middle, middle, error) >= wanted else (middle, many)
+    return many
+
+
+def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
+    """How many non-members it takes before any TPR at ``fpr``, however large, can be told from chance.
+
+    With fewer, `tpr_at_fpr` cannot say where the threshold lies, and the lower end of its interval is 0.
+
+    Args:
+        fpr: the false-positive rate of interest.
+        confidence: coverage of the interval.
+
+    Raises:
+        divulge.InputError: a rate outside (0, 1).
+
+    Examples:
+        >>> nonmembers_to_tell(0.01)
+        437
+    """
+    level = checks.number(fpr, "fpr", above=0, below=1)
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    # The highest non-member lies above the threshold except with probability (1 - fpr)^n: one of four steps.
+    return math.ceil(math.log(error / 4) / math.log1p(-level))
 
 
 def _smallest(chance: Callable[[float], float], wanted: float) -> float | None:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 _ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 DOCUMENTS = "documents"
 _ROWS = 1 << 20  # read at a time
+# How membership is spelled, in lower case; a missing value is membership not known.
+_MEMBER = ("1", "1.0", "true", "t", "yes", "y", "member", "members")
+_NONMEMBER = ("0", "0.0", "false", "f", "no", "n", "nonmember", "non-member", "nonmembers", "non-members")
+_UNKNOWN = ("", "nan", "null", "none", "na")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,8 @@ class Columns:
         scores: one column, or several to learn from.
         id: unique identifiers; the row number where None.
         text: the documents, for the blind text control and to find overlap; None where there are none.
-        truth: known membership (bool, or 0 and 1); None where it is not known.
+        truth: known membership, as true and false, yes and no, 1 and 0 or member and nonmember; a missing value
+            where it is not known. None where it is known of no row.
     """
 
     scores: tuple[Score, ...]
@@ -145,13 +150,45 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
         *((pl.col(s.column).cast(pl.Float64) * s.sign).alias(f"score{i}") for i, s in enumerate(columns.scores)),
     ]
     if columns.truth:
-        picked.append(pl.col(columns.truth).cast(pl.Int8, strict=False).cast(pl.Boolean).alias("truth"))
+        picked += _membership(columns.truth)
     if columns.text:
         picked.append(pl.col(columns.text).cast(pl.String).hash(seed=0).alias("text"))
     try:
         frame.with_row_index("row").select("row", *picked).sink_parquet(to)
     except pl.exceptions.PolarsError as error:
         raise checks.InputError(f"{name}: cannot be read: {error}") from None
+    if columns.truth:
+        _refuse_unread(to, columns.truth, name)
+
+
+def _membership(column: str) -> list[pl.Expr]:
+    """``truth``, and beside it the words that could not be read as one."""
+    import polars as pl
+
+    spelled = pl.col(column).cast(pl.String).str.strip_chars()
+    word = spelled.str.to_lowercase()
+    member, other = word.is_in(_MEMBER), word.is_in(_NONMEMBER)
+    read = pl.when(member).then(True).when(other).then(False)
+    unread = pl.when(~(member | other | word.is_in(_UNKNOWN))).then(spelled)
+    return [read.alias("truth"), unread.alias("unread")]
+
+
+def _refuse_unread(path: Path, column: str, name: str) -> None:
+    """Raise for a column of membership that says something else, or nothing."""
+    import polars as pl
+
+    written = pl.scan_parquet(path)
+    words = written.select(pl.col("unread").drop_nulls().unique()).sort("unread").head(6).collect()["unread"].to_list()
+    if words:
+        shown = ", ".join(map(repr, words[:5])) + (", …" if len(words) > 5 else "")
+        raise checks.InputError(
+            f"truth: column {column!r} of {name} must hold yes and no, true and false, 1 and 0 or member and "
+            f"nonmember, got {shown}"
+        )
+    if not written.select(pl.col("truth").is_not_null().any()).collect(engine="streaming").item():
+        raise checks.InputError(
+            f"truth: column {column!r} of {name} is empty in every row; membership is known of none"
+        )
 
 
 def _refuse_empty(frame: pl.LazyFrame, name: str) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks, store
-from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Table
+from divulge.report.page import HEADINGS, Chart, Exhibit, Gallery, Page, Paragraph, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
 
 TABLE_ROWS = 600
-VERDICTS = {
-    "leak": ("Leak found", "▲"),
-    "clear": ("No leak found", "●"),
-    "void": ("Guarantee void", "✕"),
-    "doubt": ("Guarantee in doubt", "◆"),
-    "plain": ("Result", "■"),
-}
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
 NUMBER = re.compile(r"[\s\d.,:;+\-−–—±≤≥<>=≈~%×∞eE^\[\]()/·…¹²³⁰⁴-⁹⁻]*|nan|inf|-inf")
 
@@ -56,7 +49,7 @@ def render(page: Page) -> str:
     """
     import jinja2
 
-    tone, icon = VERDICTS[checks.choice(page.tone, "tone", VERDICTS)]
+    tone, icon = HEADINGS[checks.choice(page.tone, "tone", HEADINGS)]
     charted = any(isinstance(block, Chart) for section in page.sections for block in section.blocks)
     style = _asset("style.css")
     scripts = [_script(_library()), _script(_asset("charts.js"))] if charted else []

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Tone: TypeAlias = Literal["leak", "clear", "void", "doubt", "plain"]
+Tone: TypeAlias = Literal["leak", "clear", "undecided", "void", "doubt", "plain"]
+
+
+class Heading(NamedTuple):
+    """What stands over a verdict of one tone, so that colour is never the only sign of it."""
+
+    words: str
+    icon: str
+
+
+HEADINGS: Mapping[str, Heading] = {
+    "leak": Heading("Leak found", "▲"),
+    "clear": Heading("No leak found", "●"),
+    "undecided": Heading("Too little data to say", "○"),
+    "void": Heading("Guarantee void", "✕"),
+    "doubt": Heading("Guarantee in doubt", "◆"),
+    "plain": Heading("Result", "■"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +90,8 @@ class Page:
     Args:
         title: what was examined.
         verdict: one or two sentences: what leaks, how sure we are, under which threat model.
-        tone: "leak" (something leaks), "clear" (nothing found), "void" (a guarantee has failed),
-            "doubt" (a guarantee may fail), "plain".
+        tone: "leak" (something leaks), "clear" (nothing found, and a leak would have been), "undecided" (too little
+            data to say), "void" (a guarantee has failed), "doubt" (a guarantee may fail), "plain".
         sections: the rest, in reading order.
         facts: name → value pairs for the head (date, version, seed, …).
     """

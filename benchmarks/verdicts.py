@@ -1,0 +1,71 @@
+"""How often verdicts and gates are wrong, on scores whose truth is known: the tables of docs/guarantees.md.
+
+OMP_NUM_THREADS=1 PYTHONPATH=src:tests python benchmarks/verdicts.py [--runs 1000]
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from scipy.special import ndtri
+
+from divulge.auditing.compare import gate
+from divulge.auditing.nominal import realised
+from score_audits import KINDS, null, scored, sizes
+
+SIZES = ((1, 1), (1, 1000), (5, 5), (30, 30), (100, 10), (60, 60), (500, 120), (1000, 1000))
+POLICIES = ("auc:0.5", "tpr@fpr=0.1:0.1", "epsilon:0")
+
+
+def wrong(runs: int) -> None:
+    """Eight recipes that know nothing: shares of audits broken, called a leak, cleared, told of too high an FPR."""
+    print("| scores | members / non-members | broken | leak found | no leak found | too little data | FPR too high |")
+    print("|---|---|---|---|---|---|---|")
+    for m, n in SIZES:
+        for kind in KINDS:
+            rng = np.random.default_rng(m + n)
+            broken, alarms, answers = 0, 0, []
+            for _ in range(runs):
+                audit = null(rng, kind, m, n, 8)
+                broken += any(ruling.state == "broken" for ruling in gate(audit, POLICIES))
+                alarms += any(realised(audit[name], 0.1, tests=8).broken for name in audit)
+                answers.append(audit.verdict.answer)
+            shares = [answers.count(a) / runs for a in ("leak found", "no leak found", "too little data to say")]
+            cells = [f"{share:.3f}" for share in (broken / runs, *shares, alarms / runs)]
+            print(f"| {kind} | {m:,} / {n:,} | {' | '.join(cells)} |", flush=True)
+
+
+def kept(runs: int) -> None:
+    """Eight recipes with an AUC of .6 held to .599."""
+    print("\n| members / non-members | kept although above the limit |\n|---|---|")
+    for m, n in ((60, 60), (300, 300), (1000, 120)):
+        rng, members = np.random.default_rng(m + n), sizes(m, n)
+        count = 0
+        for _ in range(runs):
+            scores = rng.normal(size=(8, m + n)) + 2**0.5 * ndtri(0.6) * members
+            rulings = gate(scored({f"r{i}": row for i, row in enumerate(scores)}, members), "auc:0.599")
+            count += any(ruling.state == "kept" for ruling in rulings)
+        print(f"| {m:,} / {n:,} | {count / runs:.3f} |", flush=True)
+
+
+def seen(runs: int) -> None:
+    """One recipe with the AUC that the verdict names, and with .75 where it says that there is too little data."""
+    print("\n| members / non-members | AUC | leak found |\n|---|---|---|")
+    for m, n in ((5, 5), (20, 20), (30, 30), (40, 40), (60, 60), (500, 60), (60, 500), (1000, 1000)):
+        rng, members = np.random.default_rng(m + n), sizes(m, n)
+        named = null(rng, "continuous", m, n, 1)
+        enough = named.verdict.answer == "no leak found"
+        area = named.summary()["smallest_detectable"]["auc"] if enough else 0.75
+        drawn = rng.normal(size=(runs, m + n)) + 2**0.5 * ndtri(area) * members
+        found = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
+        print(f"| {m:,} / {n:,} | {area:.3f}{'' if enough else ' (too little)'} | {found / runs:.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=1000)
+    asked = parser.parse_args().runs
+    wrong(asked)
+    kept(asked)
+    seen(asked)

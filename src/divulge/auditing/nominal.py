@@ -1,0 +1,73 @@
+"""Whether a threshold kept its nominal false-positive rate on true non-members."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from divulge.decisions import fpr as by_fpr
+from divulge.evaluation import intervals
+
+if TYPE_CHECKING:
+    from divulge.auditing.outcome import Outcome
+    from divulge.types import Estimate
+
+# How often, over all thresholds of an audit together, one that kept its rate is said to have broken it.
+FALSE_ALARM = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Realised:
+    """The false-positive rate that a conformal threshold came to, beside its nominal one.
+
+    Args:
+        nominal: the level asked for.
+        rate: share of true non-members called members, with its exact interval.
+        p_value: P(so many or more of the non-members lie above the threshold), if they are exchangeable with the
+            calibration records; the scatter of the threshold itself is in it.
+        tests: how many thresholds the audit judges; the false alarm is divided among them.
+    """
+
+    nominal: float
+    rate: Estimate
+    p_value: float
+    tests: int = 1
+
+    @property
+    def broken(self) -> bool:
+        """Whether the rate is higher than one calibration explains."""
+        return self.p_value < FALSE_ALARM / self.tests
+
+    @property
+    def judged(self) -> str:
+        """The two rates compared, in words.
+
+        Examples:
+            >>> from divulge.evaluation import proportion
+            >>> Realised(0.05, proportion(14, 100), 0.02).judged
+            'TOO HIGH: one calibration does not explain it (p = 0.02)'
+        """
+        if self.broken:
+            return f"TOO HIGH: one calibration does not explain it (p = {self.p_value:.2g})"
+        if self.rate.low > self.nominal:
+            return f"above, as it is in one calibration of {1 / self.p_value:.3g}"
+        if self.rate.high < self.nominal:
+            return "below"
+        return "agrees"
+
+
+def realised(outcome: Outcome, level: float, tests: int = 1) -> Realised:
+    """What the threshold at ``level`` came to on the non-members of ``outcome``.
+
+    Raises:
+        divulge.InputError: too few calibration records for the level, no non-members.
+    """
+    import numpy as np
+    from scipy.stats import betabinom
+
+    threshold = by_fpr.threshold(outcome.nulls, level)
+    outside = outcome.scores[~outcome.members]
+    above, n = int(threshold.select(outside).sum()), len(outside)
+    # Of exchangeable records the number above the r-th largest of k nulls is beta-binomial; ties only lower it.
+    tail = betabinom.pmf(np.arange(above, n + 1), n, threshold.rank, threshold.nulls + 1 - threshold.rank)
+    return Realised(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)

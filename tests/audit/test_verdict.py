@@ -1,0 +1,156 @@
+"""What the first line of a report says, at every size and for every kind of score."""
+
+import json
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.auditing import page
+from divulge.auditing.nominal import realised
+from divulge.report import html
+from divulge.report.text import render
+from score_audits import scored, sizes
+
+
+def quiet(m, n, recipes=1, fpr=(0.05,)):
+    """Scores that put members and non-members in the same places."""
+    members = sizes(m, n)
+    scores = np.r_[np.linspace(0, 1, m), np.linspace(0, 1, n)] if min(m, n) > 1 else np.full(m + n, 0.5)
+    return scored({f"r{i}": scores for i in range(recipes)}, members, fpr=fpr)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "fpr", "answer"),
+    [
+        (1, 1, (0.5,), "too little data to say"),
+        (1, 1200, (0.001,), "too little data to say"),
+        (1200, 1, (0.5,), "too little data to say"),
+        (5, 5, (0.2,), "too little data to say"),
+        (30, 30, (0.05,), "too little data to say"),
+        (60, 60, (0.05,), "no leak found"),
+        (1000, 120, (0.01,), "no leak found"),
+        (1000, 1000, (0.05, 0.01), "no leak found"),
+    ],
+)
+def test_silence_is_a_finding_only_where_a_leak_would_have_been_seen(m, n, fpr, answer):
+    found = quiet(m, n, fpr=fpr).verdict
+    assert found.answer == answer
+    assert found.tone == {"too little data to say": "undecided", "no leak found": "clear"}[answer]
+    assert "no AUC" not in found.text
+    assert "None" not in found.text
+    assert ("is an AUC of 0." in found.text) == (answer == "no leak found")
+    if m == 1:
+        assert "1 member and" in found.text
+
+
+def test_a_true_no_leak_names_the_smallest_auc_and_tpr_or_what_a_tpr_takes():
+    smallest = dv.evaluation.smallest_detectable(1000, 1000, 0.05, 1 - 0.05 / 4)
+    both = quiet(1000, 1000, fpr=(0.01, 0.05)).verdict.text
+    assert f"with 80% probability is an AUC of {smallest.auc:.3f} or a TPR of {smallest.tpr:.3f} at FPR 0.05" in both
+    least = dv.evaluation.nonmembers_to_tell(0.01, 1 - 0.05 / 3)
+    assert (
+        f"No TPR at FPR 0.01 could have been told from chance: that takes {least} non-members"
+        in quiet(1000, 120, fpr=(0.01,)).verdict.text
+    )
+    assert "TPR" in quiet(1000, least, fpr=(0.01,)).verdict.text.partition("by the model")[0]
+
+
+def test_more_recipes_ask_for_more_records():
+    """The number of records that is named is enough, and one less is not."""
+    needed = []
+    for recipes in (1, 8):
+        text = quiet(20, 20, recipes).verdict.text
+        needed.append(int(text.partition("It takes about ")[2].split()[0]))
+        assert quiet(needed[-1], needed[-1], recipes).verdict.answer == "no leak found"
+        assert quiet(needed[-1] - 1, needed[-1] - 1, recipes).verdict.answer == "too little data to say"
+    assert needed[1] > needed[0] > 30
+
+
+def test_a_score_that_points_the_wrong_way_is_a_leak():
+    members = sizes(100, 100)
+    found = scored({"loss": -1.0 * members + np.linspace(0, 0.5, 200) % 0.1}, members).verdict
+    assert found.answer == "leak found"
+    assert "turned round it finds members" in found.text
+
+
+def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
+    """A third of the non-members score below every member, a tenth above."""
+    members, both, turn = sizes(900, 900), np.linspace(0, 1, 900), np.arange(900) % 30
+    outside = np.where(turn < 10, both - 5, np.where(turn < 13, both + 5, both))
+    audit = scored({"loss": np.r_[both, outside]}, members)
+    assert audit["loss"].tpr_at_fpr(0.05).value == 0
+    epsilon = audit["loss"].epsilon()
+    assert epsilon.low > 3
+    assert epsilon.method.endswith("from sure non-members")
+    notes = page.notes(audit.summary())
+    assert any(f"ε ≥ {epsilon.low:.2f} comes from sure non-members" in note for note in notes)
+    assert any(epsilon.method in str(recipe["epsilon"]) for recipe in audit.summary()["recipes"].values())
+    turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
+    assert turned["loss"].epsilon().method.endswith("from sure members")
+    assert turned["loss"].epsilon().low == epsilon.low
+    assert not any("sure non-members" in note for note in page.notes(turned.summary()))
+
+
+def test_an_epsilon_alone_is_a_leak():
+    """Non-members at both ends, members in the middle: AUC and TPR are at chance, and yet many can be ruled out."""
+    members = sizes(2000, 2000)
+    half = np.linspace(-1, 1, 2000)
+    audit = scored({"loss": np.r_[half, np.where(np.abs(half) > 0.5, 4 * half, half)]}, members, fpr=(0.5,))
+    assert audit["loss"].auc.low < 0.5 < audit["loss"].auc.high
+    found = audit.verdict
+    assert found.answer == "leak found"
+    assert "ε ≥ " in found.text
+
+
+def test_unseen_classes_too_few_to_say_stand_before_all_classes():
+    labels = np.r_[np.zeros(1000, int), np.ones(10, int)]
+    members = np.arange(1010) % 2 == 0
+    scores = np.repeat(np.linspace(0, 1, 505), 2)
+    text = scored({"loss": scores}, members, labels=labels, unseen=(1,)).verdict
+    assert text.answer == "too little data to say"
+    assert text.text.startswith("Too little data to say on the unseen classes [1]: with 5 members and 5 non-members")
+    assert "No leak found over all classes" in text.text
+    leaking = scored({"loss": scores + members}, members, labels=labels, unseen=(1,)).verdict
+    assert leaking.answer == "leak found"
+    assert "over all classes" in leaking.text
+    assert "Too little data to say on the unseen classes [1]" in leaking.text
+
+
+def test_every_answer_is_said_in_words_in_the_report_and_is_plain_data():
+    for audit, heading in (
+        (quiet(5, 5, fpr=(0.2,)), "Too little data to say"),
+        (quiet(100, 100), "No leak found"),
+        (scored({"loss": sizes(50, 50) * 1.0}, sizes(50, 50)), "Leak found"),
+        (scored({"loss": sizes(50, 50) * 1.0}, sizes(50, 50), confounded=True), "Guarantee void"),
+    ):
+        stored = json.loads(json.dumps(audit.summary()["verdict"]))
+        assert stored == {"answer": audit.verdict.answer, "tone": audit.verdict.tone, "text": audit.verdict.text}
+        first = dv.report.Page("title", audit.verdict.text, audit.verdict.tone, ())
+        assert f"</span> {heading}</p>" in html.render(first)
+        assert audit.verdict.text in render(first)
+
+
+def test_a_realised_fpr_is_judged_by_its_interval_and_by_what_one_calibration_explains():
+    members, nulls = sizes(10, 400), {"loss": np.arange(99.0)}
+
+    def found(above):
+        outside = np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)]
+        return realised(scored({"loss": np.r_[np.zeros(10), outside]}, members, nulls=nulls)["loss"], 0.05)
+
+    assert found(20).judged == "agrees"
+    assert found(35).judged.startswith("above, as it is in one calibration of ")
+    assert not found(35).broken
+    assert found(35).rate.low > 0.05
+    assert found(200).judged.startswith("TOO HIGH")
+    assert found(0).judged == "below"
+
+
+def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_notes():
+    members = sizes(10, 400)
+    outside = np.r_[np.full(200, 1000.0), np.linspace(0, 50, 200)]
+    summary = scored({"loss": np.r_[np.zeros(10), outside]}, members).summary()
+    rate = summary["recipes"]["loss"]["realised_fpr"]["0.05"]
+    assert rate["broken"]
+    assert rate["low"] > 0.05
+    assert any("realised FPR at nominal 0.05" in note and "TOO HIGH" in note for note in page.notes(summary))

@@ -1,0 +1,91 @@
+"""Verdicts and gates on scores whose truth is known: how often they are wrong, over many draws.
+
+Each test states its chance of failing although all is well.
+"""
+
+import numpy as np
+import pytest
+from scipy.special import ndtri
+from scipy.stats import binom
+
+import divulge as dv
+from divulge.auditing.compare import gate
+from divulge.auditing.nominal import realised
+from score_audits import KINDS, null, scored, sizes
+
+TIED = [kind for kind in KINDS if kind not in ("continuous", "two-valued, rate .02")]
+
+
+def most(runs):
+    """More than so many of ``runs`` are wrong with probability 0.1 % where 5 % may be."""
+    return binom.isf(0.001, runs, 0.05)
+
+
+def broken(audit, *policies):
+    return any(ruling.state == "broken" for ruling in gate(audit, policies))
+
+
+def test_eight_null_recipes_break_a_gate_in_at_most_five_percent_of_runs():
+    """Fails by chance in 0.1 % at the worst; with every interval at 95 % by itself, 18 % would be broken."""
+    rng = np.random.default_rng(1)
+    count = sum(broken(null(rng, "continuous", 60, 60, 8), "auc:0.5", "auc:0.51") for _ in range(200))
+    assert count <= most(200)
+
+
+@pytest.mark.parametrize("kind", TIED)
+@pytest.mark.parametrize(("m", "n"), [(100, 10), (500, 120)])
+def test_ties_neither_break_a_gate_nor_make_a_leak(kind, m, n):
+    """10 cells x 2 counts: one fails by chance in 2 % at the very worst."""
+    rng = np.random.default_rng(m)
+    gates = verdicts = 0
+    for _ in range(50):
+        audit = null(rng, kind, m, n, 4)
+        gates += broken(audit, "auc:0.5", "tpr@fpr=0.1:0.1", "epsilon:0")
+        verdicts += audit.verdict.answer == "leak found"
+    assert gates <= most(50), gates
+    assert verdicts <= most(50), verdicts
+
+
+def test_no_recipe_above_its_limit_is_kept():
+    """Eight recipes with an AUC of 0.6, held to a little less: 0.1 % at the worst, 18 % if each had its own 95 %."""
+    rng = np.random.default_rng(2)
+    members = sizes(300, 300)
+    count = 0
+    for _ in range(200):
+        scores = rng.normal(size=(8, 600)) + 2**0.5 * ndtri(0.6) * members
+        rulings = gate(scored({f"r{i}": row for i, row in enumerate(scores)}, members), "auc:0.599")
+        count += any(ruling.state == "kept" for ruling in rulings)
+    assert count <= most(200)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (1, 300), (300, 1), (2, 2), (5, 5), (10, 40)])
+def test_tiny_sets_are_never_cleared_and_seldom_accused(m, n):
+    """60 null audits of 2 recipes: a size fails by chance in 0.1 %."""
+    rng = np.random.default_rng(m + n)
+    answers = [null(rng, "continuous", m, n, 2).verdict.answer for _ in range(60)]
+    assert "no leak found" not in answers
+    assert answers.count("leak found") <= most(60)
+
+
+@pytest.mark.parametrize(("m", "n"), [(60, 60), (400, 80)])
+def test_the_smallest_leak_named_is_found_as_often_as_said(m, n):
+    """200 leaking audits, 80 %, four standard errors; ε and TPR may find what the AUC does not, so one-sided."""
+    rng = np.random.default_rng(3)
+    members = sizes(m, n)
+    named = null(rng, "continuous", m, n, 1).summary()["smallest_detectable"]
+    assert named["auc"] == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.05 / 3).auc
+    apart = 2**0.5 * ndtri(named["auc"]) * members
+    drawn = rng.normal(size=(200, m + n)) + apart
+    found = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
+    assert found / 200 >= 0.8 - 4 * (0.16 / 200) ** 0.5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_false_positive_rate_that_is_kept_is_seldom_called_too_high(kind):
+    """4 thresholds together raise a false alarm in 5 % of audits at most: 0.1 % a kind."""
+    rng = np.random.default_rng(4)
+    alarms = 0
+    for _ in range(100):
+        audit = null(rng, kind, 10, 400, 4)
+        alarms += any(realised(audit[name], 0.1, tests=4).broken for name in audit)
+    assert alarms <= most(100)
