@@ -78,7 +78,7 @@ def main() -> None:
         start = time.perf_counter()
         for seed, table in enumerate(tables):
             attack = QuantileRegression(regressor, seed=seed)
-            scored = attack.score_with_nulls(table)
+            scored = attack.run(table)
             outside, nulls = scored.scores[MEMBERS:], np.sort(scored.nulls)
             rank = int(np.floor(FPR * (len(nulls) + 1)))
             raw.append((outside > attack.nominal_threshold(FPR)).mean())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.attacks import Need
+from divulge.attacks.protocol import REFERENCES
 from divulge.signals import classification
 from divulge.types import Evidence, Records
 
@@ -21,54 +23,89 @@ COMPONENTS = 48
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Models:
+    """What reference models that were all trained in one way say of the records.
+
+    Args:
+        signals: signal name → ``[m, n + z]``, candidates first; or ``[m, n]``.
+        trained_on: bool ``[m, n + z]``, True where model ``i`` was trained on record ``j``.
+    """
+
+    signals: Mapping[str, Floats]
+    trained_on: Bools
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Measurements:
     """Signals of a target, and of reference models where there are any, on candidates and population.
 
     Args:
         target: signal name → ``[n + z]``, candidates first; or ``[n]``, where the population was not asked about.
-        references: signal name → ``[m, n + z]``.
-        trained_on: bool ``[m, n + z]``.
+        candidates: n.
         labels: ``[n + z]``, or None.
         features: ``[n + z, d]``, what a quantile regressor may condition on.
-        candidates: n.
+        models: reference models, by the need that they meet.
     """
 
     target: Mapping[str, Floats]
     candidates: int
     labels: Ints | None = None
     features: Array | None = None
-    references: Mapping[str, Floats] | None = None
-    trained_on: Bools | None = None
+    models: Mapping[Need, Models] = field(default_factory=dict)
 
-    def evidence(self, signal: str) -> Evidence:
-        """What an attack on ``signal`` may look at."""
-        n = self.candidates
-        references = None if self.references is None else self.references.get(signal)
+    def evidence(self, signal: str, needs: frozenset[Need]) -> Evidence:
+        """What an attack on ``signal`` may look at: what it needs, of what there is.
+
+        Every attack has arrays of its own (but for those mapped from disk, which cannot be written): one that
+        writes into them changes nobody else's.
+
+        Examples:
+            >>> found = Measurements({"s": np.zeros(5)}, candidates=2, labels=np.zeros(5, int))
+            >>> found.evidence("s", frozenset()), found.evidence("s", frozenset({Need.POPULATION}))
+            (Evidence(n=2, m=0, z=0), Evidence(n=2, m=0, z=3))
+        """
+        n, target = self.candidates, self.target[signal]
+        found = next((self.models[need] for need in REFERENCES & needs if need in self.models), None)
+        references = None if found is None else found.signals[signal]
+        trained_on = None if found is None else found.trained_on
+        features = self.features if Need.FEATURES in needs else None
+        labels = self.labels if Need.LABELS in needs else None
+        beyond = slice(n, None) if Need.POPULATION in needs and len(target) > n else slice(0)
         return Evidence(
-            target=self.target[signal][:n],
-            population=self.target[signal][n:] if len(self.target[signal]) > n else None,
-            references=_part(references, slice(None, n)),
-            population_references=_rest(references, n),
-            trained_on=_part(self.trained_on, slice(None, n)),
-            population_trained_on=_rest(self.trained_on, n),
-            features=None if self.features is None else self.features[:n],
-            population_features=None if self.features is None or len(self.features) == n else self.features[n:],
-            labels=None if self.labels is None else self.labels[:n],
-            population_labels=None if self.labels is None or len(self.labels) == n else self.labels[n:],
+            target=_rows(target, slice(n)),
+            population=_rows(target, beyond),
+            references=_columns(references, slice(n)),
+            population_references=_columns(references, beyond),
+            trained_on=_columns(trained_on, slice(n)),
+            population_trained_on=_columns(trained_on, beyond),
+            features=_rows(features, slice(n)),
+            population_features=_rows(features, beyond),
+            labels=_rows(labels, slice(n)),
+            population_labels=_rows(labels, beyond),
         )
 
 
-def averaged(views: Sequence[Measurements], signal: str, *, likelihood: bool) -> Measurements:
+def _rows(array: Array | None, at: slice) -> Array | None:
+    """A copy of the records at ``at``; None without any."""
+    return None if array is None or not len(array[at]) else np.array(array[at])
+
+
+def _columns(matrix: Array | None, at: slice) -> Array | None:
+    """The same of what every model says of them; arrays mapped from disk stay there, where nobody can write."""
+    if matrix is None or not matrix[:, at].shape[1]:
+        return None
+    return matrix[:, at] if isinstance(matrix, np.memmap) else np.array(matrix[:, at], order="C")
+
+
+def averaged(views: Sequence[Evidence], *, likelihood: bool) -> Evidence:
     """One signal averaged over several views of the same records (completions of their unknown values).
 
     Args:
-        views: the measurements of each view.
-        signal: which signal.
+        views: the evidence of each view.
         likelihood: the logarithm of the mean of the exponentials, rather than the mean.
 
     Examples:
-        >>> two = [Measurements({"s": np.array([value])}, candidates=1) for value in (0.0, 2.0)]
-        >>> averaged(two, "s", likelihood=False).target["s"]
+        >>> averaged([Evidence([value]) for value in (0.0, 2.0)], likelihood=False).target
         array([1.])
     """
 
@@ -78,17 +115,8 @@ def averaged(views: Sequence[Measurements], signal: str, *, likelihood: bool) ->
             return stacked.mean(axis=0)
         return np.logaddexp.reduce(stacked, axis=0) - np.log(len(stacked))
 
-    kept = [view.references[signal] for view in views if view.references is not None]
-    target = {signal: mean([view.target[signal] for view in views])}
-    return replace(views[0], target=target, references={signal: mean(kept)} if kept else None)
-
-
-def _part(matrix: Array | None, columns: slice) -> Array | None:
-    return None if matrix is None else matrix[:, columns]
-
-
-def _rest(matrix: Array | None, first: int) -> Array | None:
-    return None if matrix is None or matrix.shape[1] == first else matrix[:, first:]
+    kept = [view.references for view in views if view.references is not None]
+    return replace(views[0], target=mean([view.target for view in views]), references=mean(kept) if kept else None)
 
 
 def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Floats:

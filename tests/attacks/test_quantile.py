@@ -140,7 +140,7 @@ def test_conformal_fpr_is_beta_whatever_the_regressor(regressor):
     rates = []
     for seed in range(20):
         table = evidence(rng, n=2000, z=1998)
-        scored = QuantileRegression(regressor, seed=seed).score_with_nulls(table)
+        scored = QuantileRegression(regressor, seed=seed).run(table)
         assert scored.nulls is not None
         assert len(scored.nulls) == 999
         threshold = np.sort(scored.nulls)[-10]
@@ -153,7 +153,7 @@ def test_the_nominal_threshold_is_what_a_perfect_regressor_would_need():
     table = dv.Evidence(rng.normal(size=20000), population=rng.normal(size=20000))
     for output in ("z", "level"):
         attack = QuantileRegression(Marginal(), conformal=False, output=output)
-        scored = attack.score_with_nulls(table)
+        scored = attack.run(table)
         assert scored.nulls is None
         # Binomial sd 0.07 %, and 0.02 % from the fitted mean and deviation.
         assert (scored.scores > attack.nominal_threshold(0.01)).mean() == pytest.approx(0.01, abs=0.004)
@@ -163,7 +163,7 @@ def test_an_unseen_class_has_the_pooled_distribution_and_a_note():
     rng = np.random.default_rng(8)
     signal, labels = rng.normal(size=300), rng.integers(0, 2, 300)
     table = dv.Evidence([0.0, 0.5], population=signal, labels=[0, 7], population_labels=labels)
-    scored = QuantileRegression(conformal=False).score_with_nulls(table)
+    scored = QuantileRegression(conformal=False).run(table)
     assert scored.scores[1] == pytest.approx((0.5 - signal.mean()) / signal.std(ddof=1))
     assert len(scored.notes) == 1
     assert scored.notes[0].startswith("1 of 2 candidates are of classes the population lacks (7)")
@@ -193,8 +193,8 @@ class Itself:
 
 def test_a_diverged_regressor_gives_way_to_the_marginal_with_a_note():
     table = evidence(np.random.default_rng(9))
-    scored = QuantileRegression(Diverging(), seed=1).score_with_nulls(table)
-    expected = QuantileRegression(Marginal(), seed=1).score_with_nulls(table)
+    scored = QuantileRegression(Diverging(), seed=1).run(table)
+    expected = QuantileRegression(Marginal(), seed=1).run(table)
     np.testing.assert_array_equal(scored.scores, expected.scores)
     np.testing.assert_array_equal(scored.nulls, expected.nulls)
     assert "Diverging diverged" in scored.notes[0]

@@ -194,7 +194,10 @@ BAD = {
     "a model, not a function": (lambda r, n: Train(n.mlp()), "make_model: a function"),
     "custom stacked": (lambda r, n: Custom(lambda r, s: None, engine="stacked"), "engine: 'stacked' is unknown"),
     "device": (lambda r, n: go(r, Train(n.mlp, 2, device="gpu")), "device: "),
-    "fewer records than classes": (lambda r, n: go(r[:3], Train(n.mlp, 2)), "at least as many as classes"),
+    "fewer records than classes": (
+        lambda r, n: go(dv.Records(r.x[:3], [0, 1, 3]), Train(n.mlp, 2), classes=None),
+        "at least as many as classes",
+    ),
     "output width": (lambda r, n: go(r, Train(n.mlp, 2), classes=5), "5 outputs are needed .* got shape"),
     "records that do not fit": (lambda r, n: go(flat(r), Train(n.cnn, 2)), "cannot take records of shape"),
     "no labels": (lambda r, n: go(dv.Records(r.x), Train(n.mlp, 2)), "labels are needed to train on"),

@@ -23,6 +23,6 @@ def test_the_conformal_rate_lies_in_its_interval_in_95_percent_of_200_draws():
         evidence = Evidence(
             signal[asked], population=signal[known], labels=labels[asked], population_labels=labels[known]
         )
-        scored = QuantileRegression(regressors.PerClass(), seed=seed).score_with_nulls(evidence)
+        scored = QuantileRegression(regressors.PerClass(), seed=seed).run(evidence)
         inside += bool(low <= fpr.threshold(scored.nulls, level).select(scored.scores).sum() <= high)
     assert inside >= 190

@@ -52,7 +52,7 @@ def test_a_network_that_diverges_gives_way_to_one_location_and_scale_and_says_so
     wild = signal(KNOWN).astype(np.float64)
     evidence = Evidence(target=wild[:50], features=KNOWN[:50], population=wild[50:], population_features=KNOWN[50:])
     attack = QuantileRegression(Network(lr=1e30, epochs=2), conformal=False)
-    scored = attack.score_with_nulls(evidence)
+    scored = attack.run(evidence)
     assert "diverged" in scored.notes[0]
     plain = QuantileRegression(regressors.Marginal(), conformal=False).score(evidence)
     assert np.allclose(scored.scores, plain)

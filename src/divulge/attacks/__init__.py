@@ -1,7 +1,8 @@
 """Numbers across models into a score: arrays in, one score a candidate out.
 
 Every attack is a frozen dataclass that is its own configuration, with
-``score(evidence: Evidence) -> float64[n]``; larger means more like a member.
+``score(evidence: Evidence) -> float64[n]``; larger means more like a member. ``run(evidence)`` also gives
+what there is to say about the scores, and ``needs`` what of the evidence is read.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from divulge.attacks.calibrated import Calibrated
 from divulge.attacks.combined import Combined
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import LiRA
-from divulge.attacks.quantile import QuantileRegression, Scored
+from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, seeded
+from divulge.attacks.quantile import QuantileRegression
 from divulge.attacks.ratio import LogRatio
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
@@ -19,16 +21,21 @@ from divulge.attacks.transductive import Transductive
 
 __all__ = [
     "RMIA",
+    "Attack",
     "Calibrated",
     "Combined",
     "Learned",
     "LiRA",
     "LogRatio",
+    "Need",
     "QuantileRegression",
     "Scored",
+    "Scores",
     "Threshold",
     "Transductive",
+    "adapt",
     "lira",
     "regressors",
     "rmia",
+    "seeded",
 ]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.moments import moments
+from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
@@ -30,6 +31,9 @@ class Calibrated:
         >>> Calibrated().score(Evidence(target=[3.0, 1.0], references=[[1.0, 1.0], [3.0, 0.0]]))
         array([1. , 0.5])
     """
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_OUT})
+    least_references: ClassVar[int] = 1
 
     over: Literal["out", "all"] = "out"
 
@@ -53,3 +57,11 @@ class Calibrated:
         needs.out_models(evidence.trained_on, "Calibrated")
         out = moments(references, evidence.trained_on, complement=True)
         return evidence.target - np.where(out.count > 0, out.mean, out.grand_mean)
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> Calibrated:
+        """The same: it draws nothing."""
+        return self

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks
+from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
-
-
-class Scores(Protocol):
-    """An attack."""
-
-    def score(self, evidence: Evidence) -> Floats:
-        """Scores ``[n]``, larger = more like a member."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +40,32 @@ class Combined:
         if len(self.attacks) < 2:
             raise checks.InputError(f"Combined.attacks: at least 2 are needed, got {len(self.attacks)}")
 
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What any of the attacks needs."""
+        return frozenset().union(*(adapt(attack).needs for attack in self.attacks))
+
+    @property
+    def least_references(self) -> int:
+        """As many as the attack that needs most."""
+        return max(adapt(attack).least_references for attack in self.attacks)
+
     def score(self, evidence: Evidence) -> Floats:
         """Mean of the ranks, in (0, 1], ``[n]``; ties share their mean rank.
 
         Raises:
             divulge.InputError: as the attacks do.
         """
+        return self.run(evidence).scores
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, with what every attack has to say."""
         from scipy.stats import rankdata
 
-        ranks = [rankdata(attack.score(evidence)) for attack in self.attacks]
-        return np.mean(ranks, axis=0) / len(evidence)
+        found = [adapt(attack).run(evidence) for attack in self.attacks]
+        ranks = [rankdata(scored.scores) for scored in found]
+        return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in found for note in scored.notes))
+
+    def seeded(self, seed: int) -> Combined:
+        """The same of attacks with this seed, where they draw."""
+        return Combined(tuple(seeded(attack, seed) for attack in self.attacks))

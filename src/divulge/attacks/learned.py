@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from divulge import checks, seeds
 from divulge.attacks import needs
 from divulge.attacks.moments import LessOne, Moments, moments
+from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,7 @@ class Learned:
         True
     """
 
-    LEAST: ClassVar[int] = 3
+    least_references: ClassVar[int] = 3
     """Fewest reference models: each is attacked with the others, which must both hold and lack a record."""
 
     mode: Literal["offline", "online"] = "offline"
@@ -59,6 +60,13 @@ class Learned:
     def __post_init__(self) -> None:
         checks.choice(self.mode, "Learned.mode", ("offline", "online"))
         checks.integer(self.most, "Learned.most", least=1)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Reference models, and offline the population that they were trained on."""
+        if self.mode == "online":
+            return frozenset({Need.REFERENCES_IN_AND_OUT})
+        return frozenset({Need.REFERENCES_OUT, Need.POPULATION})
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-odds, ``[n]``.
@@ -70,10 +78,11 @@ class Learned:
         why = "scaled logits of the candidates under reference models"
         references = needs.part(evidence.references, "Learned", "references", why)
         signals, trained_on = self._lessons(evidence, references)
-        if len(signals) < self.LEAST or trained_on.all() or not trained_on.any():
+        if len(signals) < self.least_references or trained_on.all() or not trained_on.any():
             raise checks.InputError(
-                f"Learned: at least {self.LEAST} reference models that were trained on some of the records and not on "
-                f"others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the pairs"
+                f"Learned: at least {self.least_references} reference models that were trained on some of the records "
+                f"and not on others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the "
+                "pairs"
             )
         learned = self._fit(signals, trained_on)
         inside = np.zeros(references.shape, dtype=bool) if evidence.trained_on is None else evidence.trained_on
@@ -81,6 +90,14 @@ class Learned:
         out = [moments(view, inside, complement=True) for view in views]
         within = [moments(view, inside) for view in views[:2]] if self.mode == "online" else []
         return learned.decision_function(_features(_views(evidence.target), out, within))
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> Learned:
+        """The same with another seed."""
+        return replace(self, seed=seed)
 
     def _lessons(self, evidence: Evidence, references: Floats) -> tuple[Floats, Bools]:
         """Signals of records whose membership in each reference model is known, ``[m, k]``, and that membership."""

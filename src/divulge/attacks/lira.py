@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.moments import LessOne, Moments, moments
+from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,12 +56,19 @@ class LiRA:
         array([2.828..., 0. ])
     """
 
+    least_references: ClassVar[int] = 1
+
     mode: Literal["online", "offline"] = "offline"
     variance: Literal["global", "per_record"] = "global"
 
     def __post_init__(self) -> None:
         checks.choice(self.mode, "LiRA.mode", ("online", "offline"))
         checks.choice(self.variance, "LiRA.variance", ("global", "per_record"))
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Reference models, of the kind that ``mode`` says."""
+        return frozenset({Need.REFERENCES_OUT if self.mode == "offline" else Need.REFERENCES_IN_AND_OUT})
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-likelihood ratio (online) or one-sided z-score (offline), ``[n]``.
@@ -79,6 +87,14 @@ class LiRA:
         if self.mode == "offline":
             return _z_score(evidence.target, out, self.variance)
         return _log_ratio(evidence.target, moments(references, trained_on), out, self.variance)
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> LiRA:
+        """The same: it draws nothing."""
+        return self
 
     def _trained_on(self, trained_on: Bools | None) -> Bools | None:
         needs.out_models(trained_on, "LiRA")

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from divulge import checks, seeds
 from divulge.attacks import needs, regressors
+from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
     from divulge.types import Array, Evidence, Floats, Ints
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """Scores, and the scores of known non-members that went through exactly the same.
-
-    Args:
-        scores: one a candidate, ``[n]``.
-        nulls: one a calibration record, ``[k]``; None without calibration.
-        notes: what the reader of the result must know (fallbacks that were taken).
-    """
-
-    scores: Floats
-    nulls: Floats | None
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +44,7 @@ class QuantileRegression:
 
     Args:
         regressor: see `divulge.attacks.regressors.Regressor`; `Boosted` by default.
-        conformal: keep a calibration part; its scores are ``score_with_nulls(evidence).nulls``.
+        conformal: keep a calibration part; its scores are ``run(evidence).nulls``.
         calibration: share of the population that is kept for it, in (0, 1).
         output: "z" (in standard deviations, never saturates) or "level" (in [0, 1]; ties at 1 beyond z = 8.3).
         seed: of the split and of the regressor.
@@ -67,10 +53,13 @@ class QuantileRegression:
         >>> import numpy as np
         >>> from divulge import Evidence
         >>> evidence = Evidence(target=[0.0, 3.0], population=np.linspace(-1, 1, 200))
-        >>> scored = QuantileRegression(seed=1).score_with_nulls(evidence)
+        >>> scored = QuantileRegression(seed=1).run(evidence)
         >>> scored.scores.round(1), scored.nulls.shape
         (array([0. , 5.3]), (100,))
     """
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.POPULATION, Need.FEATURES, Need.LABELS})
+    least_references: ClassVar[int] = 0
 
     regressor: regressors.Regressor = field(default_factory=regressors.Boosted)
     conformal: bool = True
@@ -90,9 +79,9 @@ class QuantileRegression:
             divulge.InputError: no population or fewer than 4 records in it; features or labels of one
                 side only, or of different widths.
         """
-        return self.score_with_nulls(evidence).scores
+        return self.run(evidence).scores
 
-    def score_with_nulls(self, evidence: Evidence) -> Scored:
+    def run(self, evidence: Evidence) -> Scored:
         """Scores of the candidates and of the calibration part, by one and the same fitted regressor.
 
         A regressor that returns NaN, infinity or a scale ≤ 0 for any record (it diverged) is replaced by
@@ -118,7 +107,11 @@ class QuantileRegression:
             from scipy.special import ndtr
 
             found = tuple(ndtr(scores) for scores in found)
-        return Scored(found[0], None if held is None else found[1], notes)
+        return Scored(found[0], notes, self.nominal_threshold, None if held is None else found[1])
+
+    def seeded(self, seed: int) -> QuantileRegression:
+        """The same with another seed."""
+        return replace(self, seed=seed)
 
     def nominal_threshold(self, fpr: float) -> float:
         """The threshold of a regressor that were perfect: the raw, uncalibrated decision at ``fpr``.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from divulge import checks
 from divulge.attacks import needs
+from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Evidence, Floats
@@ -32,10 +33,17 @@ class LogRatio:
         array([0.9, 0. ])
     """
 
+    least_references: ClassVar[int] = 1
+
     over: Literal["out", "all"] = "out"
 
     def __post_init__(self) -> None:
         checks.choice(self.over, "LogRatio.over", ("out", "all"))
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Reference models, of the kind that ``over`` says."""
+        return frozenset({Need.REFERENCES_OUT if self.over == "out" else Need.REFERENCES_IN_AND_OUT})
 
     def score(self, evidence: Evidence) -> Floats:
         """The logarithm of the ratio, ``[n]``.
@@ -58,6 +66,14 @@ class LogRatio:
             return evidence.target - _log_mean(references, np.ones(references.shape, dtype=bool))
         needs.out_models(evidence.trained_on, "LogRatio")
         return evidence.target - _log_mean(references, ~evidence.trained_on)
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> LogRatio:
+        """The same: it draws nothing."""
+        return self
 
 
 def _log_mean(values: Floats, chosen: Bools) -> Floats:

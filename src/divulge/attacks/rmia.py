@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.moments import moments
+from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Evidence, Floats
@@ -54,6 +55,8 @@ class RMIA:
         array([1. , 0.5])
     """
 
+    least_references: ClassVar[int] = 1
+
     gamma: float = 1.0
     offline_a: float | None = 0.3
     ranking: Literal["tie-free", "published"] = "tie-free"
@@ -63,6 +66,12 @@ class RMIA:
         if self.offline_a is not None:
             checks.number(self.offline_a, "RMIA.offline_a", above=0, below=1, closed=True)
         checks.choice(self.ranking, "RMIA.ranking", ("tie-free", "published"))
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Reference models, of the kind that ``offline_a`` says, and the population."""
+        references = Need.REFERENCES_IN_AND_OUT if self.offline_a is None else Need.REFERENCES_OUT
+        return frozenset({references, Need.POPULATION})
 
     def score(self, evidence: Evidence) -> Floats:
         """Dominated share of the population, ``[n]``, in [0, 1].
@@ -84,6 +93,14 @@ class RMIA:
         ratio = self._ratio(evidence.target, references, evidence.trained_on)
         share = dominated(ratio, self._ratio(population, others, evidence.population_trained_on), self.gamma)
         return share if self.ranking == "published" else _untie(share, ratio)
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> RMIA:
+        """The same: it draws nothing."""
+        return self
 
     def _ratio(self, target: Floats, references: Floats, trained_on: Bools | None) -> Floats:
         if self.offline_a is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+
+from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
@@ -24,6 +26,17 @@ class Threshold:
         array([0.3, 0.9])
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    least_references: ClassVar[int] = 0
+
     def score(self, evidence: Evidence) -> Floats:
         """The signal of each candidate, ``[n]``."""
         return np.array(evidence.target, dtype=np.float64)
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> Threshold:
+        """The same: it draws nothing."""
+        return self

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from divulge import checks, seeds
 from divulge.attacks import needs
+from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Evidence, Floats, Ints
@@ -51,6 +52,9 @@ class Transductive:
         True
     """
 
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.FEATURES, Need.LABELS})
+    least_references: ClassVar[int] = 0
+
     folds: int = 5
     seed: int = 0
 
@@ -80,6 +84,14 @@ class Transductive:
                     rest[kind] -= _fitted(table[kind], rest[kind], ~held[kind])
             scores[held] = rest[held]
         return scores
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> Transductive:
+        """The same with another seed."""
+        return replace(self, seed=seed)
 
 
 def _fitted(table: Floats, signal: Floats, learn: Bools) -> Floats:

@@ -9,9 +9,30 @@ from divulge.references import Custom, splits
 from divulge.targets import Metered, adapt
 
 if TYPE_CHECKING:
-    from divulge.recipes import PartialSignal, Signal
+    from collections.abc import Sequence
+
+    from divulge.recipes import PartialSignal, Recipe, Signal
     from divulge.targets import GivesLogits
     from divulge.types import Floats, PartialRecords, Records
+
+
+def names(recipes: Sequence[Recipe]) -> dict[str, str]:
+    """What the signal of each recipe is called in the tables, by recipe.
+
+    Two signals may share a name though they are configured differently; the later one is told by its recipe.
+    """
+    called: dict[int, str] = {}
+    for recipe in recipes:
+        if not isinstance(recipe.signal, str) and id(recipe.signal) not in called:
+            taken = recipe.signal_name in called.values()
+            called[id(recipe.signal)] = f"{recipe.signal_name} ({recipe.name})" if taken else recipe.signal_name
+    return {recipe.name: called.get(id(recipe.signal), recipe.signal_name) for recipe in recipes}
+
+
+def signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal]:
+    """The signals that question the target themselves, each once, by what they are called in the tables."""
+    called = names(recipes)
+    return {called[r.name]: r.signal for r in recipes if not isinstance(r.signal, str)}
 
 
 def asked(signal: Signal, target: GivesLogits, records: Records) -> tuple[Floats, int]:

@@ -35,11 +35,17 @@ class Difference:
     change: Estimate
 
 
-def compare(before: Audit, after: Audit) -> list[Difference]:
-    """Paired differences, recipe by recipe, over the recipes that both audits ran.
+def compare(before: Audit, after: Audit, recipes: Sequence[str] | None = None) -> list[Difference]:
+    """Paired differences, recipe by recipe.
+
+    Args:
+        before: an audit.
+        after: one of the same candidates.
+        recipes: which to compare; None for all that both audits ran.
 
     Raises:
-        divulge.InputError: other candidates, another truth, no recipe in common.
+        divulge.InputError: other candidates, another truth, no recipe in common, a recipe that one of the audits did
+            not run, or one whose reference models were trained in another way.
     """
     if len(before.ids) != len(after.ids) or set(before.ids.tolist()) != set(after.ids.tolist()):
         raise checks.InputError(
@@ -57,12 +63,39 @@ def compare(before: Audit, after: Audit) -> list[Difference]:
     shared = [name for name in before if name in after.scores]
     if not shared:
         raise checks.InputError(f"compare: no recipe in common ({', '.join(before)}; {', '.join(after)})")
+    if recipes is not None:
+        shared = [checks.choice(name, "recipes", shared) for name in recipes]
+    _same_models(before, after, shared)
     found = []
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
     for name in shared:
         first, second = before[name].on(to), after[name].on(of)
         found += [_difference(name, first, second, statistic) for statistic in statistics]
     return found
+
+
+def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
+    """Refuses where the difference would be one of the attack and not of the target."""
+    apart = {name: _apart(before, after, name) for name in recipes}
+    if told := [f"{name} ({', '.join(found)})" for name, found in apart.items() if found]:
+        rest = [name for name, found in apart.items() if not found]
+        instead = f"; recipes that can be compared: {', '.join(rest)}" if rest else ""
+        raise checks.InputError(
+            f"compare: the reference models of the two audits were not trained alike: {'; '.join(told)}{instead}"
+        )
+
+
+def _apart(before: Audit, after: Audit, name: str) -> list[str]:
+    """Settings of a recipe's reference models that differ, in words."""
+    first, second = (
+        {"references": recipe["references"]} | (recipe.get("training") or {})
+        for recipe in (before.about["recipes"][name], after.about["recipes"][name])
+    )
+    return [
+        f"{setting}: {first.get(setting, 'unknown')} before, {second.get(setting, 'unknown')} after"
+        for setting in dict.fromkeys([*first, *second])
+        if first.get(setting) != second.get(setting)
+    ]
 
 
 def _difference(name: str, first: Outcome, second: Outcome, statistic: str) -> Difference:

@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge import checks, completion, evaluation, seeds
 from divulge import recipes as book
-from divulge.attacks import Learned
+from divulge.attacks import adapt
 from divulge.evidence import concatenate
 from divulge.types import PartialRecords, Records
 
@@ -162,18 +162,23 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
             f"recipes: {', '.join(active)}: an active signal is measured on the target alone, so its attack can "
             "have no reference models"
         )
-    learning = [recipe.name for recipe in found if isinstance(recipe.attack, Learned)]
-    if learning and getattr(references, "count", Learned.LEAST) < Learned.LEAST:
-        raise checks.InputError(
-            f"references: the recipes {', '.join(learning)} learn from at least {Learned.LEAST} reference models, got "
-            f"count={getattr(references, 'count', 0)}"
-        )
     if needing and references is None:
         raise checks.InputError(
             f"references: the recipes {', '.join(needing)} need reference models; "
             "give references=divulge.references.Train(make_model, count=16, epochs=…)"
         )
+    _enough_models(found, getattr(references, "count", None))
     return found
+
+
+def _enough_models(recipes: Sequence[Recipe], count: int | None) -> None:
+    least = {recipe.name: adapt(recipe.attack).least_references for recipe in recipes}
+    if count is None or not (short := [name for name, fewest in least.items() if fewest > count]):
+        return
+    raise checks.InputError(
+        f"references: the recipes {', '.join(short)} need at least {max(least.values())} reference models, got "
+        f"count={count}"
+    )
 
 
 def _same_kind(sets: dict[str, Records]) -> None:

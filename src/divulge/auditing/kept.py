@@ -34,6 +34,7 @@ class _Recipe:
     queries: int
     raw_thresholds: dict[str, float]
     completed_by: str | None
+    training: dict[str, str] | None = None
 
 
 @dataclass

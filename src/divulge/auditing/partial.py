@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, completion, seeds
-from divulge.evidence import averaged, concatenate
+from divulge.evidence import concatenate
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from divulge.auditing.inputs import Inputs
-    from divulge.evidence import Measurements
     from divulge.recipes import Recipe
-    from divulge.types import Array, Bools, Evidence, Floats
+    from divulge.types import Array, Bools, Floats
 
 # Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
 _LESSONS = 8
@@ -65,7 +62,7 @@ class Partial:
         return "the attack itself" + ("" if start is None else f", from {start!r}")
 
     def training(self, population: Records, trained_on: Bools) -> tuple[Records, Bools]:
-        """Records for reference models, and which of them each model is trained on.
+        """Records for reference models that see candidates, and which of them each model is trained on.
 
         The target was trained on the true record and is asked about a completion of it. So that IN models
         are in the same position, each is trained on a completion drawn at random and asked about others.
@@ -75,8 +72,6 @@ class Partial:
             trained_on: bool ``[m, n + k + z]`` of candidates, calibration and population.
         """
         held = len(self.seen)
-        if not trained_on[:, :held].any():
-            return population, trained_on[:, held:]
         rows = np.zeros((len(trained_on), len(population) + held * len(self.lessons)), dtype=bool)
         rows[:, : len(population)] = trained_on[:, held:]
         for model, inside in enumerate(trained_on[:, :held]):
@@ -88,26 +83,8 @@ class Partial:
         """The inverse: bool ``[m, n + k + z]`` of candidates, calibration and population, from rows trained on."""
         held, models = len(self.seen), len(rows)
         z = len(self.best) - held
-        lessons = (
-            rows[:, z:].reshape(models, -1, held) if rows.shape[1] > z else np.zeros((models, 1, held), dtype=bool)
-        )
+        lessons = rows[:, z:].reshape(models, -1, held)
         return np.hstack([lessons.any(axis=1), rows[:, :z]])
-
-
-def evidences(recipe: Recipe, views: Sequence[Measurements]) -> list[Evidence]:
-    """What the recipe's attack looks at, once or several times; the scores are averaged.
-
-    Args:
-        recipe: which also says how completions are averaged.
-        views: measurements of the best completion, then of each draw.
-    """
-    signal, imputed = recipe.signal_name, recipe.imputed
-    if imputed is None or imputed.draws == 1:
-        return [views[0].evidence(signal)]
-    drawn = views[1 : 1 + imputed.draws]
-    if imputed.average == "score":
-        return [view.evidence(signal) for view in drawn]
-    return [averaged(drawn, signal, likelihood=imputed.average == "likelihood").evidence(signal)]
 
 
 def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | None]:

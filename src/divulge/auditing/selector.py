@@ -18,7 +18,7 @@ from divulge.types import Estimate, Evidence
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from divulge.recipes import Attack
+    from divulge.attacks import Scores
     from divulge.types import Array, Bools, Floats, Ints
 
 # A class of which a model has fewer members or non-members than this says nothing.
@@ -47,7 +47,7 @@ class Chosen:
 
 
 def leave_one_class_out(
-    options: Mapping[str, tuple[Attack, object]],
+    options: Mapping[str, tuple[Scores, object]],
     trained_on: object,
     features: object,
     labels: object,
@@ -135,7 +135,7 @@ def _turns(inside: Bools, labels: Ints, classes: Iterable[int]) -> Iterator[tupl
                 yield model, label
 
 
-def _auc(attack: Attack, signal: Floats, inside: Bools, features: Array, labels: Ints, held: int) -> float:
+def _auc(attack: Scores, signal: Floats, inside: Bools, features: Array, labels: Ints, held: int) -> float:
     candidates = np.flatnonzero(labels == held)
     population = np.flatnonzero((labels != held) & ~inside)
     evidence = Evidence(

@@ -36,7 +36,7 @@ def settings(
     return {
         "seed": seed,
         "recipes": [recipe.name for recipe in given.recipes],
-        "attacks": {recipe.name: f"{recipe.signal_name}: {recipe.attack!r}" for recipe in given.recipes},
+        "attacks": {recipe.name: f"{recipe.signal_name}: {_plain(recipe.attack)}" for recipe in given.recipes},
         "references": "none" if references is None else described(references),
         "unseen_classes": list(given.unseen_classes),
         "fpr": list(fpr),
@@ -71,7 +71,17 @@ def _words(value: Any) -> str:
         return _digest(value)
     if is_dataclass(value) and not isinstance(value, type):
         return described(value)
-    return store.digest(value) if isinstance(value, np.ndarray) else _ADDRESS.sub("", repr(value))
+    return store.digest(value) if isinstance(value, np.ndarray) else _plain(value)
+
+
+# How models are trained, but not what comes out.
+_EXECUTION = ("engine", "device", "workers")
+
+
+def training(references: Any) -> dict[str, str]:
+    """What decides which reference models come out, setting by setting; what `compare` holds against another run."""
+    kind = {"kind": type(references).__name__}
+    return kind | {name: said for name, said in _options(references) if name not in _EXECUTION}
 
 
 def described(references: Any) -> str:
@@ -80,16 +90,20 @@ def described(references: Any) -> str:
         raise checks.InputError(
             f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
         )
-    options = []
+    return f"{type(references).__name__}({', '.join(f'{name}={said}' for name, said in _options(references))})"
+
+
+def _options(references: Any) -> list[tuple[str, str]]:
+    found = []
     for option in fields(references):
         value = getattr(references, option.name)
-        name = (
-            f"{value.__module__}.{value.__qualname__}"
-            if hasattr(value, "__qualname__")
-            else _ADDRESS.sub("", repr(value))
-        )
-        options.append(f"{option.name}={name}")
-    return f"{type(references).__name__}({', '.join(options)})"
+        named = hasattr(value, "__qualname__")
+        found.append((option.name, f"{value.__module__}.{value.__qualname__}" if named else _plain(value)))
+    return found
+
+
+def _plain(value: object) -> str:
+    return _ADDRESS.sub("", repr(value))
 
 
 def _digest(records: Records, *more: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import checks, seeds
 from divulge.completion.donors import pools
-from divulge.completion.imputers import Fitted, flat
+from divulge.completion.imputers import Fitted, Generators, flat
 from divulge.completion.perceptron import Perceptron, standard
 
 if TYPE_CHECKING:
@@ -106,11 +106,11 @@ class _Decoded:
     scale: Floats
     network: Perceptron
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, draws: int, rng: np.random.Generator | None) -> Floats:
+    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         best = self._decoded(x, known, labels)
-        if rng is None:
+        if rngs is None:
             return np.where(known, x, best)[None]
-        errors = np.stack([self._error(known, labels, rng) for _ in range(draws)])
+        errors = np.stack([self._error(known, labels, rng) for rng in rngs])
         return np.where(known, x, best + errors)
 
     def _decoded(self, x: Floats, known: Bools, labels: Ints | None) -> Floats:

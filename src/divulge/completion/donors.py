@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.completion.imputers import Fitted, flat
+from divulge.completion.imputers import Fitted, Generators, flat
 from divulge.completion.perceptron import standard
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.types import Bools, Floats, Ints, Records
 
 # Distances from candidates to auxiliary records are computed for this many candidates at a time.
@@ -100,13 +102,13 @@ class _Donors:
     count: int | None
     together: bool
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, draws: int, rng: np.random.Generator | None) -> Floats:
-        filled = np.empty((draws, *x.shape))
+    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+        filled = np.empty((len(rngs or [None]), *x.shape))
         for rows, pool in pools(self.labels, labels, len(x), len(self.x)):
             for at in range(0, len(rows), _CHUNK):
                 part = rows[at : at + _CHUNK]
                 donors = self._donors(x[part], known[part], pool)
-                filled[:, part] = self._best(donors) if rng is None else self._drawn(donors, draws, rng)
+                filled[:, part] = self._drawn(donors, rngs) if rngs else self._best(donors)
         return np.where(known, x, filled)
 
     def _donors(self, x: Floats, known: Bools, pool: Ints) -> Ints:
@@ -124,9 +126,9 @@ class _Donors:
         # All records of a class are everyone's donors: one mean does.
         return self.x[donors[0]].mean(axis=0) if self.count is None else self.x[donors].mean(axis=1)
 
-    def _drawn(self, donors: Ints, draws: int, rng: np.random.Generator) -> Floats:
+    def _drawn(self, donors: Ints, rngs: Sequence[np.random.Generator]) -> Floats:
         n, d = len(donors), self.x.shape[1]
-        picked = rng.integers(donors.shape[1], size=(draws, n, 1 if self.together else d))
+        picked = np.stack([rng.integers(donors.shape[1], size=(n, 1 if self.together else d)) for rng in rngs])
         return self.x[donors[np.arange(n)[:, None], picked], np.arange(d)]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.completion.imputers import Fitted, flat
+from divulge.completion.imputers import Fitted, Generators, flat
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints, Records
@@ -122,16 +122,16 @@ class _Filler:
     within: _Gaussian
     overall: _Gaussian
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, draws: int, rng: np.random.Generator | None) -> Floats:
-        """Completions ``[draws, n, d]``; the conditional mean where ``rng`` is None."""
+    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+        """Completions ``[draws, n, d]``; the conditional mean without generators."""
         row = self._rows(labels, len(x))
         seen = row < len(self.classes)
         standard = np.where(known, (x - self.centre) / np.where(self.scale > 0, self.scale, 1.0), 0.0)
         means = self.means[row]
-        raw = np.empty((draws, *x.shape))
+        raw = np.empty((len(rngs or [None]), *x.shape))
         for gaussian, of in ((self.within, seen), (self.overall, ~seen)):
             if of.any():
-                raw[:, of] = _conditional(gaussian, standard[of], means[of], known[of], draws, rng)
+                raw[:, of] = _conditional(gaussian, standard[of], means[of], known[of], rngs)
         return np.where(known, x, self.centre + self.scale * raw)
 
     def _rows(self, labels: Ints | None, n: int) -> Ints:
@@ -143,18 +143,10 @@ class _Filler:
         return np.where(self.classes[at] == labels, at, last)
 
 
-def _conditional(
-    gaussian: _Gaussian, x: Floats, means: Floats, known: Bools, draws: int, rng: np.random.Generator | None
-) -> Floats:
+def _conditional(gaussian: _Gaussian, x: Floats, means: Floats, known: Bools, rngs: Generators) -> Floats:
     """Standardised completions ``[draws, n, d]``, mask by mask."""
-    deviations = (x - means)[None] if rng is None else np.empty((draws, *x.shape))
-    filled = np.empty((draws, *x.shape))
-    if rng is not None:
-        for draw in range(draws):
-            filled[draw] = gaussian.sample(rng, len(x))
-            deviations[draw] = x - means - filled[draw]
-    else:
-        filled[:] = 0.0
+    filled = np.stack([gaussian.sample(rng, len(x)) for rng in rngs]) if rngs else np.zeros((1, *x.shape))
+    deviations = x - means - filled
     masks, which = np.unique(known, axis=0, return_inverse=True)
     order = np.argsort(which, kind="stable")
     ends = np.cumsum(np.bincount(which, minlength=len(masks)))
@@ -166,5 +158,7 @@ def _conditional(
         k, u = np.flatnonzero(mask), np.flatnonzero(~mask)
         for at in range(0, count, _ROWS):
             part = rows[at : at + _ROWS]
-            filled[:, part[:, None], u] += deviations[:, part[:, None], k] @ weights
+            # One product a draw: a product of all at once rounds by how many there are.
+            for draw, away in zip(filled, deviations, strict=True):
+                draw[np.ix_(part, u)] += away[np.ix_(part, k)] @ weights
     return filled + means

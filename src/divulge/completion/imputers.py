@@ -7,7 +7,7 @@ is put back unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 Function: TypeAlias = Callable[..., object]
 
+Generators: TypeAlias = Sequence[np.random.Generator] | None
+"""One for each draw, so that a draw is the same however many others there are; None for the best guess."""
+
 
 class Filler(Protocol):
     """The part of an imputer that knows how."""
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, draws: int, rng: np.random.Generator | None) -> Floats:
-        """Raw completions ``[draws, n, d]`` of ``x[n, d]`` (zeros where unknown); the best guess if ``rng`` is None."""
+    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
+        """Raw completions ``[draws, n, d]`` of ``x[n, d]`` (zeros where unknown); the best guess without generators."""
         ...
 
 
@@ -70,25 +73,26 @@ class Fitted:
             divulge.InputError: records of another shape than the auxiliary ones. (Candidates among the auxiliary
                 records are found by `overlap`; an audit refuses them.)
         """
-        checks.integer(draws, "draws", least=1)
-        rng = seeds.generator(seed, "completion") if draws > 1 else None
-        return self._completed(partial, draws, rng)
+        if checks.integer(draws, "draws", least=1) > 1:
+            return self.sample(partial, draws, seed)
+        return self._completed(partial, None)
 
     def sample(self, partial: PartialRecords, draws: int, seed: int) -> Floats:
-        """Random completions ``[draws, n, ...]``, also when one is wanted."""
-        checks.integer(draws, "draws", least=1)
-        return self._completed(partial, draws, seeds.generator(seed, "completion"))
+        """Random completions ``[draws, n, ...]``, also when one is wanted; the fewer are the first of the more."""
+        count = checks.integer(draws, "draws", least=1)
+        return self._completed(partial, [seeds.generator(seed, "completion", draw) for draw in range(count)])
 
-    def _completed(self, partial: PartialRecords, draws: int, rng: np.random.Generator | None) -> Floats:
+    def _completed(self, partial: PartialRecords, rngs: Generators) -> Floats:
         shape = self.auxiliary.shape[1:]
         if partial.x.shape[1:] != shape:
             raise checks.InputError(f"x: records of the auxiliary shape {shape} are needed, got {partial.x.shape[1:]}")
         n = len(partial)
         x, known = partial.x.reshape(n, -1).astype(np.float64), partial.known.reshape(n, -1)
-        raw = np.asarray(self.filler.fill(x, known, partial.y, draws, rng))
-        settled = np.stack([self.columns.settle(completed, known, rng) for completed in raw])
+        raw = np.asarray(self.filler.fill(x, known, partial.y, rngs))
+        drawn = zip(raw, [None] if rngs is None else rngs, strict=True)
+        settled = np.stack([self.columns.settle(completed, known, rng) for completed, rng in drawn])
         own = self.auxiliary.dtype
-        return settled.reshape(draws, *partial.x.shape).astype(own if own.kind in "iuf" else np.float64)
+        return settled.reshape(len(raw), *partial.x.shape).astype(own if own.kind in "iuf" else np.float64)
 
 
 def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
@@ -165,11 +169,11 @@ class _Own:
     function: Function
     x: Floats
 
-    def fill(self, x: Floats, known: Bools, labels: Ints | None, draws: int, rng: np.random.Generator | None) -> Floats:
+    def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         hidden = np.where(known, x, np.nan)
         found = [
             checks.array(self.function(hidden.copy(), known, labels, self.x, rng), "imputer", finite=False)
-            for _ in range(draws)
+            for rng in (rngs or [None])
         ]
         for completed in found:
             if completed.shape != x.shape:

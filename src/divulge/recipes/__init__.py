@@ -4,7 +4,6 @@ from divulge.recipes.names import everything, resolve, seeded
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import (
     RESERVED,
-    Attack,
     Imputed,
     PartialMeasure,
     PartialSignal,
@@ -17,7 +16,6 @@ from divulge.recipes.whole import recipes
 
 __all__ = [
     "RESERVED",
-    "Attack",
     "Imputed",
     "PartialMeasure",
     "PartialSignal",

@@ -44,18 +44,9 @@ def resolve(wanted: object) -> Recipe:
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
     """The recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
-    return dataclasses.replace(recipe, attack=_seeded(recipe.attack, seed))
+    from divulge import attacks
 
-
-def _seeded(attack: Any, seed: int) -> Any:
-    from divulge.attacks import Combined
-
-    if not dataclasses.is_dataclass(attack) or isinstance(attack, type):
-        return attack
-    if isinstance(attack, Combined):
-        return Combined(tuple(_seeded(part, seed) for part in attack.attacks))
-    draws = any(field.name == "seed" for field in dataclasses.fields(attack))
-    return dataclasses.replace(attack, seed=seed) if draws else attack
+    return dataclasses.replace(recipe, attack=attacks.seeded(recipe.attack, seed))
 
 
 def _third_party(name: str) -> Recipe:

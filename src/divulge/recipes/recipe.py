@@ -6,24 +6,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from divulge import checks
+from divulge.attacks import Need, Scores, adapt
+from divulge.attacks.protocol import REFERENCES
 from divulge.signals import classification
 
 if TYPE_CHECKING:
-    from divulge.types import Evidence, Floats, PartialRecords, Records
+    from divulge.types import Floats, PartialRecords, Records
 
 References: TypeAlias = Literal["none", "out", "in and out"]
 
 # Columns of a score table that are not recipes.
 RESERVED = frozenset({"id", "member", "label", "group"})
-
-
-@runtime_checkable
-class Attack(Protocol):
-    """Numbers across models into one score a candidate."""
-
-    def score(self, evidence: Evidence) -> Floats:
-        """Scores ``[n]``, larger = more like a member."""
-        ...
 
 
 @runtime_checkable
@@ -96,22 +89,24 @@ class Recipe:
     Args:
         name: what it is called.
         signal: the name of a classification signal, a `Signal`, or a `PartialSignal`.
-        attack: what turns the signal into a score.
+        attack: what turns the signal into a score; a third party's may have ``score(evidence)`` alone
+            (see `divulge.attacks.adapt`).
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
             each trained on a random half of population and candidates.
         summary: one line for `divulge list`.
-        features: whether the attack reads ``evidence.features`` (they cost a reduction of all records).
+        features: whether the attack is given ``evidence.features`` (they cost a reduction of all records).
         imputed: for recipes made for partly known records: how completions are averaged. Others see the
             single best completion.
 
     Raises:
         divulge.InputError: an unknown signal, a signal of one's own that is called like one of ours, a name that a
-            score table needs for something else.
+            score table needs for something else, an attack without ``score``, one that reads reference models
+            of a kind that the recipe does not have.
     """
 
     name: str
     signal: str | Signal | PartialSignal
-    attack: Attack
+    attack: Scores
     references: References = "none"
     summary: str = ""
     imputed: Imputed | None = None
@@ -124,6 +119,33 @@ class Recipe:
             raise checks.InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
         if self.name in RESERVED or ":" in self.name:
             raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
+        checks.choice(self.references, "references", ("none", "out", "in and out"))
+        self._check_attack()
+
+    def _check_attack(self) -> None:
+        """What the attack needs must exist, and the recipe must have the models it cannot do without."""
+        wanted = {Need(checks.choice(part, "attack: needs", tuple(Need))) for part in adapt(self.attack).needs}
+        if wanted == set(Need):  # it does not say: whatever the recipe has will do
+            return
+        if wanted & REFERENCES and self.references == "none":
+            raise checks.InputError(
+                f"recipe: {self.name!r}: {self.attack!r} reads reference models, but references='none'"
+            )
+        if Need.REFERENCES_IN_AND_OUT in wanted and self.references == "out":
+            raise checks.InputError(
+                f"recipe: {self.name!r}: {self.attack!r} reads models trained on candidates, but references='out'"
+            )
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """All of the evidence that the attack is given: what it reads, of what the recipe has."""
+        wanted = adapt(self.attack).needs
+        kept = {Need(part) for part in wanted - REFERENCES}
+        if not self.features:
+            kept.discard(Need.FEATURES)
+        if self.references != "none" and wanted & REFERENCES:
+            kept.add(Need(f"references {self.references}"))
+        return frozenset(kept)
 
     @property
     def signal_name(self) -> str:

@@ -136,7 +136,8 @@ def label_set(records: Records, classes: int | None) -> int:
     """Number of classes: what the user says, or the largest label plus one.
 
     Raises:
-        divulge.InputError: no labels, a label outside the set, fewer than 2 classes, fewer records than classes.
+        divulge.InputError: no labels, a label outside the set, fewer than 2 classes, or fewer records than classes
+            where the labels alone say how many there are (they may be something else).
     """
     if records.y is None:
         raise checks.InputError("records: labels are needed to train on, got y=None")
@@ -144,7 +145,7 @@ def label_set(records: Records, classes: int | None) -> int:
     checks.labels(records.y, "records.y", classes=found)
     if found < 2:
         raise checks.InputError("records.y: at least 2 classes are needed, got 1 (or give the size of the label set)")
-    if len(records) < found:
+    if classes is None and len(records) < found:
         raise checks.InputError(f"records: at least as many as classes ({found}) are needed, got {len(records)}")
     return found
 

@@ -1,0 +1,149 @@
+"""What an attack is: what it reads of the evidence, and what it gives back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from divulge.types import Evidence, Floats
+
+
+class Need(StrEnum):
+    """A part of the evidence that an attack may read, beside the target's signal on the candidates.
+
+    With reference models or features, the population's part of them goes with `POPULATION`.
+
+    Examples:
+        >>> Need("population") in {"population"}
+        True
+    """
+
+    REFERENCES_OUT = "references out"
+    """Models trained on no candidate."""
+    REFERENCES_IN_AND_OUT = "references in and out"
+    """Models each trained on a random half of the candidates."""
+    POPULATION = "population"
+    """The target's signal on known non-members."""
+    FEATURES = "features"
+    """What the records look like."""
+    LABELS = "labels"
+    """Their classes."""
+
+
+REFERENCES = frozenset({Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """What an attack found.
+
+    Args:
+        scores: one a candidate, ``[n]``, larger = more like a member.
+        notes: what the reader of the result must know (fallbacks that were taken).
+        nominal: the threshold that the attack would set by itself for a false-positive rate, where it names one.
+        nulls: scores of known non-members that the attack set aside itself, ``[k]``, where it does.
+    """
+
+    scores: Floats
+    notes: tuple[str, ...] = ()
+    nominal: Callable[[float], float] | None = None
+    nulls: Floats | None = None
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """The least that an attack is; `adapt` makes a whole `Attack` of it."""
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Scores ``[n]``, larger = more like a member."""
+        ...
+
+
+@runtime_checkable
+class Attack(Scores, Protocol):
+    """Numbers across models into one score a candidate; the configured object is the configuration."""
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """All of the evidence that it may read; an audit gives it nothing else."""
+        ...
+
+    @property
+    def least_references(self) -> int:
+        """The fewest reference models that it can work with; 0 if it reads none."""
+        ...
+
+    def run(self, evidence: Evidence) -> Scored:
+        """The scores, and what there is to say about them."""
+        ...
+
+    def seeded(self, seed: int) -> Attack:
+        """The same attack with this seed, where it draws."""
+        ...
+
+
+def adapt(attack: Scores) -> Attack:
+    """``attack`` as it is, or what it lacks filled in.
+
+    Of `Attack`, a third party's must have ``score`` alone. Where it does not say what it needs, it is given all that
+    its recipe has: reference models and features if the recipe names them, and always population and labels. Without
+    ``least_references``, one model will do. A dataclass with a field ``seed`` is seeded by it.
+
+    Raises:
+        divulge.InputError: no ``score``.
+
+    Examples:
+        >>> class Mine:
+        ...     def score(self, evidence):
+        ...         return -evidence.target
+        >>> sorted(adapt(Mine()).needs)[:2]
+        [<Need.FEATURES: 'features'>, <Need.LABELS: 'labels'>]
+    """
+    if isinstance(attack, Attack):
+        return attack
+    if not isinstance(attack, Scores):
+        raise checks.InputError(f"attack: an object with score(evidence) is needed, got {type(attack).__name__}")
+    return _Adapted(attack)
+
+
+def seeded(attack: Any, seed: int) -> Any:
+    """``attack`` with this seed where it draws, whether it is a whole `Attack` or less."""
+    if isinstance(attack, Attack):
+        return attack.seeded(seed)
+    if not dataclasses.is_dataclass(attack) or isinstance(attack, type):
+        return attack
+    draws = any(field.name == "seed" and field.init for field in dataclasses.fields(attack))
+    return dataclasses.replace(attack, seed=seed) if draws else attack
+
+
+@dataclass(frozen=True, slots=True)
+class _Adapted:
+    """A third party's attack, with what it does not say filled in."""
+
+    attack: Any
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        stated = getattr(self.attack, "needs", None)
+        return frozenset(Need) if stated is None else frozenset(stated)
+
+    @property
+    def least_references(self) -> int:
+        return getattr(self.attack, "least_references", 1 if self.needs & REFERENCES else 0)
+
+    def run(self, evidence: Evidence) -> Scored:
+        if hasattr(self.attack, "run"):
+            return self.attack.run(evidence)
+        return Scored(self.attack.score(evidence))
+
+    def score(self, evidence: Evidence) -> Floats:
+        return self.run(evidence).scores
+
+    def seeded(self, seed: int) -> _Adapted:
+        return _Adapted(seeded(self.attack, seed))

@@ -1,0 +1,71 @@
+"""What an audit in progress works with, and what it notes down on the way."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from divulge.references.progress import silent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from divulge.auditing.inputs import Inputs
+    from divulge.auditing.partial import Partial
+    from divulge.references import Progress
+    from divulge.targets import GivesLogits
+    from divulge.types import Records
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """All that the scores depend on, and where work is kept.
+
+    Args:
+        given: the checked inputs.
+        target: the model under audit.
+        classes: size of the label set.
+        references: how reference models are trained, or None.
+        seed: of every random draw.
+        views: candidates, calibration and population (the best completion of their unknown values), then random
+            completions of the first two.
+        partial: what of the records is known, where it is not all.
+        progress: told about training.
+        pool: where finished reference models are kept, or None.
+    """
+
+    given: Inputs
+    target: GivesLogits
+    classes: int
+    references: Any
+    seed: int
+    views: tuple[Records, ...]
+    partial: Partial | None = None
+    progress: Progress = silent
+    pool: Path | None = None
+
+    @property
+    def held(self) -> int:
+        """Number of candidates and calibration records: what is scored."""
+        return len(self.given.candidates) + len(self.given.calibration)
+
+
+@dataclass(slots=True)
+class Log:
+    """The clock, the meters and the warnings of an audit."""
+
+    timings: dict[str, float] = field(default_factory=dict)
+    queries: dict[str, int] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    engines: list[str] = field(default_factory=list)
+
+    def timed(self, name: str, work: Callable[[], T]) -> T:
+        """What ``work`` returns; the seconds it took are added to those of ``name``."""
+        began = time.perf_counter()
+        found = work()
+        self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
+        return found

@@ -1,0 +1,67 @@
+"""Signals of candidates, calibration and population, under the target and under reference models."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge.attacks import Need
+from divulge.auditing import active, training
+from divulge.evidence import Measurements, features, of_logits
+from divulge.recipes import PartialSignal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.auditing.case import Case, Log
+    from divulge.types import Floats, Records
+
+
+def measure(case: Case, log: Log) -> list[Measurements]:
+    """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
+    names = tuple(dict.fromkeys(r.signal for r in case.given.recipes if isinstance(r.signal, str)))
+    targets = [log.timed("target", partial(_asked, case, view, names)) for view in case.views]
+    targets[0] |= _active(case, log)
+    models = training.train(case, log)
+    seen = conditions(case, log)
+    return [
+        Measurements(
+            target=target,
+            candidates=case.held,
+            labels=view.y,
+            features=None if seen is None else seen[: len(view)],
+            models={kind: views[at] for kind, views in models.items() if at < len(views)},
+        )
+        for at, (view, target) in enumerate(zip(case.views, targets, strict=True))
+    ]
+
+
+def conditions(case: Case, log: Log) -> Floats | None:
+    """Features, where an attack or the assessment of unseen classes reads them; reduced as the population asks."""
+    if not (case.given.unseen_classes or any(Need.FEATURES in recipe.needs for recipe in case.given.recipes)):
+        return None
+    own = np.arange(len(case.views[0])) >= case.held
+    return log.timed("features", lambda: features(case.views[0], own, case.seed))
+
+
+def _asked(case: Case, view: Records, names: Sequence[str]) -> dict[str, Floats]:
+    """Classification signals of one view, by name."""
+    if not names:
+        return {}
+    return dict(zip(names, of_logits(case.target.logits(view), view.y, names).T, strict=True))
+
+
+def _active(case: Case, log: Log) -> dict[str, Floats]:
+    """Signals that themselves question the target, by name."""
+    found: dict[str, Floats] = {}
+    for name, signal in active.signals(case.given.recipes).items():
+        if isinstance(signal, PartialSignal):
+            assert case.partial is not None
+            known, own = case.partial.seen, case.given.population
+            work = partial(active.completed, signal, case.target, known, own, case.references, case.classes, case.seed)
+        else:
+            work = partial(active.asked, signal, case.target, case.views[0])
+        found[name], log.queries[name] = log.timed(f"signal {name}", work)
+    return found

@@ -1,0 +1,56 @@
+"""What is written down of an audit beside its scores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from divulge.auditing import active, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from divulge.attacks import Scored
+    from divulge.auditing.case import Case, Log
+    from divulge.recipes import Recipe
+
+
+def recipes(case: Case, log: Log, found: Mapping[str, Scored], fpr: Sequence[float]) -> dict[str, Any]:
+    """Every recipe by its name: what it read, what it was given, what it asked."""
+    signals = active.names(case.given.recipes)
+    return {
+        recipe.name: {
+            "signal": recipe.signal_name,
+            "reads": recipe.reads,
+            "attack": repr(recipe.attack),
+            "references": recipe.references,
+            "training": settings.training(case.references) if recipe.needs_training else None,
+            "summary": recipe.summary,
+            "queries": log.queries.get(signals[recipe.name], _queries(case, recipe)),
+            "raw_thresholds": _raw_thresholds(found[recipe.name], fpr),
+            "completed_by": None if case.partial is None else case.partial.completer(recipe),
+        }
+        for recipe in case.given.recipes
+    }
+
+
+def counts(case: Case) -> dict[str, int]:
+    """How many records of each kind, and classes."""
+    given = case.given
+    return {
+        "members": int(given.members.sum()),
+        "nonmembers": int((~given.members).sum()),
+        "population": len(given.population),
+        "calibration": len(given.calibration),
+        "classes": case.classes,
+    }
+
+
+def _raw_thresholds(found: Scored, fpr: Sequence[float]) -> dict[str, float]:
+    """Thresholds that the attack would set by itself, by level; none where it names none."""
+    return {} if found.nominal is None else {f"{level:g}": found.nominal(level) for level in fpr}
+
+
+def _queries(case: Case, recipe: Recipe) -> int:
+    """Records the target is asked about for this recipe."""
+    draws = 1 if recipe.imputed is None else recipe.imputed.draws
+    return draws * case.held if draws > 1 else case.held + len(case.given.population)

@@ -1,0 +1,60 @@
+"""From measurements to the scores of one recipe, which depend on nothing that other recipes brought along."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.attacks import Scored, adapt
+from divulge.evidence import averaged
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.evidence import Measurements
+    from divulge.recipes import Recipe
+    from divulge.types import Evidence, Floats
+
+
+def score(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> Scored:
+    """The recipe's scores of candidates and calibration records, and what its attack has to say about them.
+
+    Args:
+        recipe: what is run.
+        signal: what its signal is called in the measurements.
+        views: measurements of the best completion, then of each draw; where each draw is attacked alone, scores are
+            the mean.
+
+    Raises:
+        divulge.InputError: an attack that returns something else than one finite score a record.
+    """
+    attack = adapt(recipe.attack)
+    found = [attack.run(evidence) for evidence in evidences(recipe, signal, views)]
+    scores = np.mean([_scores(recipe, one, views[0].candidates) for one in found], axis=0)
+    notes = dict.fromkeys(note for one in found for note in one.notes)
+    return Scored(scores, tuple(notes), found[0].nominal)
+
+
+def evidences(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> list[Evidence]:
+    """What the recipe's attack looks at, once or several times: no more than it needs."""
+    imputed = recipe.imputed
+    if imputed is None or imputed.draws == 1:
+        return [views[0].evidence(signal, recipe.needs)]
+    drawn = [view.evidence(signal, recipe.needs) for view in views[1 : 1 + imputed.draws]]
+    return drawn if imputed.average == "score" else [averaged(drawn, likelihood=imputed.average == "likelihood")]
+
+
+def _scores(recipe: Recipe, found: object, length: int) -> Floats:
+    if not isinstance(found, Scored):
+        raise checks.InputError(
+            f"recipes: {recipe.name}: run() must return divulge.attacks.Scored, got {type(found).__name__}"
+        )
+    scores = checks.array(found.scores, f"recipes: {recipe.name}: scores", finite=False)
+    if scores.shape != (length,) or not np.isfinite(scores).all():
+        raise checks.InputError(
+            f"recipes: {recipe.name} returned {scores.shape} scores, {int((~np.isfinite(scores)).sum())} of them not "
+            f"finite, where {length} are needed"
+        )
+    return scores.astype(np.float64)

@@ -1,0 +1,103 @@
+"""The reference models of an audit: a set for each way of training them, each as if it were the only one.
+
+Offline recipes have models that saw none of the candidates, online recipes models that saw half of them. Neither
+kind stands in for the other, so an audit of both trains both, and every score is what it would be alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge.attacks import Need
+from divulge.evidence import Models, of_logits
+from divulge.references import splits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from divulge.auditing.case import Case, Log
+    from divulge.recipes import Recipe
+    from divulge.references import Progress, Trained
+    from divulge.types import Bools, Records
+
+KINDS = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT)
+
+# Signals of a set of models beyond this are kept on disk, where there is a run directory.
+MOST_BYTES = 1 << 30
+
+
+def train(case: Case, log: Log) -> Mapping[Need, Sequence[Models]]:
+    """What reference models say of each view of the records, for each kind that some recipe needs."""
+    needed = {kind: [r for r in case.given.recipes if kind in r.needs] for kind in KINDS}
+    kinds = [kind for kind in KINDS if needed[kind]]
+    return {
+        kind: _trained(case, log, kind, needed[kind], _part_of(case.progress, at, len(kinds)))
+        for at, kind in enumerate(kinds)
+    }
+
+
+def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
+    """The records that models of a kind are trained on, and which model on which: bool ``[m, records]``.
+
+    Models of the offline kind are handed the population alone: not even by mistake do they see a candidate or a
+    calibration record.
+    """
+    count, population = case.references.count, case.given.population
+    if kind == Need.REFERENCES_OUT:
+        return population, splits.offline(len(population), count, case.seed, labels=population.y).trained_on
+    everything = case.views[0]
+    rows = splits.online(len(everything), count, case.seed, labels=everything.y).trained_on
+    return (everything, rows) if case.partial is None else case.partial.training(population, rows)
+
+
+def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progress: Progress) -> list[Models]:
+    names = tuple(dict.fromkeys(recipe.signal_name for recipe in recipes))
+    draws = max(0 if r.imputed is None or r.imputed.draws == 1 else r.imputed.draws for r in recipes)
+    views = case.views[: 1 + draws]
+    records, rows = lessons(case, kind)
+    found: Trained = log.timed(
+        "reference models",
+        lambda: case.references.fit(
+            records,
+            rows,
+            seed=case.seed,
+            classes=case.classes,
+            observe=views,
+            signal=lambda logits, labels: of_logits(logits, labels, names),
+            pool=case.pool,
+            out=_sheets(case, kind, len(case.views[0]) * len(names)),
+            progress=progress,
+        ),
+    )
+    log.engines.append(found.engine)
+    log.warnings += [f"{kind}: {note}" for note in found.warnings]
+    held = _held(case, kind, found.trained_on)
+    return [
+        Models({name: outputs[:, :, k] for k, name in enumerate(names)}, held[:, : len(view)])
+        for view, outputs in zip(views, found.outputs, strict=True)
+    ]
+
+
+def _held(case: Case, kind: Need, rows: Bools) -> Bools:
+    """Which of candidates, calibration and population each finished model was trained on."""
+    if kind == Need.REFERENCES_OUT:
+        return np.hstack([np.zeros((len(rows), case.held), dtype=bool), rows])
+    return rows if case.partial is None else case.partial.trained_on(rows)
+
+
+def _sheets(case: Case, kind: Need, columns: int) -> Path | None:
+    """Where reference signals too many for memory are mapped from disk; attacks read them in blocks."""
+    large = case.references.count * columns * 4 > MOST_BYTES
+    return case.pool / ".signals" / kind.replace(" ", "-") if large and case.pool is not None else None
+
+
+def _part_of(progress: Progress, at: int, parts: int) -> Progress:
+    """Progress of one of several sets of models, told as progress of all."""
+
+    def watch(done: float, total: int, note: str) -> None:
+        progress(at * total + done, parts * total, note)
+
+    return watch
