@@ -313,8 +313,8 @@ def test_an_active_signal_stands_beside_recipes_with_references(case):
 
 
 def test_reference_models_are_described_as_they_were(run):
-    """One online recipe makes the reference models of the whole run online."""
-    assert run.about["recipes"]["lira"]["references"] == "in and out"
+    assert run.about["recipes"]["lira"]["references"] == "out"
+    assert run.about["recipes"]["lira-online"]["references"] == "in and out"
     assert run.about["recipes"]["loss"]["references"] == "none"
 
 

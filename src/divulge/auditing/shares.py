@@ -29,7 +29,7 @@ def over_shares(
     """One audit for each entry of ``known``; the report of the first shows them all, over the known share.
 
     With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
-    all use the reference models in ``pool``: what saw no candidate is trained once for all shares below 1.
+    all use the reference models in ``pool``: what saw no candidate is trained once for all shares.
 
     Args:
         target: as for `divulge.audit`.

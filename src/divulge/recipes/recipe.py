@@ -124,7 +124,10 @@ class Recipe:
 
     def _check_attack(self) -> None:
         """What the attack needs must exist, and the recipe must have the models it cannot do without."""
-        wanted = {Need(checks.choice(part, "attack: needs", tuple(Need))) for part in adapt(self.attack).needs}
+        wanted = {
+            Need(checks.choice(part, "attack: needs", [need.value for need in Need]))
+            for part in adapt(self.attack).needs
+        }
         if wanted == set(Need):  # it does not say: whatever the recipe has will do
             return
         if wanted & REFERENCES and self.references == "none":

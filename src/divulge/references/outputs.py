@@ -69,7 +69,11 @@ def _chunk(predict: Predict, records: Records, at: slice, signal: Signal | None)
     found = predict(records.x[at])
     if signal is None:
         return found
-    return np.asarray(signal(found, None if records.y is None else records.y[at])).astype(found.dtype, copy=False)
+    kept = np.asarray(signal(found, None if records.y is None else records.y[at]))
+    # A signal too large for the type of the outputs becomes the largest that is not: whether a model diverged is for
+    # its outputs to say, not for what is made of them.
+    largest = np.finfo(found.dtype).max
+    return np.clip(kept, -largest, largest).astype(found.dtype, copy=False)
 
 
 class Sheets:
