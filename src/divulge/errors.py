@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
 
 class InputError(ValueError):
     """Something the user handed in cannot be used; the message says what, why and what would do."""
+
+
+class UserCodeError(InputError):
+    """The user's own code raised an error; that error is its cause, and its traceback says where."""
+
+    def traceback(self) -> str:
+        """Where in the user's code, without the calls that led there from ours."""
+        import traceback
+        from pathlib import Path
+
+        found = traceback.TracebackException.from_exception(self.__cause__ or self)
+        ours = str(Path(__file__).parent)
+        within = [at for at in found.stack if not at.filename.startswith((ours, "<frozen importlib"))]
+        found.stack = traceback.StackSummary.from_list(within)
+        return "".join(found.format())
 
 
 class MissingExtraError(ImportError):
@@ -19,3 +40,28 @@ def extra(package: str, name: str) -> MissingExtraError:
         torch is not installed; it comes with: pip install 'divulge[torch]'
     """
     return MissingExtraError(f"{package} is not installed; it comes with: pip install 'divulge[{name}]'")
+
+
+@contextlib.contextmanager
+def theirs(name: str) -> Generator[None]:
+    """What the user's code raises inside the block is raised on under one line of ours that says whose it is.
+
+    Args:
+        name: of the argument that the code came in by.
+
+    Raises:
+        UserCodeError: whatever it raised, as the cause; our own errors pass unchanged.
+
+    Examples:
+        >>> with theirs("target"):
+        ...     [][0]
+        Traceback (most recent call last):
+        divulge.errors.UserCodeError: target: your code raised IndexError: list index out of range
+    """
+    try:
+        yield
+    except (InputError, MissingExtraError):
+        raise
+    except Exception as error:
+        said = (str(error).strip() or "no message").splitlines()[0]
+        raise UserCodeError(f"{name}: your code raised {type(error).__name__}: {said}") from error

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from divulge import checks, store
+from divulge import checks, imports, store
 from divulge.types import Records
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.references import Train
     from divulge.targets import GivesLogits
 
@@ -29,6 +31,7 @@ class TargetPlan(_Strict):
 
     model: str
     factory: str | None = None
+    trust: list[str] = []
     outputs: Literal["logits", "probabilities"] = "logits"
 
 
@@ -90,10 +93,12 @@ class Ready:
     Args:
         target: the model under audit.
         arguments: every other keyword of `divulge.audit`.
+        origins: where the code that the plan names came from: key → file, or "the environment".
     """
 
     target: GivesLogits
     arguments: dict[str, Any]
+    origins: dict[str, str]
 
 
 def read(path: str | Path) -> Plan:
@@ -121,8 +126,13 @@ def read(path: str | Path) -> Plan:
         raise checks.InputError(f"plan: {where}: " + "; ".join(_say(e) for e in error.errors())) from None
 
 
-def resolve(plan: Plan, folder: Path) -> Ready:
+def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     """Files read and names imported, relative to ``folder``; nothing has been asked of any model yet.
+
+    Args:
+        plan: what `read` gave.
+        folder: where the plan lies.
+        trust: types that a ``.skops`` target may be built from, beside those that the plan names.
 
     Raises:
         divulge.InputError: a file or name that cannot be used, naming the plan's key.
@@ -133,6 +143,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
     folder = (folder / (plan.folder or ".")).resolve()
     if not folder.is_dir():
         raise checks.InputError(f"folder: no such directory: {folder}")
+    origins = _origins(plan, folder)
     for name in plan.recipes:
         book.resolve(name)
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
@@ -148,6 +159,7 @@ def resolve(plan: Plan, folder: Path) -> Ready:
         outputs=plan.target.outputs,
         device=plan.device,
         folder=folder,
+        trust=(*plan.target.trust, *trust),
     )
     return Ready(
         target,
@@ -169,7 +181,20 @@ def resolve(plan: Plan, folder: Path) -> Ready:
             "seed": plan.seed,
             "plan": plan.model_dump(exclude_none=True) | {"folder": str(folder)},
         },
+        origins,
     )
+
+
+def _origins(plan: Plan, folder: Path) -> dict[str, str]:
+    """Where the code comes from that the plan names; run here, so that recipes in a file are known from now on."""
+    model = plan.target.model
+    wanted = {
+        "target.model": model if ":" in model and not (folder / model).exists() else None,
+        "target.factory": plan.target.factory,
+        "references.make_model": None if plan.references is None else plan.references.make_model,
+        **{f"recipes {name}": name for name in plan.recipes if ":" in name},
+    }
+    return {key: imports.named(name, key, folder).origin for key, name in wanted.items() if name is not None}
 
 
 _PARTS = {"target": TargetPlan, "data": DataPlan, "references": ReferencesPlan, "access": AccessPlan}
@@ -193,13 +218,12 @@ def _say(error: Any) -> str:
 
 def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train:
     from divulge.references import Train
-    from divulge.targets.files import named
 
     options: dict[str, Any] = plan.model_dump(exclude={"pool"}) | {"device": device}
     known = [field.name for field in fields(Train)]
     for key in options:
         checks.choice(key, f"plan: unknown key references.{key}", known)
-    options["make_model"] = named(plan.make_model, "references.make_model", folder)
+    options["make_model"] = imports.named(plan.make_model, "references.make_model", folder).value
     return Train(**options)
 
 

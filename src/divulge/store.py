@@ -8,8 +8,9 @@ import hashlib
 import json
 import os
 import uuid
+import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,8 +103,10 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise checks.InputError(f"{path}: no such file") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise checks.InputError(f"{path}: damaged or half-written JSON ({error})") from None
+    except OSError as error:
+        raise checks.InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, numbers or nesting without end
+        raise checks.InputError(f"{path}: damaged or half-written JSON ({str(error).split(';')[0]})") from None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -119,15 +122,61 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays of an ``.npz``, never unpickling.
 
     Raises:
+        divulge.InputError: missing, damaged or pickled content, or more than memory can take.
+    """
+    with _unpickled(path, "an .npz of plain arrays") as opened:
+        fits(path, str(path))
+        found = np.load(opened, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise ValueError("a single array without a name: save it with numpy.savez")
+        with found:
+            arrays: dict[str, Any] = {name: found[name] for name in found.files}
+        if odd := [name for name, value in arrays.items() if not isinstance(value, np.ndarray)]:
+            raise ValueError(f"{odd[0]} is no array")
+        return arrays
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """The array of an ``.npy``, never unpickling.
+
+    Raises:
         divulge.InputError: missing, damaged or pickled content.
     """
+    with _unpickled(path, "an .npy of one plain array") as opened:
+        found = np.load(opened, allow_pickle=False)
+        if not isinstance(found, np.ndarray):
+            found.close()
+            raise ValueError("several arrays")
+        return found
+
+
+@contextlib.contextmanager
+def _unpickled(path: Path, kind: str) -> Generator[BinaryIO]:
+    """The open file; whatever NumPy says of its content is said in our words, which never advise unpickling."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as found:
-            return {name: found[name] for name in found.files}
+        with path.open("rb") as opened:
+            yield opened
     except FileNotFoundError:
         raise checks.InputError(f"{path}: no such file") from None
+    except checks.InputError:
+        raise
     except Exception as error:
-        raise checks.InputError(f"{path}: not a readable .npz of plain arrays ({error})") from None
+        pickled = "it holds neither numbers nor strings in NumPy's format; pickled objects are never opened"
+        raise checks.InputError(f"{path}: not {kind} ({pickled if 'pickle' in str(error) else error})") from None
+
+
+def fits(path: Path, name: str) -> None:
+    """Raise where a zip archive says it holds more than memory can take, unpacked and read.
+
+    Raises:
+        divulge.InputError: it does; the size is named.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return  # whoever reads it says what is wrong
+    checks.memory(2 * size, name, "the archive holds more than this machine can read")
 
 
 def file_digest(path: Path) -> str:

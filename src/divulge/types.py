@@ -62,6 +62,14 @@ class Records:
         y = None if self.y is None else self.y[index]
         return Records(self.x[index], y, None if self.ids is None else self.ids[index])
 
+    def copy(self) -> Records:
+        """The same records in arrays of their own, for whoever may write into them."""
+        made = object.__new__(Records)
+        for name in ("x", "y", "ids"):
+            value = getattr(self, name)
+            object.__setattr__(made, name, None if value is None else value.copy())
+        return made
+
     def __repr__(self) -> str:
         classes = "unlabelled" if self.y is None else f"classes={len(np.unique(self.y))}"
         return f"Records(n={len(self)}, shape={self.x.shape[1:]}, {classes})"

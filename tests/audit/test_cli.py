@@ -39,6 +39,7 @@ def project(case, tmp_path_factory):
         np.savez(folder / f"{name}.npz", x=data.x, y=data.y)
     save_file(case.target.state_dict(), folder / "model.safetensors")
     (folder / "cli_factory.py").write_text(FACTORY)
+    (folder / "jinja2.py").write_text("raise RuntimeError('data beside the plan were run')")
     write_plan(folder)
     return folder
 
@@ -56,8 +57,22 @@ def write_plan(folder, name="plan.toml", **changes):
 
 @pytest.fixture(scope="module")
 def finished(project):
-    divulge("audit", project / "plan.toml", "--out", project / "run")
+    done = divulge("audit", project / "plan.toml", "--out", project / "run")
+    assert f"target.factory: from {project / 'cli_factory.py'}" in done.stderr
     return project / "run"
+
+
+def test_an_error_in_the_users_code_is_shown_as_theirs_under_one_line_of_ours(project):
+    (project / "failing.py").write_text("def make():\n    return [][7]\n")
+    target = '[target]\nmodel = "model.safetensors"\nfactory = "failing:make"\n'
+    plan = write_plan(project, "failing.toml", target=target)
+    lines = divulge("audit", plan, "--out", project / "failing", code=2).stderr.splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("divulge: "))
+    assert (
+        lines[first] == "divulge: target.factory: 'failing:make': your code raised IndexError: list index out of range"
+    )
+    assert any('failing.py", line 2, in make' in line for line in lines[first:])
+    assert not any("src/divulge" in line for line in lines[first:])
 
 
 def test_version_and_help():

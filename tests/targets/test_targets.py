@@ -136,10 +136,78 @@ def test_noise_belongs_to_the_record():
     assert np.abs(once - noisy.target.logits(RECORDS)).max() > 0.1
 
 
+class Writes:
+    """A classifier of the user's own, by every right, that scribbles over what it is given."""
+
+    classes_ = np.arange(3)
+
+    def __call__(self, x):
+        found = np.stack([x[:, 0], x[:, 1], x[:, 2]], axis=1)
+        x[:] = np.nan
+        return found
+
+    def predict_proba(self, x):
+        found = np.exp(self(x))
+        return found / found.sum(axis=1, keepdims=True)
+
+
+class WritesRecords:
+    def logits(self, records):
+        return Writes()(records.x)
+
+    def gradients(self, records):
+        records.y[:] = 0
+        records.x[:] = 0
+        return records.x
+
+
+IN_PLACE = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 3))
+
+
+@pytest.mark.parametrize("model", [Writes().__call__, WritesRecords(), IN_PLACE, Writes()])
+@pytest.mark.parametrize("limit", [None, targets.Metered])
+def test_what_a_target_writes_into_is_a_copy(model, limit):
+    target = targets.adapt(model) if limit is None else limit(targets.adapt(model))
+    mine = dv.Records(X.copy(), RECORDS.y.copy())
+    first = target.logits(mine)
+    np.testing.assert_array_equal(target.logits(mine), first)
+    if isinstance(target, targets.GivesGradients):
+        target.gradients(mine)
+    np.testing.assert_array_equal(mine.x, X)
+    np.testing.assert_array_equal(mine.y, RECORDS.y)
+
+
+def test_a_target_of_ones_own_keeps_its_rights_and_no_others():
+    for target in (targets.adapt(WritesRecords()), targets.Metered(WritesRecords())):
+        assert isinstance(target, targets.GivesLogits)
+        assert isinstance(target, targets.GivesGradients)
+        assert not isinstance(target, targets.GivesWeights)
+        assert not isinstance(target, targets.GivesLabels)
+
+
+def test_answers_that_are_none_and_errors_of_the_users_code_are_named():
+    class Odd:
+        def __init__(self, answer):
+            self.answer = answer
+
+        def logits(self, records):
+            if self.answer is None:
+                raise KeyError("mine")
+            return self.answer
+
+    for answer in ([[1.0, 2.0]], np.full((20, 2), np.nan), "no", torch.zeros(3, 3), np.zeros((20, 2, 2))):
+        with pytest.raises(dv.InputError, match="target outputs: "):
+            targets.adapt(Odd(answer)).logits(RECORDS)
+    with pytest.raises(dv.InputError, match=r"target: Odd\.logits: your code raised KeyError: 'mine'"):
+        targets.adapt(Odd(None)).logits(RECORDS)
+    with pytest.raises(dv.InputError, match="target: your code raised ZeroDivisionError"):
+        targets.adapt(lambda x: 1 / 0).logits(RECORDS)
+
+
 class TestFiles:
     """Every file kind that may be offered as a model."""
 
-    def test_safetensors_with_a_factory(self, tmp_path, monkeypatch):
+    def test_safetensors_with_a_factory(self, tmp_path):
         from safetensors.torch import save_file
 
         module = net()
@@ -151,7 +219,6 @@ class TestFiles:
             "    return nn.Sequential(*first, nn.Dropout(0.5), nn.Linear(8, 3))\n"
             "def wrong():\n    return nn.Linear(4, 3)\n"
         )
-        monkeypatch.syspath_prepend(tmp_path)
         found = targets.load("model.safetensors", factory="mine_factory:make", folder=tmp_path, device="cpu")
         np.testing.assert_allclose(found.logits(RECORDS), by_hand(module), rtol=1e-5, atol=1e-6)
         with pytest.raises(dv.InputError, match="does not fit the factory's module"):
@@ -162,14 +229,13 @@ class TestFiles:
             targets.load("model.safetensors", factory="mine_factory:none", folder=tmp_path)
 
     @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning", "ignore:.*:FutureWarning")
-    def test_torchscript_and_exported_programs(self, tmp_path):
+    def test_torchscript_and_exported_programs_are_handed_over_loaded(self, tmp_path):
         module = net().eval()
         torch.jit.trace(module, torch.from_numpy(X)).save(str(tmp_path / "script.pt"))
         batch = torch.export.Dim("batch", min=2)
         exported = torch.export.export(module, (torch.from_numpy(X),), dynamic_shapes=({0: batch},))
-        torch.export.save(exported, tmp_path / "exported.pt2")
-        for name in ("script.pt", "exported.pt2"):
-            found = targets.load(name, folder=tmp_path, device="cpu").logits(RECORDS)
+        for loaded in (torch.jit.load(str(tmp_path / "script.pt")), exported.module()):
+            found = targets.adapt(loaded, device="cpu").logits(RECORDS)
             np.testing.assert_allclose(found, by_hand(module), rtol=1e-4, atol=1e-5)
 
     def test_skops(self, tmp_path):
@@ -204,7 +270,7 @@ class TestFiles:
         with pytest.raises(dv.InputError, match="output: 'q' is unknown"):
             targets.OnnxTarget(tmp_path / "linear.onnx", output="q")
         (tmp_path / "bad.onnx").write_bytes(b"nothing")
-        with pytest.raises(dv.InputError, match="not a readable ONNX model"):
+        with pytest.raises(dv.InputError, match="is not a readable ONNX model"):
             targets.load("bad.onnx", folder=tmp_path)
 
     def test_pickles_are_refused_whatever_they_are_called(self, tmp_path):
@@ -219,8 +285,17 @@ class TestFiles:
         with pytest.raises(dv.InputError, match="no such file"):
             targets.load("absent.pt", folder=tmp_path)
 
-    def test_a_callable_by_name(self, tmp_path, monkeypatch):
-        (tmp_path / "mine_target.py").write_text("def make():\n    return lambda x: x[:, :3]\n")
-        monkeypatch.syspath_prepend(tmp_path)
-        found = targets.load("mine_target:make", folder=tmp_path)
-        np.testing.assert_allclose(found.logits(RECORDS), X[:, :3])
+    def test_a_name_is_that_of_a_model_a_predictor_or_a_factory(self, tmp_path):
+        (tmp_path / "mine_target.py").write_text(
+            "import torch\n"
+            "def predict(x):\n    return x[:, :3]\n"
+            "def make():\n    return predict\n"
+            "def seeded(seed=0):\n    return predict\n"
+            "class Cut(torch.nn.Module):\n"
+            "    def forward(self, x):\n        return x[:, :3]\n"
+            "cut = Cut()\n"
+        )
+        for name in ("predict", "make", "seeded", "Cut", "cut", "cut.forward"):
+            found = targets.load(f"mine_target:{name}", folder=tmp_path, device="cpu")
+            if name != "cut.forward":
+                np.testing.assert_allclose(found.logits(RECORDS), X[:, :3])

@@ -10,6 +10,7 @@ import numpy as np
 
 from divulge import checks, store
 from divulge.targets import GivesWeights
+from divulge.targets.rights import Own
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def settings(
 
 def target(target: GivesLogits) -> str:
     """What was audited: the kind of target, and a digest of its weights where they can be read."""
-    kind = type(target).__name__
+    kind = type(target.target if isinstance(target, Own) else target).__name__
     if not isinstance(target, GivesWeights):
         return kind
     held = target.weights()

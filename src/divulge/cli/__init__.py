@@ -10,10 +10,13 @@ INTERRUPTED = 130
 def main() -> None:
     """Run the command line; user errors become one line on standard error and exit code 2."""
     from divulge.cli.app import app
-    from divulge.errors import InputError, MissingExtraError
+    from divulge.errors import InputError, MissingExtraError, UserCodeError
 
     try:
         app()
+    except UserCodeError as error:
+        sys.stderr.write(f"divulge: {error}\n{error.traceback()}")
+        raise SystemExit(2) from None
     except (InputError, MissingExtraError, OSError) as error:
         sys.stderr.write(f"divulge: {error}\n")
         raise SystemExit(2) from None

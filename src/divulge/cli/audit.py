@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from divulge.cli import printing
 from divulge.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
 
@@ -23,6 +26,9 @@ def audit(
     quick: Annotated[bool, typer.Option("--quick", help="With --demo: a small, fast one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     seed: Annotated[int | None, typer.Option(help="With --demo: seed of every random draw.", min=0)] = None,
+    trust: Annotated[
+        list[str] | None, typer.Option(help="A type that a .skops target may be built from; may be repeated.")
+    ] = None,
     json: printing.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
@@ -32,7 +38,7 @@ def audit(
         raise InputError("audit: give a plan or --demo, exactly one of them")
     if not demo and (quick or seed is not None):
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
-    found = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite)
+    found = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite, trust or ())
     if json:
         printing.as_json(
             found[""].summary() if "" in found else {name: result.summary() for name, result in found.items()}
@@ -52,14 +58,16 @@ def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, Any]:
     return {"All classes known to the auditor": known, f"Class {example.UNSEEN} unseen by the auditor": unseen}
 
 
-def _planned(path: Path | None, out: Path, overwrite: bool) -> dict[str, Any]:
+def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]) -> dict[str, Any]:
     from divulge import plan as plans
     from divulge.auditing import audit as run
     from divulge.auditing import over_shares
     from divulge.references import Bar
 
     where = Path(path or "")
-    ready = plans.resolve(plans.read(where), where.parent)
+    ready = plans.resolve(plans.read(where), where.parent, trust)
+    for key, origin in ready.origins.items():
+        typer.echo(f"{key}: from {origin}", err=True)
     work: Any = over_shares if isinstance(ready.arguments["known"], list) else run
     with Bar("reference models") as bar:
         found = work(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.arguments)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 from typing import Any
 
-from divulge import checks
+from divulge import checks, errors, imports
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
 from divulge.recipes.weights import weight_recipes
@@ -50,12 +49,11 @@ def seeded(recipe: Recipe, seed: int) -> Recipe:
 
 
 def _third_party(name: str) -> Recipe:
-    module, _, attribute = name.partition(":")
-    try:
-        found: Any = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise checks.InputError(f"recipes: {name!r} cannot be imported ({error})") from None
-    made = found if isinstance(found, Recipe) else found()
-    if not isinstance(made, Recipe):
-        raise checks.InputError(f"recipes: {name!r} is a {type(made).__name__}, not a divulge.recipes.Recipe")
-    return made
+    found = imports.named(name, "recipes").value
+    if isinstance(found, Recipe):
+        return found
+    if not callable(found):
+        raise checks.InputError(f"recipes: {name!r} is a {type(found).__name__}, not a divulge.recipes.Recipe")
+    with errors.theirs(f"recipes: {name!r}"):
+        made = found()
+    return checks.instance(made, f"recipes: what {name!r} returns", Recipe, "a divulge.recipes.Recipe")

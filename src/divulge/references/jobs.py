@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from divulge import imports
 from divulge.references import outputs, pool
 from divulge.types import Array, Floats, Ints, Records
 
@@ -97,8 +98,12 @@ class Learner(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """What all jobs of a run share."""
+    """What all jobs of a run share.
 
+    The user's modules come first: in another process they are run again before anything made from them is read.
+    """
+
+    modules: imports.Taken = field(default_factory=imports.taken, kw_only=True)
     how: Learner
     records: Records
     data: str

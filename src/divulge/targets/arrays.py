@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, errors
 from divulge.targets import outputs as out
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class CallableTarget:
     """Any function from an array of records to outputs ``[n, K]``.
 
     Args:
-        function: called with ``records.x``.
+        function: called with a copy of ``records.x``, which it may write into.
         outputs: "logits" or "probabilities": what it returns.
 
     Examples:
@@ -33,9 +33,16 @@ class CallableTarget:
     function: Callable[[Array], Any]
     outputs: str = "logits"
 
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise checks.InputError(f"function: a callable is needed, got {checks.shown(self.function)}")
+        checks.choice(self.outputs, "outputs", out.KINDS)
+
     def logits(self, records: Records) -> Floats:
         """Logits ``[n, K]`` of each record."""
-        return out.as_logits(self.function(records.x), self.outputs, len(records))
+        with errors.theirs("target"):
+            found = self.function(records.x.copy())
+        return out.as_logits(found, self.outputs, len(records))
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
@@ -65,8 +72,9 @@ class TableTarget:
     outputs: str = "logits"
 
     def __post_init__(self) -> None:
-        table = out.as_logits(self.table, self.outputs, len(self.ids))
-        ids = checks.identifiers(self.ids, "ids", len(table))
+        rows = checks.nonempty(checks.plain(self.ids, "ids"), "ids")
+        ids = checks.identifiers(rows, "ids", len(rows))
+        table = out.as_logits(self.table, self.outputs, len(ids), "table")
         order = np.argsort(ids)
         object.__setattr__(self, "ids", ids[order])
         object.__setattr__(self, "table", table[order])

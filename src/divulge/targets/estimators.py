@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, errors
 from divulge.targets import outputs as out
 
 if TYPE_CHECKING:
@@ -47,16 +47,21 @@ class SklearnTarget:
         if known is None:
             raise checks.InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
         columns = checks.labels(known, "target.classes_")
-        width = self.classes if self.classes is not None else int(columns.max()) + 1
+        width = int(columns.max()) + 1
+        if self.classes is not None:
+            width = checks.integer(self.classes, "classes", least=2)
         checks.labels(columns, "target.classes_", classes=width)
+        checks.number(self.floor, "floor", above=0, below=1)
         object.__setattr__(self, "classes", width)
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
-        x = records.x.reshape(len(records), -1) if records.x.dtype != object else records.x
-        found = self._own_logits(x)
+        x = records.x.copy()  # an estimator of the user's own may write into it
+        with errors.theirs(f"target: {type(self.estimator).__name__}"):
+            found = self._own_logits(x if x.dtype == object else x.reshape(len(x), -1))
         if found.shape[1] == self.classes:
             return found
+        checks.memory(8.0 * len(found) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         lowest = np.log(self.floor) + found.max(axis=1, keepdims=True)
         full = np.tile(lowest, (1, int(self.classes or 0)))
         full[:, np.asarray(self.estimator.classes_)] = found

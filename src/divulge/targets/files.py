@@ -1,22 +1,34 @@
-"""Models in files, loaded without ever unpickling what somebody sent."""
+"""Models in files, loaded without ever running what somebody sent."""
 
 from __future__ import annotations
 
-import importlib
-import sys
+import contextlib
+import inspect
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks
+from divulge import checks, errors, imports
 from divulge.targets.rights import adapt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from divulge.targets.rights import GivesLogits
 
-SAFE = ".safetensors (with a factory), .onnx, .skops, .pt2 (torch.export), .pt/.ts (TorchScript)"
+SAFE = ".safetensors (with a factory), .onnx, .skops"
+_OWN = "load it in code of your own, and hand over the module or name that code as 'package.module:callable'"
+_WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
+
+# What is refused, and the way on: all of these are programs, or are read by unpickling, which runs one.
+REFUSED = {
+    "TorchScript": f"is a program, which can write files; if you trust it, {_OWN}",
+    "torch.export": f"is unpickled and evaluated by torch as it is opened; if you trust it, {_OWN}",
+    "torch.save": f"is a pickle; {_WEIGHTS}",
+    "pickle": f"is a program; save scikit-learn models with skops.io.dump; for torch, {_WEIGHTS}",
+    "Keras": "may hold pickled functions; export the model to .onnx",
+    "HDF5": "may hold pickled functions; export the model to .onnx",
+}
 
 
 def load(
@@ -26,119 +38,111 @@ def load(
     outputs: str = "logits",
     device: str = "auto",
     folder: Path | None = None,
+    trust: Sequence[str] = (),
 ) -> GivesLogits:
-    """The target that ``model`` names: a file, or ``"package.module:callable"`` that returns a model.
+    """The target that ``model`` names: a file, or ``"package.module:callable"``.
 
     Args:
-        model: path of a file (`SAFE` lists the kinds), or a callable's name.
+        model: path of a file (`SAFE` lists the kinds), or the name of a model, of a function from records to outputs,
+            or of a function that takes nothing and returns one of them.
         factory: builds the empty module whose weights a ``.safetensors`` file holds; a callable or its name.
         outputs: "logits" or "probabilities": what the model returns.
         device: where a torch module runs.
-        folder: relative paths start here; modules here can be imported.
+        folder: relative paths start here, and named modules are looked for here first (`divulge.imports.named`).
+        trust: full names of types that a ``.skops`` file may be built from beside scikit-learn's own.
 
     Raises:
-        divulge.InputError: no such file, a pickle, weights that do not fit, a name that cannot be imported.
+        divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
+            cannot be imported, types that are not trusted.
     """
-    path = Path(folder or ".") / model
+    path = Path(folder or ".") / checks.text(model, "target.model")
     if not path.exists() and ":" in model:
-        return adapt(named(model, "target.model", folder)(), outputs=outputs, device=device)
+        return adapt(_called(model, folder), outputs=outputs, device=device)
     if not path.is_file():
         raise checks.InputError(f"target.model: no such file: {path} (and no 'package.module:callable' either)")
-    readers = {".safetensors": _safetensors, ".skops": _skops, ".onnx": _onnx, ".pt2": _exported}
-    read = readers.get(path.suffix.lower())
-    if read is None:
-        _refuse_pickle(path)
-        read = _torchscript
-    return read(path, factory=factory, outputs=outputs, device=device, folder=folder)
+    kind = path.suffix.lower()
+    if kind == ".safetensors":
+        return adapt(_filled(path, factory, folder), outputs=outputs, device=device)
+    if kind == ".skops":
+        from divulge.targets.skops import read
 
-
-def named(name: str, key: str, folder: Path | None = None) -> Any:
-    """The object that ``"package.module:attribute"`` names; modules in ``folder`` can be imported.
-
-    Examples:
-        >>> named("math:sqrt", "target.model")(4.0)
-        2.0
-    """
-    module, _, attribute = name.partition(":")
-    if not module or not attribute:
-        raise checks.InputError(f"{key}: 'package.module:callable' is needed, got {name!r}")
-    place = str(Path(folder or ".").resolve())
-    if place not in sys.path:
-        sys.path.insert(0, place)
-    try:
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise checks.InputError(f"{key}: {name!r} cannot be imported ({error})") from None
-    return found
-
-
-def _refuse_pickle(path: Path) -> None:
-    """TorchScript archives carry code; anything else that is left over here is a pickle or unknown."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            if any("/code/" in name or name.startswith("code/") for name in archive.namelist()):
-                return
+        names = [checks.text(name, "trust") for name in checks.listed(trust, "trust")]
+        return adapt(read(path, names), outputs=outputs, device=device)
+    if kind == ".onnx":
+        return _onnx(path, outputs)
     raise checks.InputError(
-        f"target.model: {path} is not of a kind that can be loaded without running code from it (pickle, joblib "
-        f"and torch.save files are refused); give one of: {SAFE}"
+        f"target.model: {path} cannot be loaded without running code from it: {_reason(path)}. What can: {SAFE}"
     )
 
 
-def _safetensors(path: Path, *, factory: Any, outputs: str, device: str, folder: Path | None) -> GivesLogits:
+def _onnx(path: Path, outputs: str) -> GivesLogits:
+    from divulge.targets.onnx import OnnxTarget
+
+    try:
+        return OnnxTarget(path, outputs=outputs)
+    except checks.InputError as error:
+        raise checks.InputError(f"target.model: {error}") from None
+
+
+def _called(name: str, folder: Path | None) -> Any:
+    """The model that a name means, or that the function of this name makes."""
+    found = imports.named(name, "target.model", folder).value
+    if not (inspect.isroutine(found) or inspect.isclass(found)) or _required(found):
+        return found
+    with errors.theirs(f"target.model: {name!r}"):
+        return found()
+
+
+def _required(function: Any) -> bool:
+    """Whether a function cannot be called with nothing."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # built in
+        return True
+    return any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+
+
+def _filled(path: Path, factory: Any, folder: Path | None) -> Any:
+    """The factory's module with the weights of a file."""
     if factory is None:
         raise checks.InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
     try:
         from safetensors.torch import load_file
     except ImportError:
         raise checks.extra("torch", "torch") from None
-    module = (named(factory, "target.factory", folder) if isinstance(factory, str) else factory)()
+    make = imports.named(factory, "target.factory", folder).value if isinstance(factory, str) else factory
+    with errors.theirs(f"target.factory: {checks.shown(factory)}"):
+        module = make()
     try:
         module.load_state_dict(load_file(path))
     except Exception as error:
         raise checks.InputError(f"target.model: {path} does not fit the factory's module ({error})") from None
-    return adapt(module, outputs=outputs, device=device)
+    return module
 
 
-def _skops(path: Path, *, outputs: str, device: str, **_: Any) -> GivesLogits:
-    try:
-        import skops.io
-    except ImportError:
-        raise checks.extra("skops", "sklearn") from None
-    try:
-        untrusted = skops.io.get_untrusted_types(file=path)
-        if untrusted:
-            raise checks.InputError(f"target.model: {path} holds types that are not trusted: {', '.join(untrusted)}")
-        return adapt(skops.io.load(path), outputs=outputs, device=device)
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        if isinstance(error, checks.InputError):
-            raise
-        raise checks.InputError(f"target.model: {path} is not a readable skops file ({error})") from None
+def _reason(path: Path) -> str:
+    """Why a file of another kind is refused, by its content, whatever it is called."""
+    kind = _kind(path)
+    return f"a {kind} file {REFUSED[kind]}" if kind else f"its kind ({path.suffix or 'no ending'}) is not known here"
 
 
-def _onnx(path: Path, *, outputs: str, **_: Any) -> GivesLogits:
-    from divulge.targets.onnx import OnnxTarget
-
-    return OnnxTarget(path, outputs=outputs)
-
-
-def _exported(path: Path, *, outputs: str, device: str, **_: Any) -> GivesLogits:
-    return _opened(path, "torch.export", lambda torch: torch.export.load(path).module(), outputs, device)
-
-
-def _torchscript(path: Path, *, outputs: str, device: str, **_: Any) -> GivesLogits:
-    return _opened(path, "TorchScript", lambda torch: torch.jit.load(str(path), map_location="cpu"), outputs, device)
+def _kind(path: Path) -> str:
+    """Which of `REFUSED`; empty for none of them."""
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        return _archive(archive.namelist())
+    with path.open("rb") as opened:
+        head = opened.read(8)
+    if head.startswith(b"\x89HDF"):
+        return "HDF5"
+    return "pickle" if head[:1] == b"\x80" or path.suffix.lower() in (".pkl", ".pickle", ".joblib", ".pth") else ""
 
 
-def _opened(path: Path, kind: str, read: Callable[[Any], Any], outputs: str, device: str) -> GivesLogits:
-    """A module that stands whole in a file, graph and weights."""
-    try:
-        import torch
-    except ImportError:
-        raise checks.extra("torch", "torch") from None
-    try:
-        module = read(torch)
-    except Exception as error:
-        raise checks.InputError(f"target.model: {path} is not a readable {kind} file ({error})") from None
-    return adapt(module, outputs=outputs, device=device)
+def _archive(members: Sequence[str]) -> str:
+    parts = {part for member in members for part in member.split("/")}
+    if "archive_format" in parts or "serialized_exported_program.json" in parts:
+        return "torch.export"
+    if "code" in parts or "constants.pkl" in parts:
+        return "TorchScript"
+    if {"metadata.json", "config.json"} <= parts:
+        return "Keras"
+    return "torch.save" if any(member.endswith(".pkl") for member in members) else ""

@@ -9,17 +9,14 @@ import numpy as np
 
 from divulge import checks, seeds, store
 from divulge.targets.outputs import FLOOR
+from divulge.targets.rights import grant, own
 
 if TYPE_CHECKING:
     from divulge.targets.rights import GivesLogits
     from divulge.types import Floats, Records
 
 
-# Rights that ask the model about records, each record one query.
-_COUNTED = frozenset({"logits", "labels", "loss", "gradients", "head"})
-
-
-@dataclass(slots=True)
+@dataclass
 class Metered:
     """Counts the records a target is asked about, and refuses to go over a limit.
 
@@ -44,21 +41,21 @@ class Metered:
     limit: int | None = None
     queries: int = field(default=0, init=False)
 
-    def logits(self, records: Records) -> Floats:
-        """The target's logits, counted."""
+    def __post_init__(self) -> None:
+        self.target = own(self.target)
+        if self.limit is not None:
+            checks.integer(self.limit, "limit", least=0)
+        grant(self, self.target, self._ask)
+
+    if TYPE_CHECKING:  # given by `grant`, where the target has them
+
+        def logits(self, records: Records) -> Floats:
+            """The target's logits, counted."""
+            ...
+
+    def _ask(self, right: str, records: Records) -> Any:
         self._count(records)
-        return self.target.logits(records)
-
-    def __getattr__(self, name: str) -> Any:
-        right = getattr(self.target, name)
-        if name not in _COUNTED:
-            return right
-
-        def counted(records: Records) -> Any:
-            self._count(records)
-            return right(records)
-
-        return counted
+        return getattr(self.target, right)(records)
 
     def _count(self, records: Records) -> None:
         if self.limit is not None and self.queries + len(records) > self.limit:
@@ -83,6 +80,10 @@ class Rounded:
     target: GivesLogits
     decimals: int
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", own(self.target))
+        checks.integer(self.decimals, "decimals", least=0, most=300)
+
     def logits(self, records: Records) -> Floats:
         """Logarithms of the rounded probabilities."""
         return np.log(np.maximum(np.round(_probabilities(self.target.logits(records)), self.decimals), FLOOR))
@@ -103,6 +104,11 @@ class Noisy:
     target: GivesLogits
     scale: float
     seed: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", own(self.target))
+        checks.number(self.scale, "scale", above=0.0, below=1e300, closed=True)
+        checks.integer(self.seed, "seed", least=0)
 
     def logits(self, records: Records) -> Floats:
         """Logits with the noise that belongs to each record."""

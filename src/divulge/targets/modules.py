@@ -84,7 +84,7 @@ class TorchTarget:
         with _evaluating(self.module, place):
             for batch, truth in zip(self._batches(records.x), labels.split(self.batch_size), strict=True):
                 x = batch.to(place).requires_grad_()
-                answer = self._forward(x)
+                answer = self._forward(x.clone())  # the module may write into it, into `x` itself it must not
                 logits = torch.log(answer.clamp_min(out.FLOOR)) if self.outputs == "probabilities" else answer
                 loss = torch.nn.functional.cross_entropy(logits, truth.to(place), reduction="sum")
                 parts.append(torch.autograd.grad(loss, x)[0].float().cpu().numpy())
@@ -127,7 +127,9 @@ class TorchTarget:
         return answer
 
     def _batches(self, x: Array) -> list[torch.Tensor]:
-        tensor = torch.from_numpy(np.ascontiguousarray(x))
+        if x.dtype == object:
+            raise checks.InputError("records: a network needs numbers, got text (turn it into token numbers first)")
+        tensor = torch.from_numpy(x.copy())  # a module may write into what it is given
         own = next((t.dtype for t in _tensors(self.module) if t.is_floating_point()), torch.float32)
         if not tensor.is_floating_point() and _reads_tokens(self.module):
             own = torch.int64

@@ -44,7 +44,7 @@ class OnnxTarget:
         try:
             session = onnxruntime.InferenceSession(str(self.path), providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise checks.InputError(f"{self.path}: not a readable ONNX model ({error})") from None
+            raise checks.InputError(f"path: {self.path} is not a readable ONNX model ({error})") from None
         names = [found.name for found in session.get_outputs()]
         object.__setattr__(self, "session", session)
         object.__setattr__(self, "output", checks.choice(self.output or names[-1], "output", names))

@@ -17,13 +17,14 @@ KINDS = ("logits", "probabilities")
 FLOOR = 1e-7
 
 
-def as_logits(outputs: Any, declared: str, length: int) -> Floats:
+def as_logits(outputs: Any, declared: str, length: int, name: str = "target outputs") -> Floats:
     """Logits from ``outputs``; one column or a vector is read as the log-odds of class 1.
 
     Args:
         outputs: ``[n, K]``, ``[n, 1]`` or ``[n]``.
         declared: "logits" or "probabilities".
         length: number of records asked about.
+        name: what to call the outputs in errors.
 
     Raises:
         divulge.InputError: NaN, a wrong shape, or values that are not what was declared.
@@ -33,31 +34,31 @@ def as_logits(outputs: Any, declared: str, length: int) -> Floats:
         array([[-0.693, -0.693]])
     """
     checks.choice(declared, "outputs", KINDS)
-    found = checks.array(outputs, "target outputs").astype(np.float64, copy=False)
+    found = checks.array(outputs, name).astype(np.float64, copy=False)
     if found.ndim == 0 or len(found) != length:
-        raise checks.InputError(f"target outputs: {length} rows are needed (one a record), got shape {found.shape}")
+        raise checks.InputError(f"{name}: {length} rows are needed (one a record), got shape {found.shape}")
     if found.ndim == 1:
         found = found[:, None]
     if found.ndim != 2:
-        raise checks.InputError(f"target outputs: shape [n, classes] is needed, got {found.shape}")
-    return _from_probabilities(found) if declared == "probabilities" else _from_logits(found)
+        raise checks.InputError(f"{name}: shape [n, classes] is needed, got {found.shape}")
+    return _from_probabilities(found, name) if declared == "probabilities" else _from_logits(found, name)
 
 
-def _from_logits(found: Floats) -> Floats:
+def _from_logits(found: Floats, name: str) -> Floats:
     if found.shape[1] == 1:
         return np.hstack([np.zeros_like(found), found])
     if (found >= 0).all() and np.allclose(found.sum(axis=1), 1.0, atol=1e-4):
         raise checks.InputError(
-            "target outputs: declared as logits, but every row is non-negative and sums to one: these are "
+            f"{name}: declared as logits, but every row is non-negative and sums to one: these are "
             "probabilities; declare outputs='probabilities'"
         )
     return found
 
 
-def _from_probabilities(found: Floats) -> Floats:
+def _from_probabilities(found: Floats, name: str) -> Floats:
     if (found < 0).any() or (found > 1).any():
         raise checks.InputError(
-            f"target outputs: declared as probabilities, but values range from {found.min():g} to {found.max():g}; "
+            f"{name}: declared as probabilities, but values range from {found.min():g} to {found.max():g}; "
             "declare outputs='logits'"
         )
     if found.shape[1] == 1:
@@ -67,6 +68,6 @@ def _from_probabilities(found: Floats) -> Floats:
     if off.max() > 0.01 * found.shape[1]:
         row = int(off.argmax())
         raise checks.InputError(
-            f"target outputs: declared as probabilities, but row {row} sums to {found[row].sum():g}, not to one"
+            f"{name}: declared as probabilities, but row {row} sums to {found[row].sum():g}, not to one"
         )
     return np.log(np.maximum(found, FLOOR))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from divulge import checks
+from divulge import checks, errors
+from divulge.targets import outputs as out
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from divulge.types import Array, Floats, Ints, Records
 
@@ -70,10 +73,57 @@ class GivesWeights(Protocol):
         ...
 
 
+# Rights that ask the model about records, each record one query, and rights that ask nothing.
+_ASKING = ("logits", "labels", "loss", "gradients", "head")
+_OTHER = ("weights", "tokens", "key")
+
+
+def grant(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) -> None:
+    """Give ``wrapper`` exactly the rights of ``target``; those about records go through ``ask(right, records)``.
+
+    They become attributes of the object itself: Python tells a Protocol by these, not by ``__getattr__``.
+    """
+    for name in _ASKING:
+        if hasattr(target, name):
+            object.__setattr__(wrapper, name, partial(ask, name))
+    for name in _OTHER:
+        if hasattr(target, name):
+            object.__setattr__(wrapper, name, getattr(target, name))
+
+
+@dataclass(frozen=True)
+class Own:
+    """A target of the user's own class, with exactly its rights: asked with copies, which it may write into.
+
+    Args:
+        target: an object with any of the rights.
+
+    Raises:
+        divulge.InputError: answers to ``logits`` that are no logits of the records asked about.
+        divulge.errors.UserCodeError: the target raised an error.
+    """
+
+    target: Any
+
+    def __post_init__(self) -> None:
+        grant(self, self.target, self._ask)
+
+    def _ask(self, right: str, records: Records) -> Any:
+        with errors.theirs(f"target: {type(self.target).__name__}.{right}"):
+            found = getattr(self.target, right)(records.copy())
+        return out.as_logits(found, "logits", len(records)) if right == "logits" else found
+
+
+def own(target: Any) -> Any:
+    """``target`` inside `Own` if it is of the user's own class, otherwise itself."""
+    return target if type(target).__module__.split(".")[0] == "divulge" else Own(target)
+
+
 def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> GivesLogits:
     """The adapter that fits ``model``.
 
-    A target stays itself; a torch module, a scikit-learn classifier or a callable is wrapped.
+    A target stays itself (one of the user's own class inside `Own`, which takes care of the records); a torch module, a
+    scikit-learn classifier or a callable is wrapped.
 
     Args:
         model: a target, torch module, fitted scikit-learn classifier or callable.
@@ -89,13 +139,14 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Gives
         CallableTarget(function=..., outputs='logits')
     """
     if isinstance(model, GivesLogits):
-        return model
+        mine: GivesLogits = own(model)
+        return mine
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
     if "torch" in kinds:
         from divulge.targets.modules import TorchTarget
 
         return TorchTarget(model, outputs=outputs, device=device)
-    if hasattr(model, "predict_log_proba") or hasattr(model, "decision_function"):
+    if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
         from divulge.targets.estimators import SklearnTarget
 
         return SklearnTarget(model)

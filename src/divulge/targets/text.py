@@ -290,16 +290,34 @@ def pretrained(model_class: Any, tokenizer_class: Any, name: str, dtype: str, de
     place = {"revision": revision} if revision else {}
     spread = {"device_map": "auto"} if device == "map" else {}
     try:
+        _refuse_kernels(where, place)
         model = model_class.from_pretrained(
             where, dtype=_DTYPES[dtype], use_safetensors=True, trust_remote_code=False, **place, **spread
         )
         tokenizer = tokenizer_class.from_pretrained(where, trust_remote_code=False, **place)
-    except (OSError, ValueError) as error:
+    except Exception as error:  # whatever transformers raises on files that are damaged or missing
         raise checks.InputError(f"model: {name!r} cannot be loaded: {error}") from None
     if device != "map":
         cuda = torch.cuda.is_available()
         model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
     return model.eval(), tokenizer
+
+
+def _refuse_kernels(where: str, place: Mapping[str, str]) -> None:
+    """A configuration can name compiled code on the hub as its attention, which transformers would fetch and run.
+
+    Raises:
+        ValueError: it does.
+    """
+    from transformers import PretrainedConfig
+
+    waiting: list[Any] = [PretrainedConfig.get_config_dict(where, **place)[0]]
+    while waiting:
+        for key, value in waiting.pop().items():
+            if isinstance(value, dict):
+                waiting.append(value)
+            if "implementation" in key and "/" in str(value):
+                raise ValueError(f"its configuration asks for code from the hub ({key}: {value!r})")
 
 
 def fingerprint(model: Any) -> str:

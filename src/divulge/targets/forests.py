@@ -1,0 +1,140 @@
+"""Trees that came in a file: scikit-learn's compiled code follows their indices without looking, so we look first.
+
+An index out of range reads (and, in gradient boosting, writes) memory that is not the model's; a cycle never ends.
+scikit-learn checks neither, see its pull request 34558.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.ensemble._bagging import BaseBagging
+from sklearn.ensemble._forest import BaseForest
+from sklearn.ensemble._gb import BaseGradientBoosting
+from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+from sklearn.tree import BaseDecisionTree
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from divulge.types import Array
+
+_LEAF = -1
+
+
+def check(model: Any, name: str) -> None:
+    """Raise where a tree anywhere inside ``model`` could not be followed.
+
+    Args:
+        model: an estimator as it was read from a file.
+        name: of the file, for the error.
+
+    Raises:
+        divulge.InputError: an index out of range, a cycle, a tree for more features than its model takes.
+
+    Examples:
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> check(DecisionTreeClassifier().fit([[0.0], [1.0]], [0, 1]), "model.skops")
+    """
+    for part in _parts(model):
+        try:
+            _check_part(part)
+        except Exception as error:  # attributes of another type or shape than scikit-learn's own are damage too
+            raise checks.InputError(
+                f"{name}: the {type(part).__name__} in it cannot be followed safely ({error}); the file is damaged, or "
+                "made to harm"
+            ) from None
+
+
+def _parts(model: Any) -> Iterator[Any]:
+    """Everything that ``model`` is made of, itself first."""
+    seen: set[int] = set()
+    waiting = [model]
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen or isinstance(part, str | bytes | int | float | type):
+            continue
+        seen.add(id(part))
+        yield part
+        waiting += _held(part)
+
+
+def _held(part: Any) -> list[Any]:
+    found: list[Any] = list(vars(part).values()) if hasattr(part, "__dict__") else []
+    if isinstance(part, dict):
+        found += [*part.keys(), *part.values()]
+    elif isinstance(part, list | tuple | set | frozenset):
+        found += part
+    elif isinstance(part, np.ndarray) and part.dtype == object:
+        found += np.asarray(part).ravel().tolist()
+    return found
+
+
+def _check_part(part: Any) -> None:
+    """Look at what a fitted estimator follows; one that was never fitted follows nothing."""
+    if isinstance(part, BaseDecisionTree) and hasattr(part, "tree_"):
+        _check_tree(part, part.n_features_in_)
+    elif isinstance(part, BaseForest) and hasattr(part, "estimators_"):
+        for tree in part.estimators_:
+            _check_tree(tree, part.n_features_in_)
+    elif isinstance(part, BaseBagging) and hasattr(part, "estimators_"):
+        for tree, columns in zip(part.estimators_, part.estimators_features_, strict=True):
+            if isinstance(tree, BaseDecisionTree):
+                _check_tree(tree, len(columns))
+    elif isinstance(part, BaseGradientBoosting) and hasattr(part, "estimators_"):
+        _check_boosting(part)
+    elif isinstance(part, BaseHistGradientBoosting) and hasattr(part, "_predictors"):
+        _check_histogram(part)
+
+
+def _check_tree(estimator: Any, features: int) -> None:
+    tree = estimator.tree_
+    _demand(min(tree.node_count, tree.n_outputs, tree.max_n_classes) >= 1, "a tree without nodes")
+    _demand(tree.n_features == features, f"a tree for {tree.n_features} features in a model for {features}")
+    nodes = tree.__getstate__()["nodes"]
+    inner = nodes["left_child"] != _LEAF
+    _check_nodes(inner, nodes["left_child"], nodes["right_child"], nodes["feature"], features)
+
+
+def _check_boosting(model: Any) -> None:
+    features = model.n_features_in_
+    for tree in model.estimators_.ravel():
+        _check_tree(tree, features)
+        _demand(tree.tree_.n_outputs * tree.tree_.max_n_classes == 1, "a tree of several values")
+    begun = model._raw_predict_init(np.zeros((1, features), np.float32))
+    _demand(begun.shape[1] == model.estimators_.shape[1], "another number of trees a step than of classes")
+
+
+def _check_histogram(model: Any) -> None:
+    features = model.n_features_in_
+    _demand(not getattr(model, "_in_fit", False), "a model in the middle of its training")
+    _demand(model._preprocess_X(np.zeros((1, features)), reset=False).shape[1] == features, "columns that are lost")
+    mapped = model._bin_mapper.is_categorical_
+    _demand(len(mapped) == features, "a mapper of other features")
+    for step in model._predictors:
+        for predictor in step:
+            nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
+            inner = nodes["is_leaf"] == 0
+            _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], features)
+            by_category = inner & (nodes["is_categorical"] != 0)
+            if by_category.any():
+                _demand((nodes["bitset_idx"][by_category] < len(sets)).all(), "a set of categories that is not there")
+                _demand(sets.shape[1] == 8, "sets of categories of another size")
+                _demand(mapped[nodes["feature_idx"][by_category]].all(), "categories of a feature that has none")
+
+
+def _check_nodes(inner: Array, left: Array, right: Array, feature: Array, features: int) -> None:
+    """Children stand behind their parent, as training leaves them: so every path ends, and inside the tree."""
+    _demand(len(inner) >= 1, "a tree without nodes")
+    at = np.flatnonzero(inner)
+    for child in (left[at].astype(np.int64), right[at].astype(np.int64)):
+        _demand(((child > at) & (child < len(inner))).all(), "a child that does not stand behind its parent")
+    _demand(((feature[at] >= 0) & (feature[at] < features)).all(), "a feature out of range")
+
+
+def _demand(holds: Any, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
