@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from divulge import checks, imports, store
-from divulge.types import Records
+from divulge import checks, datafiles, imports
+from divulge.datafiles import DataFile, Layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.references import Train
     from divulge.targets import GivesLogits
+    from divulge.types import Records
 
 _Rate = Annotated[float, Field(gt=0, lt=1)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class TargetPlan(_Strict):
@@ -44,13 +45,14 @@ class DataPlan(_Strict):
     label: str = "label"
     id: str = "id"
     group: str | None = None
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
 
 
 class ReferencesPlan(_Strict):
     """How reference models are trained; further keys go to `divulge.references.Train` as they are."""
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
     make_model: str
     count: Annotated[int, Field(ge=2)] = 16
@@ -144,10 +146,11 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     if not folder.is_dir():
         raise checks.InputError(f"folder: no such directory: {folder}")
     origins = _origins(plan, folder)
-    for name in plan.recipes:
-        book.resolve(name)
+    reading = [book.resolve(name).needs_labels for name in plan.recipes]
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     _same_columns(sets)
+    if any(reading):
+        datafiles.refuse_unlabelled(sets, _layout(plan.data))
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
@@ -227,16 +230,7 @@ def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train:
     return Train(**options)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _File:
-    """Records of one file, the group column where one is named, and the names of columns where they have some."""
-
-    records: Records
-    group: Any = None
-    columns: tuple[str, ...] = ()
-
-
-def _same_columns(sets: dict[str, _File]) -> None:
+def _same_columns(sets: dict[str, DataFile]) -> None:
     """Files are compared column by column, so the columns must be the same, in the same order."""
     first = sets["members"].columns
     for key, read in sets.items():
@@ -246,7 +240,7 @@ def _same_columns(sets: dict[str, _File]) -> None:
             raise checks.InputError(f"data.{key}: the columns {what} than in data.members")
 
 
-def _known(plan: Plan, members: _File) -> Any:
+def _known(plan: Plan, members: DataFile) -> Any:
     """The mask that each of the plan's words means; a list of words gives a list."""
     from divulge.completion import mask
 
@@ -271,7 +265,7 @@ def _imputer(name: str) -> Any:
     return made[name]()
 
 
-def _held(plan: AccessPlan, file: _File, seed: int) -> tuple[Records, tuple[int, ...]]:
+def _held(plan: AccessPlan, file: DataFile, seed: int) -> tuple[Records, tuple[int, ...]]:
     """What is left of the population, and the classes that are not."""
     from divulge import access
 
@@ -295,53 +289,14 @@ def _held(plan: AccessPlan, file: _File, seed: int) -> tuple[Records, tuple[int,
     return population, dropped
 
 
-def _records(folder: Path, plan: DataPlan, key: str) -> _File:
+def _layout(plan: DataPlan) -> Layout:
+    settings = plan.model_dump(include={field.name for field in fields(Layout)})
+    return Layout(**settings, named=frozenset(plan.model_fields_set))
+
+
+def _records(folder: Path, plan: DataPlan, key: str) -> DataFile:
     """Records of one file, and the group column where one is named."""
-    path = folder / getattr(plan, key)
-    if not path.is_file():
-        raise checks.InputError(f"data.{key}: no such file: {path}")
     try:
-        if path.suffix == ".npz":
-            return _from_arrays(path, plan)
-        return _from_table(path, plan)
+        return datafiles.read(folder / getattr(plan, key), _layout(plan))
     except checks.InputError as error:
         raise checks.InputError(f"data.{key}: {error}") from None
-
-
-def _from_arrays(path: Path, plan: DataPlan) -> _File:
-    arrays = store.read_arrays(path)
-    if "x" not in arrays:
-        raise checks.InputError(f"{path}: an array named 'x' is needed, found {', '.join(arrays) or 'none'}")
-    group = None
-    if plan.group is not None:
-        group = arrays[checks.choice(plan.group, "data.group", arrays)]
-    columns = tuple(map(str, arrays["columns"])) if "columns" in arrays else ()
-    return _File(Records(_scaled(arrays["x"], plan.scale), arrays.get("y"), arrays.get("ids")), group, columns)
-
-
-def _from_table(path: Path, plan: DataPlan) -> _File:
-    import polars as pl
-
-    readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv}
-    suffix = checks.choice(path.suffix, "file type", [".npz", *readers])
-    try:
-        frame = readers[suffix](path)
-    except Exception as error:
-        raise checks.InputError(f"{path}: damaged or half-written ({error})") from None
-    for key in plan.model_fields_set & {"label", "id", "group"}:
-        checks.choice(getattr(plan, key), f"data.{key}", frame.columns)  # named, so it must be there
-    apart = {name: frame[name].to_numpy() for name in (plan.label, plan.id, plan.group) if name in frame.columns}
-    rest = frame.drop(list(apart))
-    wrong = [name for name, kind in rest.schema.items() if not kind.is_numeric() and kind != pl.Boolean]
-    if wrong:
-        raise checks.InputError(
-            f"{path}: the columns {', '.join(wrong)} are not numeric; encode them, or name one as data.label, data.id "
-            "or data.group"
-        )
-    x = rest.cast(pl.Float64).to_numpy()
-    records = Records(_scaled(x, plan.scale), apart.get(plan.label), apart.get(plan.id))
-    return _File(records, apart.get(plan.group or ""), tuple(rest.columns))
-
-
-def _scaled(x: Any, scale: float) -> Any:
-    return x if scale == 1.0 else x.astype(np.float32) * np.float32(scale)

@@ -1,0 +1,155 @@
+"""Files of records: arrays in an ``.npz``, or a table (``.parquet``, ``.csv``) with one column a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, store
+from divulge.types import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+
+    from divulge.types import Array
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What stands where in a file.
+
+    Args:
+        label: column of the classes.
+        id: column of the identifiers.
+        group: column of the subgroups; None where there are none.
+        scale: factor on every value.
+        separator: between the values of a ``.csv``.
+        named: which of these the user set, so that they must be there.
+    """
+
+    label: str = "label"
+    id: str = "id"
+    group: str | None = None
+    scale: float = 1.0
+    separator: str = ","
+    named: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DataFile:
+    """Records of one file, the group column where one is named, and the names of columns where they have some."""
+
+    records: Records
+    group: Any = None
+    columns: tuple[str, ...] = ()
+
+
+def read(path: Path, layout: Layout) -> DataFile:
+    """The records in a file.
+
+    Raises:
+        divulge.InputError: no such file, a damaged one, columns that are missing or not numeric, no rows.
+    """
+    if not path.is_file():
+        raise checks.InputError(f"no such file: {path}")
+    try:
+        return _from_arrays(path, layout) if path.suffix == ".npz" else _from_table(path, layout)
+    except checks.InputError as error:
+        said = str(error)
+        raise checks.InputError(said if str(path) in said else f"{path}: {said}") from None
+
+
+def refuse_unlabelled(files: dict[str, DataFile], layout: Layout) -> None:
+    """Raise where labels are needed and a file has none.
+
+    Raises:
+        divulge.InputError: it does; its columns are named.
+    """
+    for key, found in files.items():
+        if found.records.y is None:
+            there = f"no column {layout.label!r} among {_some(found.columns)}" if found.columns else "no array 'y'"
+            raise checks.InputError(
+                f"data.{key}: there are no labels ({there}), which the recipes read; "
+                "set data.label to the column that holds them"
+            )
+
+
+def _from_arrays(path: Path, layout: Layout) -> DataFile:
+    arrays = store.read_arrays(path)
+    if "x" not in arrays:
+        raise checks.InputError(f"an array named 'x' is needed, found {', '.join(arrays) or 'none'}")
+    group = None
+    if layout.group is not None:
+        group = arrays[checks.choice(layout.group, "data.group", arrays)]
+    columns = tuple(map(str, np.ravel(arrays["columns"]))) if "columns" in arrays else ()
+    return DataFile(Records(_scaled(arrays["x"], layout.scale), arrays.get("y"), arrays.get("ids")), group, columns)
+
+
+def _from_table(path: Path, layout: Layout) -> DataFile:
+    import polars as pl
+
+    frame = _frame(path, layout)
+    for key in sorted(layout.named & {"label", "id", "group"}):
+        checks.choice(getattr(layout, key), f"data.{key}", frame.columns)
+    names = [layout.label, layout.id, *([] if layout.group is None else [layout.group])]
+    apart = {name: frame[name].to_numpy() for name in names if name in frame.columns}
+    rest = frame.drop(list(apart))
+    _refuse_odd(rest)
+    x = rest.cast(pl.Float64).to_numpy()
+    records = Records(_scaled(x, layout.scale), apart.get(layout.label), apart.get(layout.id))
+    return DataFile(records, apart.get(layout.group or ""), tuple(rest.columns))
+
+
+def _frame(path: Path, layout: Layout) -> pl.DataFrame:
+    import polars as pl
+
+    kind = checks.choice(path.suffix, "file type", [".npz", ".parquet", ".csv"])
+    try:
+        with path.open("rb") as opened:  # not by name: polars takes * and [ in one for a pattern
+            frame = pl.read_parquet(opened) if kind == ".parquet" else pl.read_csv(opened, separator=layout.separator)
+    except Exception as error:
+        raise checks.InputError(f"damaged or half-written ({error})") from None
+    if kind == ".csv" and len(frame.columns) == 1:
+        for sign, called in _SEPARATORS.items():
+            if sign in frame.columns[0] and sign != layout.separator:
+                raise checks.InputError(
+                    f"one column only, {checks.shown(frame.columns[0])}: the values seem to be separated by {called}; "
+                    f"set data.separator = {sign!r}"
+                )
+    if frame.is_empty():
+        raise checks.InputError(f"a header ({_some(frame.columns)}) and no rows; at least 1 record is needed")
+    return frame
+
+
+def _refuse_odd(rest: pl.DataFrame) -> None:
+    import polars as pl
+
+    if not rest.columns:
+        raise checks.InputError("no column is left for the values of the records")
+    wrong = [name for name, kind in rest.schema.items() if not kind.is_numeric() and kind != pl.Boolean]
+    if wrong:
+        raise checks.InputError(
+            f"the columns {_some(wrong)} are not numeric; encode them, or name one as data.label, data.id or data.group"
+        )
+    for name, kind in rest.schema.items():
+        if kind.is_integer() and (rest[name].cast(pl.Int128).abs() > _EXACT).any():
+            raise checks.InputError(
+                f"column {name!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart; name it as "
+                "data.id or leave it out"
+            )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
+
+
+def _scaled(x: Array, scale: float) -> Array:
+    return x if scale == 1.0 else checks.array(x, "x").astype(np.float32) * np.float32(scale)
