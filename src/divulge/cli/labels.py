@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import printing
+from divulge.cli import labels_found, printing
 from divulge.cli.options import unfold
 from divulge.cli.printing import Json
 from divulge.errors import InputError
@@ -129,7 +129,10 @@ def show_design(
     typer.echo(f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels a query, {plan.method})")
     typer.echo(str(plan.certificate))
     if write is not None:
-        typer.echo(f"submissions written to {write}; read the scores with: divulge labels attack --scores FILE …")
+        typer.echo(
+            f"{plan.count + 1} submissions written to {write}, the last a control query; "
+            "read the scores with: divulge labels attack --scores FILE …"
+        )
 
 
 @app.command("simulate")
@@ -145,7 +148,10 @@ def show_simulation(
     report: Report = None,
     json: Json = False,
 ) -> None:
-    """Recover labels we know, from a local oracle or from a real endpoint, and count what is right."""
+    """Recover labels we know, from a local oracle or from a real endpoint, and count what is right.
+
+    Exit code 1 when the answers contradict what was declared of the endpoint.
+    """
     from divulge import labels
 
     y = _labels(labels_file)
@@ -160,8 +166,10 @@ def show_simulation(
     if json:
         facts = {"labels": spec.n, "right": right, "accuracy": found.accuracy, "queries": found.queries}
         facts |= {"certain": int(found.inference.certain.sum()), "certain_and_wrong": found.certain_and_wrong}
-        printing.as_json(facts | {"plan": _about(plan)})
+        printing.as_json(facts | labels_found.trust(found.inference) | {"plan": _about(plan)})
+        labels_found.refuse(found.inference)
         return
+    labels_found.refuse(found.inference)
     typer.echo(f"{right}/{spec.n} labels recovered in {found.queries} queries ({plan.method}); ", nl=False)
     typer.echo(f"{int(found.inference.certain.sum())} certain, {found.certain_and_wrong} of them wrong")
 
@@ -176,11 +184,15 @@ def attack(
     method: Method = "auto",
     journal: Annotated[Path | None, typer.Option("--journal", help="Keeps answers; run again to go on.")] = None,
     scores: Annotated[Path | None, typer.Option("--scores", help="Scores typed in by hand, one a line.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain as CSV.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain, proven as CSV.")] = None,
     report: Report = None,
+    control: Annotated[bool, typer.Option(help="Check the labels by one query more.")] = True,
     json: Json = False,
 ) -> None:
-    """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query."""
+    """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query.
+
+    Exit code 1, and no labels, when the answers contradict what was declared of the endpoint.
+    """
     from divulge import labels
 
     spec = oracle.spec(n)
@@ -189,22 +201,28 @@ def attack(
         found = labels.read(plan, labels.read_scores(scores, plan))
     elif url is not None:
         kept = None if journal is None else labels.Journal(journal, plan)
-        found = _ask(exchange.oracle(url), plan, kept)
+        found = _ask(exchange.oracle(url), plan, kept, control)
     else:
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
-    if out is not None:
-        _write_labels(out, found)
+    if out is not None and found.contradiction is None:
+        labels_found.write(out, spec, found)
     if report is not None:
         _report(report, plan, found, None)
     if json:
         facts: dict[str, Any] = {"queries": found.queries, "complete": found.complete}
         facts |= {"certain": int(found.certain.sum()), "proven": int(found.proven.sum())}
-        printing.as_json(facts | {"labels": found.labels.tolist(), "plan": _about(plan)})
+        printing.as_json(
+            facts | labels_found.trust(found) | {"labels": labels_found.told(spec, found), "plan": _about(plan)}
+        )
+        labels_found.refuse(found)
         return
+    labels_found.refuse(found)
     typer.echo(
         f"{found.queries} of {plan.count} queries answered; {int(found.proven.sum())} of {n} labels proven ", nl=False
     )
     typer.echo(f"({int(found.certain.sum())} even if the noise is twice what was declared)")
+    if found.checked:
+        typer.echo("the control query was answered as these labels imply")
     if spec.scored != "all":
         typer.echo(f"{int((found.labels >= 0).sum())} rows are scored; the others have label -1")
     if not found.complete:
@@ -217,22 +235,25 @@ def show_defence(
     n: Rows,
     oracle: Oracle,
     queries: Annotated[int, typer.Option("--queries", help="What an attacker may ask.")] = 100,
-    accuracy: Annotated[float, typer.Option("--accuracy", help="What an attacker may reach, above 0.5.")] = 0.55,
+    accuracy: Annotated[float, typer.Option("--accuracy", help="What an attacker may reach, above chance.")] = 0.55,
     json: Json = False,
 ) -> None:
     """Which noise, rounding, clip or cap holds an attacker to an accuracy."""
     from divulge import labels
+    from divulge.cli import labels_page
 
     spec = oracle.spec(n)
     found = labels.defend(spec, queries, accuracy)
     if json:
-        printing.as_json(_plain(found))
+        facts = _plain(found)
+        printing.as_json(facts | {"remedies": [_plain(r) | {"spec": _plain(r.spec)} for r in found.remedies]})
         return
-    settings = ("noise", "decimals", "clip", "query_cap", "epsilon")
-    rows = [(name, _shown(getattr(found, name)), found.formulas[name]) for name in settings]
     printing.table(
-        f"each alone holds {queries} queries to {accuracy:.0%} accuracy", ("setting", "value", "formula"), rows
+        f"each setting alone holds {queries} queries to {accuracy:.0%} of balanced labels",
+        ("setting", "value", "what it is"),
+        labels_page.settings(found),
     )
+    typer.echo("each of these lines does it by itself:")
     for number, line in enumerate(found.advice, start=1):
         typer.echo(f"{number}. {line}")
 
@@ -259,7 +280,7 @@ def _submission(template: Path | None) -> Submission:
     return Submission() if template is None else Submission.like(template)
 
 
-def _ask(oracle: Any, plan: QueryPlan, journal: Any) -> LabelInference:
+def _ask(oracle: Any, plan: QueryPlan, journal: Any, control: bool) -> LabelInference:
     from rich.console import Console
     from rich.progress import Progress
 
@@ -267,16 +288,11 @@ def _ask(oracle: Any, plan: QueryPlan, journal: Any) -> LabelInference:
 
     with Progress(console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task("queries", total=plan.count)
-        return labels.infer(oracle, plan, journal=journal, progress=lambda done, _: shown.update(task, completed=done))
 
+        def progress(done: int, _: int) -> None:
+            shown.update(task, completed=done)
 
-def _write_labels(path: Path, found: LabelInference) -> None:
-    from divulge import store
-
-    lines = [
-        f"{i},{label},{int(sure)}" for i, (label, sure) in enumerate(zip(found.labels, found.certain, strict=True))
-    ]
-    store.write_text(path, "\n".join(["row,label,certain", *lines]) + "\n")
+        return labels.infer(oracle, plan, journal=journal, progress=progress, control=control)
 
 
 def _report(path: Path, plan: QueryPlan, found: LabelInference, truth: np.ndarray | None) -> None:
@@ -301,7 +317,3 @@ def _plain(found: Any) -> dict[str, Any]:
         return dict(x) if isinstance(x, dict) else x
 
     return {f.name: value(getattr(found, f.name)) for f in dataclasses.fields(found)}
-
-
-def _shown(value: float | None) -> str:
-    return "nothing suffices" if value is None else f"{value:.4g}"

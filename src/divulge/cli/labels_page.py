@@ -12,10 +12,11 @@ from divulge.report.curves import Curve
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 
 if TYPE_CHECKING:
-    from divulge.labels import LabelInference, QueryPlan
+    from divulge.labels import Defence, LabelInference, OracleSpec, QueryPlan
     from divulge.types import Ints
 
 _POINTS = 25
+_TITLE = "Labels behind a scoring endpoint"
 
 
 def page(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> Page:
@@ -26,12 +27,18 @@ def page(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> P
     limit = labels.capacity(spec)
     scored = int((found.labels >= 0).sum())
     defence = labels.defend(replace(spec, scored=max(scored, 1)) if spec.scored != "all" else spec, queries=plan.count)
+    if found.contradiction is not None:
+        said = Paragraph("Nothing follows from answers of another oracle than was declared, so no labels are given.")
+        sections: tuple[Section, ...] = (Section("What this means", (said,)),)
+        return Page(_TITLE, _sentence(str(found.contradiction)), "plain", sections, _facts(spec, found, scored))
     proven, certain = int(found.proven.sum()), int(found.certain.sum())
     right = None if truth is None else int((found.labels == truth).sum())
     known = f"{proven} of {spec.n} labels were read" if right is None else f"{right} of {spec.n} labels were recovered"
     verdict = (
         f"{known} from {found.queries} scores; {proven} follow from the scores if the noise kept to what was declared, "
         f"{certain} even if it was twice that."
+        if proven
+        else f"{known} from {found.queries} scores; nothing is proven."
     )
     leaks = proven > 0 or (right is not None and right > 0.9 * spec.n)
     speed = Table(
@@ -42,34 +49,42 @@ def page(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> P
         ),
         note=f"What limits a query: {limit.binds}. {plan.certificate}.",
     )
-    settings = Table(
-        ("setting", "value", "formula"),
-        [
-            (name, _shown(getattr(defence, name)), defence.formulas[name])
-            for name in ("noise", "decimals", "clip", "query_cap", "epsilon")
-        ],
+    alone = Table(
+        ("setting", "value", "what it is", "formula"),
+        [(*row, defence.formulas[row[0]]) for row in settings(defence)],
         note=f"Each alone holds {defence.queries} queries to {defence.accuracy:.0%} accuracy on balanced labels.",
     )
     steps = tuple(Paragraph(f"{number}. {line}") for number, line in enumerate(defence.advice, start=1))
-    return Page(
-        title="Labels behind a scoring endpoint",
-        verdict=verdict,
-        tone="leak" if leaks else "clear",
-        sections=(
-            Section("How fast labels leak", (speed, _progress(plan, found, truth))),
-            Section("What stops it", (settings, *steps)),
-        ),
-        facts={
-            "metric": spec.name,
-            "rows": str(spec.n),
-            "classes": str(spec.classes),
-            "clip": f"{spec.epsilon:g}" if spec.epsilon else "none",
-            "decimals": "not rounded" if spec.decimals is None else str(spec.decimals),
-            "noise": f"{spec.noise:g} ({spec.noise_kind})",
-            "rows scored": str(scored),
-            "largest residual": f"{np.nanmax(found.residual, initial=0.0):.3g}",
-        },
+    sections = (
+        Section("How fast labels leak", (speed, _progress(plan, found, truth))),
+        Section("What stops it", (alone, Paragraph("Each of these lines does it by itself:"), *steps)),
     )
+    return Page(_TITLE, verdict, "leak" if leaks else "plain", sections, _facts(spec, found, scored))
+
+
+def settings(found: Defence) -> list[tuple[str, str, str]]:
+    """Every single setting: its name, its value, and what it is."""
+    from divulge.labels.defend import MEANING
+
+    return [(name, _shown(getattr(found, name)), meaning) for name, meaning in MEANING.items()]
+
+
+def _facts(spec: OracleSpec, found: LabelInference, scored: int) -> dict[str, str]:
+    return {
+        "metric": spec.name,
+        "rows": str(spec.n),
+        "classes": str(spec.classes),
+        "clip": f"{spec.epsilon:g}" if spec.epsilon else "none",
+        "decimals": "not rounded" if spec.decimals is None else str(spec.decimals),
+        "noise": f"{spec.noise:g} ({spec.noise_kind})",
+        "rows scored": str(scored),
+        "control query": "answered as these labels imply" if found.checked else "not answered or contradicted",
+        "largest residual": f"{np.nanmax(found.residual, initial=0.0):.3g}",
+    }
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _progress(plan: QueryPlan, found: LabelInference, truth: Ints | None) -> Chart:
@@ -91,4 +106,4 @@ def _progress(plan: QueryPlan, found: LabelInference, truth: Ints | None) -> Cha
 
 
 def _shown(value: float | None) -> str:
-    return "nothing suffices" if value is None else f"{value:.4g}"
+    return "none suffices alone" if value is None else f"{value:.4g}"

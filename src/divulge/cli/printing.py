@@ -41,6 +41,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
         found.add_column(column, justify="left" if index == 0 else "right", overflow="fold")
     for row in rows:
         found.add_row(*(str(cell) for cell in row))
-    console = Console()
+    # What users were sent is shown as it is: a bracket in a name is no markup.
+    console = Console(markup=False)
     # A pipe or a log file has no width of its own; eighty columns would break intervals in two.
     console.print(found, width=None if console.is_terminal else 120)

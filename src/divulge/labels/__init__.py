@@ -7,20 +7,23 @@ from divulge.labels.answers import LabelInference
 from divulge.labels.capacity import Capacity, capacity
 from divulge.labels.certificate import Certificate
 from divulge.labels.certify import certify
+from divulge.labels.contradiction import Contradiction
 from divulge.labels.defend import Defence, defend
 from divulge.labels.design import design
 from divulge.labels.http import HttpOracle
-from divulge.labels.inference import QuotaReachedError, infer, read
+from divulge.labels.inference import infer, read
 from divulge.labels.journal import Journal, Submission, read_scores, write_submissions
 from divulge.labels.losses import Linear, mahalanobis, norm_like
 from divulge.labels.oracles import Ladder, LocalOracle, ScikitLearn
 from divulge.labels.plans import QueryPlan
+from divulge.labels.quota import QuotaReachedError
 from divulge.labels.simulation import Simulation, simulate
 from divulge.labels.spec import OracleSpec
 
 __all__ = [
     "Capacity",
     "Certificate",
+    "Contradiction",
     "Defence",
     "HttpOracle",
     "Journal",

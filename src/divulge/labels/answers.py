@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from divulge.labels.contradiction import Contradiction
     from divulge.types import Bools, Floats, Ints
 
 
@@ -18,12 +19,15 @@ class Reading:
         certain: no other label explains the answers even if the noise were twice what was declared.
         proven: the label follows from the answers if the noise kept within what was declared.
         residual: distance of each answer from what the labels say it should be, NaN where not asked.
+        refuted: ``[count]``, answers that no labels explain, alone or together with those they are read with, as
+            long as the oracle is what was declared (for stochastic noise: with a chance below one in a million).
     """
 
     labels: Ints
     certain: Bools
     proven: Bools
     residual: Floats
+    refuted: Bools
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,13 +38,17 @@ class LabelInference:
         labels: ``[n]``; a guess where nothing is known; -1 for rows that a hidden split does not score.
         certain: bool ``[n]``; True where no other label explains the answers even if the noise were **twice**
             the declared bound. A wrong label is never marked certain within that range. For stochastic noise,
-            where nothing is ever proven: where the chance of error is below one in a million.
-        proven: bool ``[n]``; True where the label follows if the noise kept within the declared bound, and no
+            where nothing is ever proven: where the chance of error is below one in a million. Like ``proven``
+            False everywhere once the answers contradict what was declared.
+        proven: bool ``[n]``; True where the label follows if the oracle is what was declared, and no
             answer contradicts that. A plan that spends all the range it has proves more labels than it can be
             certain of; ask `design` for ``guard`` to close the gap.
         queries: how many answers were used.
         residual: ``[queries]``, distance of each answer from the one the labels imply, in the oracle's unit.
         answers: ``[count]``, what the oracle said, NaN where it was not asked.
+        contradiction: why the answers cannot come from the oracle that was declared; None where nothing speaks
+            against it.
+        checked: the control query was answered as the labels imply.
     """
 
     labels: Ints
@@ -49,6 +57,8 @@ class LabelInference:
     queries: int
     residual: Floats
     answers: Floats
+    contradiction: Contradiction | None = None
+    checked: bool = False
 
     @property
     def complete(self) -> bool:
@@ -57,6 +67,8 @@ class LabelInference:
 
     def __repr__(self) -> str:
         n = len(self.labels)
+        if self.contradiction is not None:
+            return f"LabelInference({self.contradiction})"
         return (
             f"LabelInference({n} labels from {self.queries} queries, "
             f"{int(self.certain.sum())} certain, {int(self.proven.sum())} proven)"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import codes
+from divulge.labels import blocks, codes
 from divulge.labels.answers import Reading
 from divulge.labels.certificate import Certificate
 from divulge.labels.plans import QueryPlan
@@ -23,7 +23,7 @@ from divulge.labels.plans import QueryPlan
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
     from divulge.labels.spec import OracleSpec
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Bools, Floats, Ints
 
 _MOST_QUERIES = 2048
 _MOST_ROWS = 11
@@ -54,7 +54,7 @@ def _code(n: int) -> Code:
     whole, rest = divmod(n, int(reads[-1]))
     last = int(np.searchsorted(reads, rest)) + 1 if rest else 0
     used = [(count, repeats) for count, repeats in ((_MOST_QUERIES, whole), (last, 1)) if repeats and count > 1]
-    shapes = tuple(codes.counting_shape(count) for count, _ in used)
+    shapes = tuple(blocks.counting_shape(count) for count, _ in used)
     return codes.Code(n, 2, 1, shapes, tuple(repeats for _, repeats in used))
 
 
@@ -94,7 +94,7 @@ class CountPlan:
         n = self.spec.n
         slots = self._slots()
         sizes = np.array([-self.code.weights(int(slot))[1].sum() for slot in slots], dtype=float)
-        known = np.where(np.isnan(answers), 0.0, answers)
+        known = np.clip(np.where(np.isnan(answers), 0.0, answers), 0.0, 1.0)
         if self.spec.name == "accuracy":
             ones = np.rint(n * known[0])
             counted = (n * known[1:] - n + sizes + ones) / 2
@@ -118,15 +118,37 @@ class CountPlan:
         certain = sound & ~self.code.rows_of(flags[0]) & counted_ones
         proven = sound & ~self.code.rows_of(flags[1]) & (not math.isnan(answers[0]))
         residual = np.concatenate([[0.0], np.where(missing, np.nan, distance / np.maximum(slope, 0.5))])
-        return Reading(labels, certain, proven, residual)
+        return Reading(
+            labels, certain, proven, residual, self._refuted(answers, labels, distance, fixed + noise, sound)
+        )
+
+    def _refuted(self, answers: Floats, labels: Ints, distance: Floats, allowed: Floats, sound: Bools) -> Bools:
+        """Answers that are no count, or no counts of the same labels."""
+        missing, slots = np.isnan(answers), self._slots()
+        refuted = np.zeros(self.count, dtype=bool)
+        if missing[0]:
+            return refuted
+        refuted[0] = not self._possible(float(answers[0]), 1).any()
+        refuted[1:] = ~missing[1:] & (distance > allowed)
+        refuted |= ~missing & (np.abs(answers - 0.5) > 0.5 + self.spec.tolerance + 1e-12)
+        flags = np.zeros(self.code.count, dtype=bool)
+        flags[slots] = missing[1:] | (1 - distance <= allowed)
+        refuted[1:] |= self.code.queries_of(~sound & ~self.code.rows_of(flags))[slots]
+        if not (refuted.any() or flags.any()):
+            # The labels must be as many ones as the first answer counts.
+            refuted[0] = not self._possible(float(answers[0]), 1)[int(labels.sum())]
+        return refuted
 
     def _ones_certain(self, answer: float) -> bool:
         # A count that is one off would need more than twice the declared noise.
+        return int(self._possible(answer, 2).sum()) == 1
+
+    def _possible(self, answer: float, times: int) -> Bools:
+        """Which numbers of ones the answer to query 0 admits at so many times the declared noise."""
         n = self.spec.n
         ones = np.arange(n + 1)
-        possible = ones / n if self.spec.name == "accuracy" else 2 * ones / (n + ones)
-        near = np.abs(possible - answer) <= self.spec.rounding + 2 * self.spec.noise + 1e-12
-        return int(near.sum()) == 1
+        exact = ones / n if self.spec.name == "accuracy" else 2 * ones / (n + ones)
+        return np.abs(exact - answer) <= self.spec.rounding + times * self.spec.noise + 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,8 +194,10 @@ class AucPlan:
         labels = np.zeros(n, dtype=np.int64)
         good = np.zeros(n, dtype=bool)
         residual = np.full(self.count, np.nan)
+        refuted = np.zeros(self.count, dtype=bool)
+        allowed = self.spec.tolerance + 1e-13
         if math.isnan(answers[0]):
-            return Reading(labels, good, good.copy(), residual)
+            return Reading(labels, good, good.copy(), residual, refuted)
         # One row on top, all others tied: 1/2 - 1/(2·zeros) when its label is 0, 1/2 + 1/(2·ones) when it is 1.
         sizes = np.arange(1, n)
         distance = np.abs(0.5 + np.concatenate([-0.5 / sizes, 0.5 / sizes]) - answers[0])
@@ -181,14 +205,17 @@ class AucPlan:
         labels[0] = int(best >= n - 1)
         ones = int(sizes[best - (n - 1)] if labels[0] else n - sizes[best])
         good[0] = int((distance <= 2 * self.spec.noise + self.spec.rounding + 1e-13).sum()) == 1
-        residual[0] = 0.0
+        residual[0] = float(distance[best])
+        refuted[0] = residual[0] > allowed
         for index in range(1, self.count):
             if math.isnan(answers[index]):
                 break
             start, stop = self.starts[index], self.starts[index + 1]
             labels[start:stop], residual[index], second = self._block(index, labels, ones, float(answers[index]))
             good[start:stop] = good[start - 1] and second > 2 * self.spec.noise + self.spec.rounding + 1e-13
-        return Reading(labels, good, good.copy(), residual)
+            # Only what was read for certain says what this answer has to be.
+            refuted[index] = good[start - 1] and residual[index] > allowed
+        return Reading(labels, good, good.copy(), residual, refuted)
 
     def _block(self, index: int, labels: Ints, ones: int, answer: float) -> tuple[Ints, float, float]:
         start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n

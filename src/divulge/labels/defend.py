@@ -4,23 +4,49 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from divulge import checks
-from divulge.labels.capacity import capacity
+from divulge.labels import limits
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
 
 
 _MOST_DECIMALS = 15  # more than that, floats have none
+_CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection
+
+MEANING = {
+    "noise": "standard deviation of Gaussian noise added to every score, in the unit of the score",
+    "decimals": "most decimals a score may show",
+    "clip": "smallest probability that is scored, and 1 minus the largest",
+    "query_cap": "most queries that are answered, in all",
+    "epsilon": "budget of label differential privacy for all answers together",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """One way to hold the attacker; nothing else is needed beside it.
+
+    Args:
+        spec: the oracle as it would be.
+        queries: most queries that it may answer; None: any number.
+        flip: chance with which each label is replaced by another one, once and for all, before the first query.
+        says: what to do.
+    """
+
+    spec: OracleSpec
+    queries: int | None
+    flip: float
+    says: str
 
 
 @dataclass(frozen=True, slots=True)
 class Defence:
-    """Settings each of which, alone, holds an attacker with this many queries to this accuracy.
+    """What holds an attacker with this many queries to this accuracy: single settings, and whole remedies.
 
     Args:
         queries: what the attacker may ask.
@@ -28,10 +54,11 @@ class Defence:
         noise: standard deviation of Gaussian noise on every answer; None when no noise helps.
         decimals: most decimals an answer may show; None when no rounding is coarse enough.
         clip: smallest clip that suffices beside the noise or rounding the oracle already has; None when none does.
-        query_cap: most queries an oracle may answer with the noise and rounding it has now (0: not even one).
+        query_cap: most queries an oracle may answer with the noise and rounding it has now; None when even one
+            tells too much.
         epsilon: largest budget of label differential privacy for all answers together.
         formulas: the formula behind each number.
-        advice: in which order to act.
+        remedies: what to do, each by itself, what distorts scores least first.
     """
 
     queries: int
@@ -39,119 +66,159 @@ class Defence:
     noise: float | None
     decimals: int | None
     clip: float | None
-    query_cap: int
+    query_cap: int | None
     epsilon: float
     formulas: Mapping[str, str] = field(default_factory=dict)
-    advice: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """The remedies in words; each line by itself suffices."""
+        return tuple(remedy.says for remedy in self.remedies)
 
 
 _FORMULAS = {
-    "noise": "sigma >= sqrt(Q) R / (2 n quantile(x)), quantile of the standard normal",
-    "decimals": "Q log2(2 + R 10^d) <= n (1 - h(x)), h binary entropy",
-    "clip": "R = ln((1-clip)/clip), the rest as it is; Gaussian: R <= 2 n sigma quantile(x) / sqrt(Q); "
-    "rounding: Q log2(2 + R 10^d) <= n (1 - h(x))",
-    "query_cap": "Gaussian: Q <= (2 n sigma quantile(x) / R)^2; bounded: Q bits <= n (1 - h(x)), h binary entropy",
-    "epsilon": "epsilon <= ln(x / (1 - x))",
+    "noise": "sigma >= sqrt(Q) s / (2 z), s what one label moves a score, z = quantile(1/2 + (x - 1/K) / (2 - 2/K))",
+    "decimals": "Q log2(2 + R 10^d) <= n (log2 K - h(x) - (1 - x) log2(K - 1)), h binary entropy, R range of a score",
+    "clip": "R = ln((1-clip)/clip), the rest as it is; noise: as above with s = R/n; rounding: as above",
+    "query_cap": "Gaussian: Q <= (2 sigma z / s)^2; rounding: as above; neither: 64 bits a score",
+    "epsilon": "epsilon <= ln(x (K - 1) / (1 - x))",
 }
 
 
 def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defence:
     """What holds an attacker with ``queries`` queries to ``accuracy``.
 
-    With Gaussian noise σ every label swings an answer by at most R/n; told all other labels, an attacker has Q
-    samples ``N(±R/(2n), σ²)`` and is right with probability ``Φ(√Q·R/(2nσ))`` at most. The same bound holds
-    for adaptive queries. Rounding protects by counting alone: an answer then takes one of ``2 + R·10^d`` values, so
-    Q answers, adaptive or not, tell ``Q·log2`` of that many bits, and accuracy x on n balanced labels takes
-    ``n·(1 - h(x))`` of them. A step beyond R/n alone protects nothing: an attacker who can place an answer on a
-    rounding edge reads single labels through it. So rounding stands behind clipping, a cap and noise.
+    With Gaussian noise σ every label swings an answer by at most s (R/n for a mean of losses that differ by R); told
+    all other labels, an attacker has Q samples that lie s/σ standard deviations apart, and is right about one of two
+    labels with probability ``Φ(√Q·s/(2σ))`` at most. The same bound holds for adaptive queries. Rounding protects by
+    counting alone: an answer then takes one of ``2 + R·10^d`` values, so Q answers, adaptive or not, tell ``Q·log2`` of
+    that many bits, and accuracy x on n balanced labels takes ``n·(1 - h(x))`` of them. A step beyond R/n alone
+    protects nothing: an attacker who can place an answer on a rounding edge reads single labels through it. So
+    rounding stands behind clipping, a cap and noise. Noise of unknown shape, of which only a bound is declared,
+    protects nothing for certain and is not counted on. A loss without a bound on what one label can do (logits, no
+    clip, predictions of any size) is protected by none of these; its remedies change the metric.
 
     Args:
         spec: the oracle as it is now.
         queries: how many queries an attacker may ask.
-        accuracy: what balanced binary labels may be guessed with, between ½ and 1.
+        accuracy: what balanced labels may be guessed with, above chance (1/K) and below 1.
 
     Raises:
-        divulge.InputError: accuracy outside (½, 1), fewer than one query, or an unknown number of scored rows.
+        divulge.InputError: accuracy outside (1/K, 1), fewer than one query, or an unknown number of scored rows.
 
     Examples:
         >>> from divulge.labels import OracleSpec
-        >>> round(defend(OracleSpec(n=2201), queries=100, accuracy=0.55).noise, 3)
+        >>> found = defend(OracleSpec(n=2201), queries=100, accuracy=0.55)
+        >>> round(found.noise, 3)
         0.652
+        >>> print(found.advice[0])
+        clip predictions into [0.01, 0.99] and add Gaussian noise of standard deviation 0.0831 to every score
     """
     checks.integer(queries, "queries", least=1)
-    checks.number(accuracy, "accuracy", above=0.5, below=1.0)
+    checks.number(accuracy, "accuracy", above=1 / spec.classes, below=1.0)
     if spec.scored == "unknown":
         raise checks.InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
-    quantile = NormalDist().inv_cdf(accuracy)
-    per_label = _per_label(spec)
-    noise = math.sqrt(queries) * per_label / (2 * quantile) if math.isfinite(per_label) else None
     return Defence(
         queries,
         accuracy,
-        noise,
-        _decimals(spec, queries, accuracy, per_label),
-        _clip(spec, queries, accuracy, quantile),
-        _cap(spec, accuracy, quantile, per_label),
-        math.log(accuracy / (1 - accuracy)),
+        _noise(spec, queries, accuracy),
+        _decimals(spec, queries, accuracy),
+        _clip(spec, queries, accuracy),
+        _cap(spec, accuracy),
+        math.log(accuracy * (spec.classes - 1) / (1 - accuracy)),
         _FORMULAS,
-        _advice(spec, per_label),
+        _remedies(spec, queries, accuracy),
     )
 
 
-def _per_label(spec: OracleSpec) -> float:
-    """How far one label moves an answer at most."""
-    if spec.name in ("accuracy", "f1"):
-        return {"accuracy": 1, "f1": 2}[spec.name] / spec.most_scored
-    if spec.name == "auc":
-        return 1.0  # with a single one among the labels, its rank is the whole answer
-    return spec.loss().span / _units(spec)
+def _quantile(spec: OracleSpec, accuracy: float) -> float:
+    """Half the deviations that the answers under two labels may lie apart; 0 when rare labels alone say too much."""
+    guess = limits.chance(spec)
+    apart = (accuracy - limits.rare(spec) - guess) / (1 - guess)
+    return NormalDist().inv_cdf((1 + apart) / 2) if apart > 0 else 0.0
 
 
-def _units(spec: OracleSpec) -> float:
-    return float(spec.most_scored) if spec.reduction == "mean" else 1.0
+def _noise(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
+    one, quantile = limits.swing(spec), _quantile(spec, accuracy)
+    return math.sqrt(queries) * one / (2 * quantile) if math.isfinite(one) and quantile > 0 else None
 
 
-def _clip(spec: OracleSpec, queries: int, accuracy: float, quantile: float) -> float | None:
+def _decimals(spec: OracleSpec, queries: int, accuracy: float) -> int | None:
+    for decimals in range(_MOST_DECIMALS, -1, -1):
+        if limits.by_counting(replace(spec, decimals=decimals), queries) <= accuracy:
+            return decimals
+    return None
+
+
+def _clip(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
     if spec.name != "log_loss":
         return None
-    allowed = 0.0
-    if spec.sigma:
-        allowed = 2 * _units(spec) * spec.sigma * quantile / math.sqrt(queries)
-    elif spec.decimals is not None:
-        bits = min(_needed(spec, accuracy) / queries, 100.0)
-        allowed = (2**bits - 2) * 10.0**-spec.decimals * _units(spec) / spec.most_scored
-    clip = 1 / (1 + math.exp(min(allowed, 700.0)))
-    return clip if clip < 0.5 else None
 
+    def holds(logit: float) -> bool:
+        return limits.limit(replace(spec, clip=1 / (1 + math.exp(logit))), queries) <= accuracy
 
-def _decimals(spec: OracleSpec, queries: int, accuracy: float, per_label: float) -> int | None:
-    bits = _needed(spec, accuracy) / queries
-    span = per_label * spec.most_scored
-    if not math.isfinite(span) or bits <= 1:
+    # What one label can do grows with the logit of the clip.
+    low, high = 1e-3, 700.0
+    if not holds(low):
         return None
-    found = math.floor(math.log10((2 ** min(bits, 100.0) - 2) / span))
-    return min(found, _MOST_DECIMALS) if found >= 0 else None
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return 1 / (1 + math.exp(low))
 
 
-def _needed(spec: OracleSpec, accuracy: float) -> float:
-    """Bits that an attacker needs to be this accurate on balanced labels of two classes."""
-    entropy = -accuracy * math.log2(accuracy) - (1 - accuracy) * math.log2(1 - accuracy)
-    return spec.most_scored * (1 - entropy)
+def _cap(spec: OracleSpec, accuracy: float) -> int | None:
+    low, high = 0, 1
+    while high < 2**40 and limits.limit(spec, high) <= accuracy:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if limits.limit(spec, middle) <= accuracy else (low, middle)
+    return low or None
 
 
-def _cap(spec: OracleSpec, accuracy: float, quantile: float, per_label: float) -> int:
-    if spec.sigma > 0 and math.isfinite(per_label):
-        return math.floor((2 * spec.sigma * quantile / per_label) ** 2)
-    bits = capacity(spec).bits_per_query
-    if spec.noise == 0 and spec.decimals is not None:
-        bits = max(bits, math.log2(2 + min(per_label * spec.most_scored, 1e300) * 10.0**spec.decimals))
-    return math.floor(_needed(spec, accuracy) / bits) if bits > 0 else 0
+def _remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Remedy, ...]:
+    if limits.limit(spec, queries) <= accuracy:
+        return (Remedy(spec, queries, 0.0, f"nothing more is needed: {queries} scores tell no more as it is"),)
+    bounded, first = _bounded(spec)
+    found = []
+    if (noise := _noise(bounded, queries, accuracy)) is not None:
+        sigma = _up(noise)
+        says = f"{first}add Gaussian noise of standard deviation {sigma:g} to every score"
+        found.append(Remedy(replace(bounded, noise=sigma, noise_kind="gaussian"), queries, 0.0, says))
+    if (decimals := _decimals(bounded, queries, accuracy)) is not None:
+        says = f"{first}show {decimals} decimals of a score at most"
+        found.append(Remedy(replace(bounded, decimals=decimals), queries, 0.0, says))
+    if (cap := _cap(bounded, accuracy)) is not None:
+        says = f"{first}answer {cap} {'query' if cap == 1 else 'queries'} at most, in all"
+        found.append(Remedy(bounded, cap, 0.0, says))
+    # Whoever sees every label as it is scored is right as often as it was left alone.
+    flip = math.ceil((1 - accuracy) * 1e4) / 1e4
+    says = (
+        f"score against labels of which each was replaced by another one with chance {flip:g}, once and for all before "
+        "the first query; then any number of queries may be answered"
+    )
+    return (*found, Remedy(spec, None, flip, says))
 
 
-def _advice(spec: OracleSpec, per_label: float) -> tuple[str, ...]:
-    if not math.isfinite(per_label):
-        return (
-            f"{spec.name} has no bound: no noise protects it; score clipped probabilities instead",
-            "then cap the number of queries",
-        )
-    return ("clip predictions", "cap the number of queries", "add noise; do not rely on rounding alone")
+def _up(value: float) -> float:
+    """Rounded up to three digits, so that what is printed suffices as well."""
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.ceil(value / step) * step:.3g}")
+
+
+def _bounded(spec: OracleSpec) -> tuple[OracleSpec, str]:
+    """The oracle with a bound on what one label can do, and the words that lead there."""
+    if spec.name == "log_loss":
+        clip = max(spec.epsilon, _CLIP)
+        said = f"clip predictions into [{clip:g}, {1 - clip:g}]"
+        return replace(spec, clip=clip), "" if clip == spec.epsilon else f"{said} and "
+    if math.isfinite(limits.swing(spec)):
+        return spec, ""
+    plain = replace(spec, metric="log_loss", clip=_CLIP)
+    said = f"{spec.name} has no bound on what one label can do: "
+    if spec.name in ("mse", "rmse", "mahalanobis"):
+        square = replace(spec, metric="squared_euclidean", submission="positive")
+        return square, f"{said}score the mean squared error of predictions clipped into [0, 1], and "
+    return plain, f"{said}score the log loss of probabilities clipped into [{_CLIP:g}, {1 - _CLIP:g}], and "

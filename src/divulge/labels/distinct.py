@@ -7,6 +7,7 @@ Powers of K do for K values of a digit. For two values Conway and Guy's sets (19
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -57,7 +58,7 @@ class Digits:
             else:
                 found = np.where(valid, sums, 0)[..., None] // powers % self.base
             return found, valid
-        table = self._subsets()
+        table = _subsets(self.weights[self.low :], self.low)
         high = sums >> self.low
         inside = (sums >= 0) & (high < len(table))
         subset = table[np.where(inside, high, 0)]
@@ -66,14 +67,16 @@ class Digits:
         low = sums[..., None] >> np.arange(self.low)
         return np.concatenate([low & 1, bits & 1], axis=-1), valid
 
-    def _subsets(self) -> Ints:
-        """Which of the Conway-Guy members add up to each sum, as bits; -1 where none do."""
-        sums = np.zeros(1, dtype=np.int64)
-        for weight in self.weights[self.low :]:
-            sums = np.concatenate([sums, sums + (weight >> self.low)])
-        table = np.full(int(sums[-1]) + 1, -1, dtype=np.int64)
-        table[sums] = np.arange(len(sums))
-        return table
+
+@functools.lru_cache(maxsize=8)
+def _subsets(members: tuple[int, ...], low: int) -> Ints:
+    """Which of the Conway-Guy members, each times 2^-low, add up to each sum, as bits; -1 where none do."""
+    sums = np.zeros(1, dtype=np.int64)
+    for weight in members:
+        sums = np.concatenate([sums, sums + (weight >> low)])
+    table = np.full(int(sums[-1]) + 1, -1, dtype=np.int64)
+    table[sums] = np.arange(len(sums))
+    return table
 
 
 def most_digits(base: int, bound: int, dense: bool) -> int:

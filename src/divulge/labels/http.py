@@ -10,8 +10,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks, web
-from divulge.labels.inference import QuotaReachedError
 from divulge.labels.journal import Submission
+from divulge.labels.quota import QuotaReachedError
 
 if TYPE_CHECKING:
     from divulge.types import Array

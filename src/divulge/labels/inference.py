@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from divulge import checks
+from divulge.labels import contradiction, probing
 from divulge.labels.answers import LabelInference
 from divulge.labels.plans import QueryPlan
+from divulge.labels.quota import QuotaReachedError
 
 if TYPE_CHECKING:
     from divulge.types import Array
-
-
-class QuotaReachedError(Exception):
-    """The oracle answers no more queries for now; what was answered is kept."""
 
 
 class Keeper(Protocol):
     """Where answers are kept: `Journal`, or anything like it."""
 
     def answers(self) -> Mapping[int, float]:
-        """Answers kept so far, by query number."""
+        """Answers kept so far, by query number; the control query's is the one after the last."""
         ...
 
     def keep(self, index: int, answer: float) -> None:
@@ -38,6 +37,7 @@ def infer(
     *,
     journal: Keeper | None = None,
     progress: Callable[[int, int], None] | None = None,
+    control: bool = True,
 ) -> LabelInference:
     """Ask ``oracle`` every query of ``plan`` and read the labels.
 
@@ -46,27 +46,59 @@ def infer(
         plan: made by `design` for this very oracle.
         journal: keeps every answer before the next query; queries it already holds are not asked again.
         progress: called with (answered, count) after each answer.
+        control: when all labels are proven, ask one query more, whose answer the labels imply; and when the
+            answers contradict the specification, ask up to three more to tell what the oracle is instead.
 
     Raises:
         divulge.InputError: the oracle answered something that is no finite number (the query is named).
     """
-    answers = np.full(plan.count, np.nan)
-    if journal is not None:
-        for index, answer in journal.answers().items():
-            answers[index] = _number(answer, index, plan.count)
-    for index in range(plan.count):
-        if not math.isnan(answers[index]):
-            continue
+    answers = _Answers(oracle, plan, journal, progress)
+    answers.ask_all()
+    found = read(plan, answers.known)
+    if control and found.contradiction is None and found.proven.all() and answers.ask(plan.count, plan.control):
+        found = read(plan, answers.known)
+    if control and found.contradiction is not None:
+        return replace(found, contradiction=probing.explain(oracle, plan, answers.known, found.contradiction))
+    return found
+
+
+class _Answers:
+    """Answers as they come in, ``known`` ``[count + 1]``: the control query's last, NaN where there is none yet."""
+
+    def __init__(
+        self,
+        oracle: Callable[[Array], float],
+        plan: QueryPlan,
+        journal: Keeper | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self.oracle, self.plan, self.journal, self.progress = oracle, plan, journal, progress
+        self.known = np.full(plan.count + 1, np.nan)
+        for index, answer in journal.answers().items() if journal is not None else ():
+            self.known[index] = _number(answer, index, plan.count)
+
+    def ask_all(self) -> None:
+        """Every query of the plan that has no answer yet, until the quota is used up."""
+        for index in range(self.plan.count):
+            if not math.isnan(self.known[index]):
+                continue
+            if not self.ask(index, self.plan.queries[index]):
+                return
+            if self.progress is not None:
+                self.progress(index + 1, self.plan.count)
+
+    def ask(self, index: int, predictions: Array) -> bool:
+        """One query, unless it has its answer already; False when the quota is used up."""
+        if not math.isnan(self.known[index]):
+            return True
         try:
-            answer = oracle(plan.queries[index])
+            answer = self.oracle(predictions)
         except QuotaReachedError:
-            break
-        answers[index] = _number(answer, index, plan.count)
-        if journal is not None:
-            journal.keep(index, float(answers[index]))
-        if progress is not None:
-            progress(index + 1, plan.count)
-    return read(plan, answers)
+            return False
+        self.known[index] = _number(answer, index, self.plan.count)
+        if self.journal is not None:
+            self.journal.keep(index, float(self.known[index]))
+        return True
 
 
 def read(plan: QueryPlan, answers: object) -> LabelInference:
@@ -74,19 +106,28 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
 
     Args:
         plan: the plan the queries came from.
-        answers: ``[count]``, in the order of the queries; NaN where there is none yet.
+        answers: ``[count]``, in the order of the queries; NaN where there is none yet. One more at the end is the
+            answer to ``plan.control``.
 
     Raises:
         divulge.InputError: another number of answers than the plan has queries.
     """
-    found = checks.vector(answers, "answers", finite=False)
-    if len(found) != plan.count:
-        raise checks.InputError(f"answers: {plan.count} are needed (one a query of the plan), got {len(found)}")
-    if np.isinf(found).any():
-        raise checks.InputError(f"answers: query {int(np.flatnonzero(np.isinf(found))[0])} has an infinite answer")
+    given = checks.vector(answers, "answers", finite=False)
+    if len(given) not in (plan.count, plan.count + 1):
+        raise checks.InputError(f"answers: {plan.count} are needed (one a query of the plan), got {len(given)}")
+    if np.isinf(given).any():
+        raise checks.InputError(f"answers: query {int(np.flatnonzero(np.isinf(given))[0])} has an infinite answer")
+    given = contradiction.decimal(given, plan.spec.decimals)
+    found = given[: plan.count]
     reading = plan.inner.read(found)
-    asked = ~np.isnan(found)
-    return LabelInference(reading.labels, reading.certain, reading.proven, int(asked.sum()), reading.residual, found)
+    against = contradiction.find(plan, found, reading)
+    checked = False
+    if against is None and reading.proven.all() and len(given) > plan.count and not math.isnan(given[-1]):
+        against = contradiction.of_control(plan.spec, reading.labels, float(given[-1]))
+        checked = against is None
+    asked = int((~np.isnan(found)).sum())
+    certain, proven = reading.certain & (against is None), reading.proven & (against is None)
+    return LabelInference(reading.labels, certain, proven, asked, reading.residual, found, against, checked)
 
 
 def _number(answer: Any, index: int, count: int) -> float:
@@ -95,5 +136,6 @@ def _number(answer: Any, index: int, count: int) -> float:
     except (TypeError, ValueError):
         found = math.nan
     if not math.isfinite(found):
-        raise checks.InputError(f"oracle: query {index} of {count} was answered with {answer!r}; a number is needed")
+        which = f"query {index} of {count}" if index < count else "the control query"
+        raise checks.InputError(f"oracle: {which} was answered with {answer!r}; a number is needed")
     return found

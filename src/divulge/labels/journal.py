@@ -61,7 +61,7 @@ class Journal:
                 f"{self.path}: holds answers to another plan ({first.get('method')}, {first.get('queries')} queries); "
                 "its queries were others, so its answers are of no use here"
             )
-        if any(not 0 <= index < self.plan.count for index in self._answers):
+        if any(not 0 <= index <= self.plan.count for index in self._answers):
             raise checks.InputError(f"{self.path}: names a query the plan does not have")
 
     def answers(self) -> Mapping[int, float]:
@@ -138,19 +138,19 @@ class Submission:
 
 
 def write_submissions(plan: QueryPlan, folder: Path, submission: Submission) -> list[Path]:
-    """One CSV a query in ``folder``, to be scored by hand; returns their paths in order."""
-    width = len(str(plan.count - 1))
-    paths = [folder / f"query_{index:0{width}d}.csv" for index in range(plan.count)]
-    for path, query in zip(paths, plan.queries, strict=True):
+    """One CSV a query in ``folder``, to be scored by hand, the control query last; returns their paths in order."""
+    width = len(str(plan.count))
+    paths = [folder / f"query_{index:0{width}d}.csv" for index in range(plan.count + 1)]
+    for path, query in zip(paths, (*plan.queries, plan.control), strict=True):
         store.write_text(path, submission.text(query))
     return paths
 
 
 def read_scores(path: Path, plan: QueryPlan) -> Floats:
-    """Scores typed in by hand: one a line, in the order of the queries.
+    """Scores typed in by hand: one a line, in the order of the queries, the control query's last.
 
     Raises:
-        divulge.InputError: a line that is no number, or another number of lines than the plan has queries.
+        divulge.InputError: a line that is no number, or another number of lines than there are submissions.
     """
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -164,6 +164,8 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
             found[number - 1] = math.nan
         if not math.isfinite(found[number - 1]):
             raise checks.InputError(f"scores: line {number} of {path} is {line!r}; a number is needed")
-    if len(found) != plan.count:
-        raise checks.InputError(f"scores: {plan.count} are needed (one a query), {path} has {len(found)}")
+    if len(found) != plan.count + 1:
+        raise checks.InputError(
+            f"scores: {plan.count + 1} are needed (one a submission, the control query's last), {path} has {len(found)}"
+        )
     return found

@@ -12,9 +12,12 @@ from divulge import checks
 from divulge.labels import floats
 from divulge.labels.answers import Reading
 from divulge.labels.certificate import Certificate
-from divulge.labels.questions import noise_of
+from divulge.labels.noise import reach, too_loud
+from divulge.labels.questions import Sums, noise_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from divulge.labels.questions import Question
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats
@@ -54,44 +57,76 @@ class LinearPlan:
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers ``[count]``, NaN where not yet asked."""
-        sums, fixed, noise = as_sums(self.spec, answers)
-        spec_sigma = self.spec.sigma * self.spec.rows_per_answer
+        sums = as_sums(self.spec, answers)
         labels = np.zeros(self.spec.n, dtype=np.int64)
         certain = np.ones(self.spec.n, dtype=bool)
         proven = np.ones(self.spec.n, dtype=bool)
         residual = np.full(self.count, 0.0)
-        start = self.count - sum(q.count for q in self.questions)
-        for part, worth in zip(self.questions, self.radix, strict=True):
-            stop = start + part.count
-            reading = part.read(sums[start:stop], fixed[start:stop], noise, spec_sigma)
+        refuted = np.zeros(self.count, dtype=bool)
+        excess = np.full(self.count, np.nan)
+        for part, worth, own in self._parts():
+            reading = part.read(sums[own])
             labels += worth * reading.labels
             certain &= reading.certain
             proven &= reading.proven
-            residual[start:stop] = reading.residual / self.spec.rows_per_answer
-            start = stop
+            residual[own] = reading.residual / self.spec.rows_per_answer
+            refuted[own] = reading.refuted
+            excess[own] = np.maximum(reading.residual - sums.fixed[own] - part.error, 0)
         inside = labels < self.spec.classes
-        return Reading(np.where(inside, labels, 0), certain & inside, proven & inside, residual)
+        if sums.sigma is not None:
+            asked = ~np.isnan(excess)
+            refuted |= asked & too_loud(self.spec, (excess / sums.sigma)[asked])
+        elif (proven & ~inside).any():
+            for part, _, own in self._parts():
+                refuted[own] |= part.code.queries_of(proven & ~inside)
+        if self.spec.class_weight is not None:
+            refuted[0] = not _counted(self.spec, float(answers[0]))
+        return Reading(np.where(inside, labels, 0), certain & inside, proven & inside, residual, refuted)
+
+    def _parts(self) -> Iterator[tuple[Question, int, slice]]:
+        """Every question, what its digit is worth, and where its answers stand."""
+        start = self.count - sum(q.count for q in self.questions)
+        for part, worth in zip(self.questions, self.radix, strict=True):
+            yield part, worth, slice(start, start + part.count)
+            start += part.count
 
 
-def as_sums(spec: OracleSpec, answers: Floats) -> tuple[Array, Floats, float]:
-    """Answers as sums over rows in extended precision, the error rounding adds to each, and the noise bound.
+def as_sums(spec: OracleSpec, answers: Floats) -> Sums:
+    """What the answers say of the sums over rows.
 
     For class weights the first answer tells how many rows each class has, hence what the mean was divided by.
     """
     wide = answers.astype(np.longdouble)
+    size = np.where(np.isnan(answers), 0.0, np.abs(answers))
+    place = np.spacing(size)
+    noise = reach(spec, len(answers))
     if spec.name == "rmse":
-        # A root's noise grows with the answer; all of it is treated as a fixed error, doubled to stay honest.
+        # An error e of a root r is one of 2re + e² of its square; the two kinds of error share e².
         sums = wide**2 * spec.n
-        rounding = spec.n * (2 * np.abs(answers) * spec.rounding + spec.rounding**2)
-        slope = float(np.nanmax(np.abs(answers), initial=0.0))
-        noise = spec.noise if spec.noise_kind == "bounded" else 0.0
-        return sums, rounding + spec.n * 4 * np.spacing(answers**2), spec.n * (2 * slope * noise + 2 * noise**2)
-    scale = spec.rows_per_answer if spec.class_weight is None else weight_total(spec, float(answers[0]))
-    noise = spec.noise if spec.noise_kind == "bounded" else 0.0
-    # Large answers have no decimals to lose.
-    place = np.spacing(np.abs(answers))
-    fixed = scale * np.where(place / 2 <= spec.rounding, spec.rounding, 0.0)
-    return wide * np.longdouble(scale), np.where(np.isnan(fixed), 0.0, fixed), scale * noise
+        fixed = spec.n * (2 * size * (spec.rounding + 2 * place) + 2 * spec.rounding**2)
+        slack = spec.n * 2 * size * place
+        sigma = spec.n * (2 * size * spec.sigma + spec.sigma**2)
+        slope = float(size.max(initial=0.0))
+        bound = np.full(len(answers), spec.n * (2 * slope * noise + 2 * noise**2))
+    else:
+        scale = spec.rows_per_answer if spec.class_weight is None else weight_total(spec, float(answers[0]))
+        sums = wide * np.longdouble(scale)
+        # Large answers have no decimals to lose; others may lose them by a multiplication and a division.
+        fixed = scale * np.where(place / 2 <= spec.rounding, spec.rounding, 0.0)
+        slack = scale * np.where(place / 2 <= spec.rounding, place, 0.0)
+        sigma = np.full(len(answers), scale * spec.sigma)
+        bound = np.full(len(answers), scale * noise)
+    fixed, sigma, bound, slack = (np.where(np.isnan(values), 0.0, values) for values in (fixed, sigma, bound, slack))
+    return Sums(sums, fixed, bound, None if spec.noise_kind == "bounded" else sigma, slack)
+
+
+def _counted(spec: OracleSpec, answer: float) -> bool:
+    """The answer to `counting_query` is that of some number of ones; nothing speaks against one not given yet."""
+    if math.isnan(answer):
+        return True
+    totals, answers = counting_answers(spec)
+    error = plain_error(spec, float((answers * totals).max())) / float(totals.min())
+    return float(np.abs(answers - answer).min()) <= spec.tolerance + error + 4 * np.spacing(abs(answer))
 
 
 def counting_query(spec: OracleSpec) -> Array:

@@ -88,13 +88,14 @@ class PaperPlan:
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
-        sums, fixed, noise = linear.as_sums(self.spec, answers)
-        found = self.question.read(sums, fixed, noise)
+        sums = linear.as_sums(self.spec, answers)
+        found = self.question.read(sums)
         digits = self.question.digits
         labels = np.searchsorted(digits, found.labels).clip(0, len(digits) - 1)
         valid = digits[labels] == found.labels
         residual = found.residual / self.spec.rows_per_answer
-        return Reading(labels, found.certain & valid, found.proven & valid, residual)
+        refuted = found.refuted | self.question.code.queries_of(found.proven & ~valid)
+        return Reading(labels, found.certain & valid, found.proven & valid, residual, refuted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,23 +143,25 @@ class TablePlan:
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
-        wide, fixed, noise = linear.as_sums(self.spec, answers)
+        sums = linear.as_sums(self.spec, answers)
         m = len(self.rows)
         labels = np.zeros(self.count * m, dtype=np.int64)
         certain = np.zeros(self.count * m, dtype=bool)
         proven = np.zeros(self.count * m, dtype=bool)
         residual = np.full(self.count, np.nan)
+        refuted = np.zeros(self.count, dtype=bool)
         for index in np.flatnonzero(~np.isnan(answers)):
             width = min(m, self.spec.n - int(index) * m)
             part = slice(int(index) * m, int(index) * m + m)
-            total = float(wide[index] - np.longdouble(self.rest) * (self.spec.n - width))
+            total = float(sums.sums[index] - np.longdouble(self.rest) * (self.spec.n - width))
             labels[part], best, second = self._nearest(total, width)
-            known = float(fixed[index]) + self.error
+            known, noise = float(sums.fixed[index]) + self.error, float(sums.noise[index])
             certain[part] = second > known + 2 * noise
             proven[part] = second > known + noise >= best
+            refuted[index] = best > known + noise + float(sums.slack[index])
             residual[index] = best / self.spec.rows_per_answer
         n = self.spec.n
-        return Reading(labels[:n], certain[:n], proven[:n], residual)
+        return Reading(labels[:n], certain[:n], proven[:n], residual, refuted)
 
     def _nearest(self, total: float, width: int) -> tuple[Ints, float, float]:
         """The block's labels, and the distances of the best and the second-best labelling."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, overload
 
 from divulge import store
+from divulge.labels import control
 
 if TYPE_CHECKING:
     from divulge.labels.answers import Reading
@@ -86,6 +87,11 @@ class QueryPlan:
     def queries(self) -> Queries:
         """The predictions, one query after the other, made lazily."""
         return Queries(self.inner)
+
+    @property
+    def control(self) -> Array:
+        """One query more, whose answer the labels imply (`divulge.labels.control`)."""
+        return control.query(self.spec)
 
     @property
     def key(self) -> str:

@@ -20,11 +20,34 @@ if TYPE_CHECKING:
     from divulge.labels.codes import Code
     from divulge.labels.losses import Loss
     from divulge.labels.spec import OracleSpec
-    from divulge.types import Array, Floats, Ints
+    from divulge.types import Array, Bools, Floats, Ints
 
 LOGITS = ("softmax_cross_entropy", "sigmoid_cross_entropy")
 _CHUNK = 2_000_000
 _TREE_ROWS = 20_000  # above this many rows the float error is bounded by the greatest depth alone
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sums:
+    """Answers as sums over rows.
+
+    Args:
+        sums: extended precision, ``[count]``; NaN where not yet asked.
+        fixed: errors that are certain facts (rounding).
+        noise: what the noise does not exceed, for stochastic noise but for one case in a million.
+        sigma: standard deviation of the noise; None for bounded noise.
+        slack: what careless rounding to decimals may add; a larger error than that contradicts the declaration.
+    """
+
+    sums: Array
+    fixed: Floats
+    noise: Floats
+    sigma: Floats | None
+    slack: Floats
+
+    def __getitem__(self, part: slice) -> Sums:
+        sigma = None if self.sigma is None else self.sigma[part]
+        return Sums(self.sums[part], self.fixed[part], self.noise[part], sigma, self.slack[part])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,16 +83,13 @@ class Question:
         found[first : first + len(weights)] = self.alphabet.rows[self.alphabet.index(weights)]
         return found
 
-    def read(self, sums: Array, fixed: Floats, noise: float, sigma: float = 0.0) -> Reading:
+    def read(self, given: Sums) -> Reading:
         """Digits from the oracle's sums ``[count]``.
 
-        Args:
-            sums: answers as sums over rows, extended precision; NaN where not yet asked.
-            fixed: errors of a sum that are certain facts (rounding), per query.
-            noise: declared bound on the noise of a sum.
-            sigma: standard deviation of stochastic noise of a sum; then certain means that the next labelling is
-                a million times less likely in every query together, even at twice this deviation.
+        For stochastic noise certain means that the next labelling is a million times less likely in every query
+        together, even at twice the declared deviation.
         """
+        sums, fixed, noise, sigma = given.sums, given.fixed, given.noise, given.sigma
         missing = np.isnan(sums)
         steps = (np.where(missing, self.base, sums) - self.base) / np.longdouble(self.unit)
         whole = np.rint(np.clip(steps, -(2.0**61), 2.0**61))
@@ -78,7 +98,7 @@ class Question:
         known = fixed + self.error
         # Another labelling has another integer somewhere, at least one unit away: it would need this much noise.
         needed = self.unit - distance - known
-        if sigma:
+        if sigma is not None:
             unlikely = 2 * sigma**2 * math.log(1e6 * self.count)
             odds = np.maximum(needed, 0) ** 2 - (distance + known) ** 2
             bad, worse = odds <= unlikely, odds <= 4 * unlikely
@@ -87,7 +107,18 @@ class Question:
             worse = (distance > known + 2 * noise) | (needed <= 2 * noise)
         certain = sound & ~self.code.rows_of(missing | worse)
         proven = sound & ~self.code.rows_of(missing | bad)
-        return Reading(labels, certain, proven, np.where(missing, np.nan, distance))
+        allowed = known + noise + given.slack
+        refuted = ~missing & ((distance > allowed) | self._outside(steps, allowed))
+        # Sums that are settled, each by itself, and yet together are those of no labels.
+        settled = ~self.code.rows_of(missing | (needed <= noise))
+        refuted |= self.code.queries_of(~sound & settled)
+        return Reading(labels, certain, proven, np.where(missing, np.nan, distance), refuted)
+
+    def _outside(self, steps: Array, allowed: Floats) -> Bools:
+        """Sums below the least or above the largest that labels can make in their query."""
+        weights, top = self.alphabet.weights, int(self.digits.max())
+        least, most = (top * self.code.totals(weights, side(weights, 0)) for side in (np.minimum, np.maximum))
+        return np.maximum(least - steps, steps - most).astype(float) * self.unit > allowed
 
 
 def question(

@@ -106,7 +106,9 @@ class SplitPlan:
         best = min(quiet or loud or [self._read(self._most(), differences, fixed)], key=_worst)
         labels = np.where(best.digits == 0, -1, (best.digits + 1) // 2)
         residual = np.repeat(best.residual / 2, 2)
-        return Reading(labels, _agreed(loud, best), _agreed(quiet, best), residual)
+        # Not one number of scored rows, with any labels, gives these answers.
+        refuted = ~np.isnan(residual) & (quiet == [])
+        return Reading(labels, _agreed(loud, best), _agreed(quiet, best), residual, refuted)
 
     def _most(self) -> int:
         return self.spec.n if isinstance(self.spec.scored, str) else self.spec.scored

@@ -19,6 +19,7 @@ import numpy as np
 from divulge import checks, seeds
 from divulge.labels.answers import Reading
 from divulge.labels.certificate import Certificate
+from divulge.labels.noise import largest_norm, least_norm
 from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class SignPlan:
         asked = np.flatnonzero(~np.isnan(answers))
         if not asked.size:
             nothing = np.zeros(spec.n, dtype=bool)
-            return Reading(np.zeros(spec.n, dtype=np.int64), nothing, nothing.copy(), np.full(self.count, np.nan))
+            told = np.zeros(self.count, dtype=bool)
+            return Reading(np.zeros(spec.n, dtype=np.int64), nothing, nothing.copy(), np.full(self.count, np.nan), told)
         signs = self.matrix(asked)
         sums = (answers[asked] * spec.rows_per_answer - spec.n * middle) / half
         sigma = spec.sigma * spec.rows_per_answer / half
@@ -126,7 +128,10 @@ class SignPlan:
         fits = float(miss @ miss) <= sigma**2 * (len(asked) + 6 * math.sqrt(2 * len(asked)))
         proven = (odds > math.log(1e6)) & fits & (len(asked) > spec.n * _LEAST_RATIO * 0.9)
         certain = (odds > 4 * math.log(1e6)) & proven
-        return Reading((guess > 0).astype(np.int64), certain, proven, residual)
+        refuted = np.zeros(self.count, dtype=bool)
+        allowed = largest_norm(spec, len(asked)) * spec.rows_per_answer / half
+        refuted[asked] = not fits and least_norm(signs, sums, guess) > allowed
+        return Reading((guess > 0).astype(np.int64), certain, proven, residual, refuted)
 
 
 def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Floats:

@@ -1,0 +1,165 @@
+"""Labels called proven are right, whatever server answers: honest ones are believed, others are found out.
+
+Of every server below it is known what it is. Chance of failing: none for bounded noise, where every claim is a proof;
+one in a million an attack for stochastic noise.
+"""
+
+import math
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from divulge import labels
+
+RUNS = int(os.environ.get("DIVULGE_RUNS", "2"))  # more of them: the figures of docs/guarantees.md
+BOARD = {"clip": 1e-15, "decimals": 5}
+SPECS = {
+    "noiseless": {},
+    "noise": {"noise": 1e-4},
+    "raw": {"clip": None, "noise": 0.1},
+    "board": BOARD,
+    "one column": {"submission": "positive", **BOARD},
+    "float32": {"float_dtype": "float32", "clip": "float32", "noise": 1e-4},
+    "six classes": {"classes": 6, **BOARD},
+    "weighted": {"class_weight": (1.0, 3.0), "decimals": 6},
+    "sum": {"reduction": "sum", "decimals": 4},
+    "mse": {"metric": "mse", "decimals": 5},
+    "mse, noiseless": {"metric": "mse"},
+    "rmse": {"metric": "rmse", "decimals": 5},
+    "mae": {"metric": "mae", "decimals": 5},
+    "brier": {"metric": "squared_euclidean", "decimals": 5},
+    "softmax": {"metric": "softmax_cross_entropy", "classes": 3},
+    "accuracy": {"metric": "accuracy"},
+    "f1": {"metric": "f1", "decimals": 5},
+    "auc": {"metric": "auc"},
+    "split": {"scored": 20, **BOARD},
+    "unknown split": {"scored": "unknown", **BOARD},
+    "gaussian": {"noise": 1e-3, "noise_kind": "gaussian"},
+    "laplace": {"noise": 1e-3, "noise_kind": "laplace"},
+}
+
+
+def drawn(spec, seed):
+    """Hidden labels, balanced or lopsided, and the rows that are scored."""
+    rng = np.random.default_rng((seed, spec.n))
+    if spec.classes > 2:
+        return rng.integers(0, spec.classes, spec.n), None
+    y = (rng.random(spec.n) < rng.choice([0.0, 0.05, 0.5, 1.0])).astype(int)
+    if spec.name == "auc":
+        y[:2] = 0, 1
+    return y, None if spec.scored == "all" else rng.permutation(spec.n) < 20
+
+
+def half_up(value, decimals):
+    return math.floor(value * 10**decimals + 0.5) / 10**decimals
+
+
+def passed_on(score, decimals):
+    """A score that was kept in single precision on its way, if that still shows its decimals."""
+    short = np.float32(score)
+    return float(short) if np.spacing(np.abs(short)) < 0.8 * 10.0**-decimals else score
+
+
+def honest(spec, y, scored, seed):
+    """Servers that are what was declared, in every way of rounding, adding up and passing a score on."""
+    pattern = ("edge", "uniform", "plus", "minus")[seed % 4]
+    local = labels.LocalOracle(spec, y, seed, pattern=pattern, scored=scored)
+    yield local
+    yield labels.LocalOracle(spec, y, seed, pattern=pattern, scored=scored, arithmetic="exact")
+    if spec.decimals is not None:
+        unrounded = labels.LocalOracle(replace(spec, decimals=None), y, seed, pattern=pattern, scored=scored)
+        yield lambda rows: float(np.round(unrounded(rows), spec.decimals))
+        yield lambda rows: half_up(unrounded(rows), spec.decimals)
+        yield lambda rows: float(f"{unrounded(rows):.{spec.decimals}f}")
+        yield lambda rows: passed_on(local(rows), spec.decimals)
+    if scored is None and spec.decimals is not None and spec.name not in ("accuracy", "f1", "auc"):
+        # Cutting off is rounding with half a unit of noise, when it is declared so.
+        yield None
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_honest_servers_raise_no_alarm_and_every_label_is_right(name):
+    for n in (3, 40):
+        options = SPECS[name] if SPECS[name].get("scored") != 20 else SPECS[name] | {"scored": min(n, 20)}
+        spec = labels.OracleSpec(n=n, **options)
+        cut = replace(spec, noise=spec.noise + spec.rounding) if spec.decimals and spec.scored == "all" else None
+        plans = {spec: labels.design(spec)}
+        for seed in range(RUNS):
+            y, scored = drawn(spec, seed)
+            truth = y if scored is None else np.where(scored, y, -1)
+            for server in honest(spec, y, scored, seed):
+                if server is not None:
+                    found = labels.infer(server, plans[spec])
+                elif cut is not None and cut.tolerance < labels.capacity(cut).threshold:
+                    plans.setdefault(cut, labels.design(cut))
+                    exact, scale = labels.LocalOracle(spec, y).exact, 10**spec.decimals
+                    found = labels.infer(lambda rows, f=exact, s=scale: math.floor(f(rows) * s) / s, plans[cut])
+                else:
+                    continue
+                assert found.contradiction is None, (name, n, seed, str(found.contradiction))
+                assert found.checked
+                assert (found.labels[found.proven] == truth[found.proven]).all()
+                assert found.proven.all() or spec.noise_kind != "bounded"
+
+
+def others(spec, y, scored, seed):
+    """Servers that are something else than was declared, by name."""
+    honest_one = labels.LocalOracle(spec, y, seed, scored=scored)
+    exact, decimals = honest_one.exact, spec.decimals
+    rng = np.random.default_rng(seed + 1000)
+    size = 5 * (spec.tolerance if spec.noise_kind == "bounded" else 5 * spec.noise) or 1e-9
+    held = {}
+
+    def cut(value):
+        return value if decimals is None else round(value, decimals)
+
+    def cached(rows):
+        held["asked"] = held.get("asked", 0) + 1
+        if held["asked"] % 3 == 1:
+            held["score"] = honest_one(rows)
+        return held["score"]
+
+    yield "noisy", lambda rows: cut(exact(rows) + rng.choice([-size, size]))
+    yield "negated", lambda rows: -honest_one(rows)
+    yield "base 2", lambda rows: honest_one(rows) / math.log(2)
+    yield "per cent", lambda rows: 100 * honest_one(rows)
+    yield "constant", lambda rows: 0.69315
+    yield "cached", cached
+    yield "rows in another order each time", lambda rows: honest_one(np.asarray(rows)[rng.permutation(spec.n)])
+    if spec.tolerance < 1e-4 or spec.noise_kind != "bounded":
+        coarse = 3 if decimals is None else decimals - 1
+        yield "coarser", lambda rows: round(exact(rows), coarse)
+    if decimals is not None:
+        yield "finer", lambda rows: round(exact(rows), decimals + 2)
+        yield "cut off", lambda rows: math.floor(exact(rows) * 10**decimals) / 10**decimals
+    if spec.name not in ("accuracy", "f1", "auc"):
+        other = replace(spec, reduction="sum" if spec.reduction == "mean" else "mean", class_weight=None)
+        yield "sum or mean", labels.LocalOracle(other, y, seed, scored=scored)
+    if spec.name == "log_loss":
+        for clip in (1e-2, 1e-6, "float64"):
+            yield f"clip {clip}", labels.LocalOracle(replace(spec, clip=clip), y, seed, scored=scored)
+    if spec.scored == "all" and spec.name != "auc":
+        keep = rng.random(spec.n) < 0.9
+        part = labels.LocalOracle(replace(spec, n=int(keep.sum())), y[keep], seed)
+        yield "other rows", lambda rows: part(np.asarray(rows)[keep])
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_no_label_of_another_server_is_called_proven_and_wrong(name):
+    spec = labels.OracleSpec(n=40, **SPECS[name])
+    plan = labels.design(spec)
+    found_out = attacks = 0
+    for seed in range(RUNS):
+        y, scored = drawn(spec, seed)
+        truth = y if scored is None else np.where(scored, y, -1)
+        for kind, server in others(spec, y, scored, seed):
+            found = labels.infer(server, plan)
+            wrong = found.labels != truth
+            assert not (found.proven & wrong).any(), (name, kind, seed)
+            # Whoever does no harm may pass: a weaker clip that no prediction meets, a cut that moves no digit.
+            assert found.contradiction is not None or not wrong.any(), (name, kind, seed)
+            assert found.contradiction is None or not found.certain.any()
+            attacks, found_out = attacks + 1, found_out + (found.contradiction is not None)
+    assert found_out >= 0.5 * attacks

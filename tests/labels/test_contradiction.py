@@ -1,0 +1,270 @@
+"""Answers of another oracle than declared: found, said in words, and never turned into labels."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from divulge import cli, labels
+from divulge.labels import contradiction, control
+from divulge.labels.quota import QuotaReachedError
+
+BOARD = {"clip": 1e-15, "decimals": 5}
+
+
+@pytest.fixture
+def y():
+    return np.random.default_rng(3).integers(0, 2, 198)
+
+
+@pytest.fixture
+def spec():
+    return labels.OracleSpec(n=198, **BOARD)
+
+
+@pytest.fixture
+def divulge(monkeypatch, capsys):
+    """Run the command line in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["divulge", "labels", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        told = capsys.readouterr()
+        return left.value.code or 0, told.out, told.err
+
+    return run
+
+
+def as_options(spec):
+    return ["--n", spec.n, "--clip", spec.clip, "--decimals", spec.decimals]
+
+
+def test_a_board_that_rounds_to_four_decimals_is_found_out_and_no_label_is_written(
+    divulge, leaderboard, y, spec, tmp_path
+):
+    url = leaderboard(y, clip=1e-15, decimals=4)
+    out, report = tmp_path / "labels.csv", tmp_path / "r.html"
+    code, said, error = divulge("attack", url, *as_options(spec), "--out", out, "--report", report)
+    assert code == 1
+    assert "the answers contradict the specification" in error
+    assert "they look rounded to 4 decimals" in error
+    assert "no labels are given" in error
+    assert not said
+    assert not out.exists()
+    page = report.read_text()
+    assert "they look rounded to 4 decimals" in page
+    assert "labels were read" not in page
+
+    code, said, _ = divulge("attack", url, *as_options(spec), "--json")
+    found = json.loads(said)
+    assert code == 1
+    assert found["labels"] is None
+    assert found["proven"] == found["certain"] == 0
+    assert "rounded to 4 decimals" in found["contradiction"]
+
+
+def test_a_simulation_against_another_board_ends_with_exit_code_1(divulge, leaderboard, y, spec, tmp_path):
+    np.savetxt(tmp_path / "y.csv", y, fmt="%d")
+    url = leaderboard(y, clip=1e-6, decimals=5)
+    code, _, error = divulge("simulate", tmp_path / "y.csv", *as_options(spec)[2:], "--url", url)
+    assert code == 1
+    assert "they look clipped at 1e-06, not at 1e-15" in error
+
+
+def test_typed_scores_of_another_board_end_with_exit_code_1(divulge, y, spec, tmp_path):
+    plan = labels.design(spec)
+    oracle = labels.LocalOracle(spec, y)
+    scores = [198 * oracle(query) for query in (*plan.queries, plan.control)]
+    (tmp_path / "scores").write_text("\n".join(map(str, scores)))
+    code, _, error = divulge("attack", *as_options(spec), "--scores", tmp_path / "scores")
+    assert code == 1
+    assert "the answers contradict" in error
+
+
+def test_an_honest_board_is_checked_and_its_labels_are_written(divulge, leaderboard, y, spec, tmp_path):
+    out = tmp_path / "labels.csv"
+    code, said, _ = divulge("attack", leaderboard(y, **BOARD), *as_options(spec), "--out", out)
+    assert code == 0
+    assert "the control query was answered as these labels imply" in said
+    table = np.loadtxt(out, delimiter=",", skiprows=1, dtype=int)
+    assert (table[:, 1] == y).all()
+    assert (table[:, 2:] == 1).all()
+
+
+def test_rows_that_the_answers_leave_open_have_no_label_in_the_table(divulge, leaderboard, y, spec, tmp_path):
+    out = tmp_path / "labels.csv"
+    options = [*as_options(spec), "--method", "positional", "--out", out]
+    code, said, _ = divulge("attack", leaderboard(y, **BOARD, quota=4), *options)
+    assert code == 0
+    assert "the quota is used up" in said
+    rows = [line.split(",") for line in out.read_text().splitlines()[1:]]
+    shown = np.array([label != "" for _, label, _, _ in rows])
+    assert 0 < shown.sum() < 198
+    assert all(int(label) == y[int(row)] for row, label, _, _ in rows if label)
+    assert all(proven == "1" for _, label, _, proven in rows if label)
+
+
+LOOKS = {
+    "rounded to 4 decimals": lambda exact: lambda rows: round(exact(rows), 4),
+    "rounded to 7 decimals": lambda exact: lambda rows: round(exact(rows), 7),
+    "unrounded": lambda exact: exact,
+    "cut off after 5 decimals, not rounded": lambda exact: lambda rows: math.floor(exact(rows) * 1e5) / 1e5,
+    "like a sum over rows, not a mean": lambda exact: lambda rows: round(198 * exact(rows), 5),
+    "negated (larger is better there)": lambda exact: lambda rows: -round(exact(rows), 5),
+    "constant (every answer is 0.69315)": lambda _: lambda rows: 0.69315,
+}
+
+
+@pytest.mark.parametrize("looks", LOOKS)
+def test_usual_slips_are_named(looks, y, spec):
+    found = labels.infer(LOOKS[looks](labels.LocalOracle(spec, y).exact), labels.design(spec))
+    assert looks in found.contradiction.looks
+    assert not (found.proven | found.certain).any()
+    assert "contradict" in repr(found)
+
+
+@pytest.mark.parametrize("clip", [1e-2, 1e-6, "float32", "float64"])
+def test_another_clip_is_named(clip, y):
+    spec = labels.OracleSpec(n=198, clip=1e-15, noise=1e-6)
+    other = labels.OracleSpec(n=198, clip=clip, noise=1e-6)
+    found = labels.infer(labels.LocalOracle(other, y), labels.design(spec))
+    if clip == "float64":
+        assert found.contradiction is None  # the plan asks for nothing that this clip would touch
+        assert (found.labels == y).all()
+    else:
+        assert found.contradiction.looks == f"clipped at {other.epsilon:.3g}, not at 1e-15"
+
+
+def test_a_server_that_answers_the_same_query_differently_is_said_to_be_noisy(y):
+    spec = labels.OracleSpec(n=198)
+    draws = np.random.default_rng(0)
+    exact = labels.LocalOracle(spec, y).exact
+    found = labels.infer(lambda rows: exact(rows) + draws.normal(0, 1e-9), labels.design(spec))
+    assert found.contradiction.looks.startswith("noisy (the same query was answered")
+    assert "none was declared" in found.contradiction.looks
+
+
+def test_repeated_answers_of_a_limited_server_are_said(y, spec):
+    oracle = labels.LocalOracle(spec, y)
+    asked = []
+
+    def limited(rows):
+        if len(asked) < 4:
+            asked.append(oracle(rows))
+        return asked[-1]
+
+    found = labels.infer(limited, labels.design(spec))
+    assert "repeated (" in found.contradiction.looks
+
+
+def test_without_its_control_query_a_noisy_answer_may_be_read_as_other_labels(y):
+    # One query holds all ten labels; an answer a few steps off is that of other labels, and nothing tells.
+    spec, truth = labels.OracleSpec(n=10), y[:10]
+    plan = labels.design(spec)
+    exact = labels.LocalOracle(spec, truth).exact
+    other = 1 - truth
+    # This server scores everything against other labels, but the control query.
+    first = plan.queries[0]
+
+    def server(rows):
+        return labels.LocalOracle(spec, other if np.array_equal(rows, first) else truth).exact(rows)
+
+    trusting, checking = (labels.infer(server, plan, control=asked) for asked in (False, True))
+    assert trusting.proven.all()
+    assert not trusting.checked
+    assert checking.contradiction.found.startswith("the control query was answered")
+    assert not checking.proven.any()
+    assert labels.infer(exact, plan).checked
+
+
+def test_a_used_up_quota_leaves_the_labels_unchecked(y, spec):
+    plan = labels.design(spec)
+    oracle = labels.LocalOracle(spec, y)
+    left = iter(range(plan.count))
+
+    def limited(rows):
+        if next(left, None) is None:
+            raise QuotaReachedError
+        return oracle(rows)
+
+    found = labels.infer(limited, plan)
+    assert found.complete
+    assert found.proven.all()
+    assert not found.checked
+
+
+def test_the_answer_to_the_control_query_is_kept_and_not_asked_again(y, spec, tmp_path):
+    plan = labels.design(spec)
+    labels.infer(labels.LocalOracle(spec, y), plan, journal=labels.Journal(tmp_path / "j", plan))
+
+    def closed(_):
+        raise QuotaReachedError
+
+    found = labels.infer(closed, plan, journal=labels.Journal(tmp_path / "j", plan))
+    assert found.checked
+    assert (found.labels == y).all()
+
+
+def test_a_control_answer_that_is_no_number_is_named(spec, y):
+    plan, oracle = labels.design(spec), labels.LocalOracle(spec, y)
+    answers = iter([*(oracle(query) for query in plan.queries), math.nan])
+    with pytest.raises(labels.inference.checks.InputError, match="the control query was answered with nan"):
+        labels.infer(lambda _: next(answers), plan)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "auc"])
+def test_what_no_answers_can_tell_is_not_claimed_to_be_found(metric):
+    # 1 minus the accuracy is the accuracy for the opposite labels: the same answers, honestly.
+    spec = labels.OracleSpec(metric=metric, n=30)
+    y = np.random.default_rng(0).integers(0, 2, 30)
+    oracle = labels.LocalOracle(spec, y)
+    found = labels.infer(lambda rows: 1 - oracle(rows), labels.design(spec))
+    assert found.contradiction is None
+    assert (found.labels == 1 - y).all()
+
+
+@pytest.mark.parametrize("queries", [120, 300])
+def test_signs_of_another_oracle_are_refuted_and_those_of_this_one_never(queries):
+    spec = labels.OracleSpec(n=150, noise=0.3, noise_kind="gaussian")
+    plan = labels.design(spec, queries=queries)
+    for seed in range(2):
+        y = np.random.default_rng(seed).integers(0, 2, 150)
+        oracle = labels.LocalOracle(spec, y, seed)
+        assert labels.infer(oracle, plan).contradiction is None
+        assert labels.infer(lambda rows, ask=oracle: 150 * ask(rows), plan).contradiction is not None
+        louder = labels.OracleSpec(n=150, noise=9.0, noise_kind="gaussian")
+        found = labels.infer(labels.LocalOracle(louder, y, seed), plan)
+        assert not found.proven.any()
+        assert found.contradiction is not None or queries < 150
+
+
+def test_the_implied_answer_is_what_the_oracle_says():
+    for options in ({}, {"metric": "mse"}, {"metric": "auc"}, {"classes": 5}, {"class_weight": (1.0, 4.0)}):
+        spec = labels.OracleSpec(n=50, **options)
+        y = np.arange(50) % spec.classes
+        answer, allowed = control.implied(spec, y)
+        assert abs(labels.LocalOracle(spec, y)(control.query(spec)) - answer) <= allowed
+        assert allowed < 1e-9
+        turned = np.roll(y, 1) if spec.classes > 2 else 1 - y
+        assert abs(labels.LocalOracle(spec, turned)(control.query(spec)) - answer) > allowed
+
+
+@pytest.mark.parametrize(
+    ("value", "decimals", "fits"),
+    [
+        (0.12345, 5, True),
+        (0.1 + 0.2, 1, True),
+        (float(np.float32(12.34567)), 5, True),
+        (float(np.float16(0.1234)), 4, False),
+        (0.123456, 5, False),
+        (123456.75, 2, True),
+        (1e20, 3, True),
+        (-0.25, 1, False),
+        (0.0, 9, True),
+    ],
+)
+def test_decimals_are_counted_as_floats_show_them(value, decimals, fits):
+    assert bool(contradiction.on_decimals(np.array([value]), decimals)[0]) == fits
