@@ -85,3 +85,57 @@ def test_a_million_labels_never_need_a_dense_matrix():
     labels = rng.integers(0, 2, (3, block.capacity))
     sums = np.stack([labels @ block.weights(q, block.capacity) for q in range(block.count)], axis=1)
     assert (block.decode(sums)[0] == labels).all()
+
+
+@pytest.mark.parametrize(("n", "most", "bound"), [(29, 3, 5), (2201, 0, 81), (7, 4, 1)])
+def test_digits_beyond_the_last_row_betray_the_last_block(n, most, bound):
+    code = codes.build(n, 2, bound, dense=False, most=most)
+    width = sum(r * s.capacity for r, s in zip(code.repeats, code.shapes, strict=True))
+    assert width > n
+    padded = np.random.default_rng(0).integers(0, 2, width)
+    padded[n:] = 0
+    sums, last = [], code.shapes[-1]
+    for query in range(code.count):
+        index, within, first = code.locate(query)
+        block = code.shapes[index]
+        sums.append(int(block.weights(within, block.capacity) @ padded[first : first + block.capacity]))
+    found, sound = code.decode(np.array(sums))
+    assert (found == padded[:n]).all()
+    assert sound.all()
+    # The same sums with one digit set where no row is: sums that this code can make, but not with n rows.
+    start = width - last.capacity
+    padded[n] = 1
+    sums[code.count - last.count :] = [
+        int(last.weights(query, last.capacity) @ padded[start:]) for query in range(last.count)
+    ]
+    found, sound = code.decode(np.array(sums))
+    assert (found == padded[:n]).all()
+    assert sound[:start].all()
+    assert not sound[start:].any()
+
+
+@pytest.mark.parametrize(("base", "bits"), [(2, 52), (2, 57), (3, 55), (6, 50), (30, 50)])
+def test_no_number_of_the_decoder_leaves_its_integers(base, bits):
+    # Blocks as large as are asked for would need weights of up to 2^bits·2^11.
+    code = codes.build(3000, base, 2**bits - 1, dense=False, most=codes.MOST_ADDRESS_BITS)
+    for block in code.shapes:
+        assert max(weight for level in block.levels for weight in level.weights) < 2**63
+    labels = np.random.default_rng(0).integers(0, base, 3000)
+    sums = []
+    for query in range(code.count):
+        first, weights = code.weights(query)
+        sums.append(sum(int(w) * int(d) for w, d in zip(weights, labels[first : first + len(weights)], strict=True)))
+    assert max(abs(one) for one in sums) < 2**61
+    found, sound = code.decode(np.array(sums))
+    assert (found == labels).all()
+    assert sound.all()
+
+
+def test_queries_of_flagged_rows_are_those_of_their_blocks():
+    code = codes.build(50, 2, 3, dense=False, most=2)
+    for row in (0, 13, 49):
+        flags = np.arange(50) == row
+        queries = code.queries_of(flags)
+        assert code.rows_of(queries)[row]
+        naive = [row in range(f, f + len(w)) for f, w in map(code.weights, range(code.count))]
+        assert (queries == naive).all()

@@ -56,6 +56,10 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
     if spec.classes != 2 or spec.class_weight is not None:
         raise checks.InputError("noise: this much stochastic noise is handled for 2 unweighted classes only")
     span = spec.loss().span
+    if not math.isfinite(span):
+        raise checks.InputError(
+            f"queries: {spec.name} has no bound, so no noise calls for a number of queries; leave it out"
+        )
     step = span / spec.rows_per_answer / (2 * spec.sigma)
     if queries is None:
         quantile = NormalDist().inv_cdf(1 - min(0.01 / spec.n, 0.25))
