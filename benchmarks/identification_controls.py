@@ -32,7 +32,7 @@ SHAPES = {
 def table(title, columns, rows):
     cells = [[str(cell) for cell in row] for row in [columns, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    print(f"\n{title}")
+    print(f"\n{title}", flush=True)
     for row in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)))
 
@@ -48,7 +48,7 @@ def texts(rng, count, words=WORDS):
 
 def alarms(quick):
     """How often a control speaks though nothing is wrong."""
-    rng, runs = np.random.default_rng(5), 200 if quick else 2000
+    rng, runs = np.random.default_rng(5), 200 if quick else 1000
     rows = []
     for name, draw in SHAPES.items():
         for n, h in ((5, 3), (500, 5), (20, 500), (500, 300)):

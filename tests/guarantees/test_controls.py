@@ -55,7 +55,7 @@ def test_the_rank_sum_of_ties_is_that_of_random_divisions():
         seen = abs(rank[len(known) :].sum())
         shuffled = [abs(rng.permutation(rank)[: len(other)].sum()) >= seen - 1e-9 for _ in range(4000)]
         found, want = two_samples.rank_sum(known, other), np.mean(shuffled)
-        assert abs(found - want) <= 4 * np.sqrt(want * (1 - want) * (1 / 4000 + 1 / 9999)) + 0.004
+        assert abs(found - want) <= 4 * np.sqrt(want * (1 - want) * (1 / 4000 + 1 / 999)) + 0.004
 
 
 def test_members_that_score_low_raise_doubt_and_void_nothing():

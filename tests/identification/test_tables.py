@@ -240,6 +240,17 @@ def test_a_holdout_that_differs_voids_the_guarantee(tables, columns):
     assert selection(out)["selected"].to_list() == want.selected.tolist()
 
 
+def test_too_few_candidates_for_ptdi_are_said_on_arrays_and_in_files(tables, scores):
+    judged, known = scores
+    pl.DataFrame({"loss": judged[298:303]}).write_csv(tables / "few.csv")
+    files = [tables / "few.csv"], [tables / "calibration.jsonl"]
+    for eta, said in ((0.5, True), (0.05, False)):
+        found = dv.identify(-judged[298:303], -known, fdr=0.1, method="ptdi", eta=eta)
+        summary = runs.run(*files, tables / str(eta), plan(method="ptdi", eta=eta))
+        for warnings in (found.warnings, summary["warnings"]):
+            assert any("with 5 candidates and eta=0.5 ptdi can reach 1.16 times" in text for text in warnings) == said
+
+
 def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
     pl.DataFrame({"loss": np.random.default_rng(8).normal(-1, 1, 300)}).write_csv(tables / "holdout.csv")
     pl.DataFrame({"id": [f"h{i}" for i in range(400)], "loss": [9.5] * 400}).write_csv(tables / "high.csv")
