@@ -65,3 +65,28 @@ def theirs(name: str) -> Generator[None]:
     except Exception as error:
         said = (str(error).strip() or "no message").splitlines()[0]
         raise UserCodeError(f"{name}: your code raised {type(error).__name__}: {said}") from error
+
+
+# Optional packages and the extras they come with.
+_EXTRAS = {
+    "PIL": "text",
+    "httpx": "http",
+    "onnxruntime": "onnx",
+    "opacus": "dp",
+    "ray": "ray",
+    "skops": "sklearn",
+    "tokenizers": "text",
+    "torch": "torch",
+    "transformers": "text",
+}
+
+
+def missing(error: BaseException) -> MissingExtraError | None:
+    """The error in words, where it is that an optional dependency could not be imported; None where it is another.
+
+    Examples:
+        >>> print(missing(ModuleNotFoundError("No module named 'torch'", name="torch.nn")))
+        torch is not installed; it comes with: pip install 'divulge[torch]'
+    """
+    package = (getattr(error, "name", None) or "").partition(".")[0]
+    return extra(package, _EXTRAS[package]) if isinstance(error, ImportError) and package in _EXTRAS else None

@@ -180,11 +180,14 @@ def test_signals_kept_on_disk_are_the_same_and_each_kind_of_model_has_its_own(mo
     book = [r.name for r in recipes() if r.references != "none"]
     held = audit(book)
     monkeypatch.setattr(training, "MOST_BYTES", 0)
-    assert_same(audit(book, pool=tmp_path / "pool"), dict.fromkeys(book, held))
-    assert sorted(f.name for f in (tmp_path / "pool" / ".signals").iterdir()) == [
-        "references-in-and-out",
-        "references-out",
+    kept, sheets = [], training._sheets
+    monkeypatch.setattr(training, "_sheets", lambda *given: kept.append(sheets(*given)) or kept[-1])
+    assert_same(audit(book, out=tmp_path / "run"), dict.fromkeys(book, held))
+    assert [(folder.parent.name, folder.name) for folder in kept] == [
+        (".signals", "references-out"),
+        (".signals", "references-in-and-out"),
     ]
+    assert not list((tmp_path / "run").rglob(".signals"))
 
 
 def test_a_model_whose_outputs_are_enormous_counts_for_every_recipe_or_for_none():

@@ -132,6 +132,21 @@ def test_truth_adds_realised_numbers_and_catches_the_wrong_end(tables, tmp_path)
     assert any("wrong way round" in warning for warning in summary["warnings"])
 
 
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
+    """They are no pattern, which would read other files, or none."""
+    folder = tmp_path / "a[b]*"
+    folder.mkdir()
+    (tmp_path / "ab").mkdir()
+    frames = {folder / f"s?.{ending}": 1.0, tmp_path / "ab" / f"sx.{ending}": 9.0}
+    for path, value in frames.items():
+        frame = pl.DataFrame({"loss": [value] * 60 + [2.0]})
+        {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
+    found = runs.run([next(iter(frames))], [tmp_path / "ab" / f"sx.{ending}"], folder / "out[1]", plan())
+    assert found["candidates"] == 61
+    assert sorted(set(sources.parquet(folder / "out[1]" / "selection.parquet").collect()["score"])) == [-2.0, -1.0]
+
+
 def test_known_members_sharpen_the_share_and_stay_with_the_run(tables, tmp_path):
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     pl.DataFrame({"loss": np.random.default_rng(5).normal(-3, 1, 400)}).write_csv(tables / "known.csv")

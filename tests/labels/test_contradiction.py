@@ -48,7 +48,7 @@ def test_a_board_that_rounds_to_four_decimals_is_found_out_and_no_label_is_writt
     url = leaderboard(y, clip=1e-15, decimals=4)
     out, report = tmp_path / "labels.csv", tmp_path / "r.html"
     code, said, error = divulge("attack", url, *as_options(spec), "--out", out, "--report", report)
-    assert code == 1
+    assert code == 4
     assert "the answers contradict the specification" in error
     assert "they look rounded to 4 decimals" in error
     assert "no labels are given" in error
@@ -60,27 +60,27 @@ def test_a_board_that_rounds_to_four_decimals_is_found_out_and_no_label_is_writt
 
     code, said, _ = divulge("attack", url, *as_options(spec), "--json")
     found = json.loads(said)
-    assert code == 1
+    assert code == 4
     assert found["labels"] is None
     assert found["proven"] == found["certain"] == 0
     assert "rounded to 4 decimals" in found["contradiction"]
 
 
-def test_a_simulation_against_another_board_ends_with_exit_code_1(divulge, leaderboard, y, spec, tmp_path):
+def test_a_simulation_against_another_board_ends_with_its_own_exit_code(divulge, leaderboard, y, spec, tmp_path):
     np.savetxt(tmp_path / "y.csv", y, fmt="%d")
     url = leaderboard(y, clip=1e-6, decimals=5)
     code, _, error = divulge("simulate", tmp_path / "y.csv", *as_options(spec)[2:], "--url", url)
-    assert code == 1
+    assert code == 4
     assert "they look clipped at 1e-06, not at 1e-15" in error
 
 
-def test_typed_scores_of_another_board_end_with_exit_code_1(divulge, y, spec, tmp_path):
+def test_typed_scores_of_another_board_end_with_their_own_exit_code(divulge, y, spec, tmp_path):
     plan = labels.design(spec)
     oracle = labels.LocalOracle(spec, y)
     scores = [198 * oracle(query) for query in (*plan.queries, plan.control)]
     (tmp_path / "scores").write_text("\n".join(map(str, scores)))
     code, _, error = divulge("attack", *as_options(spec), "--scores", tmp_path / "scores")
-    assert code == 1
+    assert code == 4
     assert "the answers contradict" in error
 
 

@@ -1,6 +1,9 @@
 """The pool: what it keeps, when it is used, and what it finds out."""
 
+import hashlib
 import json
+import os
+import stat
 import subprocess
 import sys
 import textwrap
@@ -52,12 +55,127 @@ def test_every_kind_of_damage_is_told_apart_from_good_models(pool):
     (pool.path / "aa.safetensors").write_bytes((pool.path / "aa.safetensors").read_bytes()[:-5])
     (pool.path / "bb.safetensors").unlink()
     described = json.loads((pool.path / "cc.json").read_text())
-    (pool.path / "cc.json").write_text(json.dumps(described | {"about": {"model": 5}}))
-    (pool.path / "dd.safetensors").write_bytes(b"half a write")
-    (pool.path / ".ee.json.x.tmp").write_bytes(b"{")
+    (pool.path / "cc.json").write_text(json.dumps(described | {"about": {"model": 5}}, indent=2))
+    pool.put("dd", {"w": np.ones(3)}, {})
+    (pool.path / "dd.json").unlink()
+    (pool.path / f".ee.json.{'0' * 32}.tmp").write_bytes(b'{\n  "ke')
     assert [e.state for e in pool.entries()] == ["damaged"] * 3 + ["unfinished"] * 2
     assert len(pool.prune()) == 5
     assert pool.entries() == ()
+
+
+# What people keep beside their models, and what only looks as if a pool had written it.
+FOREIGN = {
+    "package.json": b'{"name": "site"}',
+    "config.json": b"{}",
+    "model.safetensors": b"\x08\0\0\0\0\0\0\0{}      ",
+    "summary.json": b"half",
+    "aa.json": b'{\n  "key": "ab",\n}',
+    "empty.json": b"",
+    "empty.safetensors": b"",
+    "bb.safetensors": b"\0" * 8 + b'{"__metadata__":{"divulge":"cc"}}',
+    f".aa.json.{'0' * 32}.tmp": b"another program's",
+    ".aa.json.0.tmp": b"",
+    "notes.tmp": b"",
+    "UPPER.json": b'{\n  "key": "UPPER",',
+}
+
+
+def tree(folder):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_prune_removes_nothing_that_no_pool_wrote(pool, tmp_path, name):
+    """In a folder that is not a pool nothing at all; in a pool its own damaged files alone."""
+    other = tmp_path / "other"
+    for folder in (other, pool.path):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(FOREIGN[name])
+    with pytest.raises(dv.InputError, match="not a pool of models"):
+        Pool(other).prune()
+    with pytest.raises(dv.InputError, match="holds files that no pool writes"):
+        Pool(other).put("aa", {"w": np.ones(1)}, {})
+    assert tree(other) == {name: FOREIGN[name]}
+    flip(pool.path / "cc.safetensors", -1)
+    assert "cc" in [entry.key for entry in pool.prune()]
+    assert (pool.path / name).read_bytes() == FOREIGN[name]
+
+
+def test_links_are_not_followed(pool, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for kind in ("json", "safetensors"):
+        (pool.path / f"bb.{kind}").rename(outside / f"bb.{kind}")
+        (pool.path / f"bb.{kind}").symlink_to(outside / f"bb.{kind}")
+    (pool.path / ".trials").symlink_to(outside)
+    flip(outside / "bb.safetensors", -1)
+    assert pool.prune(before="9") != ()
+    assert sorted(tree(outside)) == ["bb.json", "bb.safetensors"]
+    assert sorted(entry.state for entry in pool.entries()) == ["foreign"] * 3
+
+
+def test_a_pool_made_before_pools_were_marked_is_one_if_all_in_it_are_models(pool):
+    from safetensors.numpy import load, save
+
+    for key in ("aa", "bb", "cc"):  # arrays did not name themselves
+        content = save(load((pool.path / f"{key}.safetensors").read_bytes()))
+        (pool.path / f"{key}.safetensors").write_bytes(content)
+        record = json.loads((pool.path / f"{key}.json").read_text())
+        record |= {"sha256": hashlib.sha256(content).hexdigest(), "bytes": len(content)}
+        plain = {name: value for name, value in record.items() if name != "checksum"}
+        record["checksum"] = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+        (pool.path / f"{key}.json").write_text(json.dumps(record, indent=2))
+    (pool.path / ".divulge-pool").unlink()
+    (pool.path / "thesis.tex").write_text("mine")
+    with pytest.raises(dv.InputError, match=r"not marked as a pool and holds files .* \(thesis.tex\)"):
+        pool.prune()
+    (pool.path / "thesis.tex").unlink()
+    flip(pool.path / "bb.safetensors", -1)
+    assert [entry.key for entry in pool.prune()] == ["bb"]
+    assert sorted(tree(pool.path)) == [
+        ".divulge-pool",
+        ".lock",
+        "aa.json",
+        "aa.safetensors",
+        "cc.json",
+        "cc.safetensors",
+    ]
+
+
+def test_prune_asks_first(pool):
+    folder = str(pool.path)
+    flip(pool.path / "bb.safetensors", -1)
+
+    def prune(*more, answer=None):
+        return CliRunner().invoke(app, ["pool", "prune", folder, *more], input=answer)
+
+    seen = prune("--dry-run")
+    assert seen.exit_code == 0
+    assert "bb" in seen.stdout
+    assert "aa" not in seen.stdout
+    assert isinstance(prune().exception, dv.InputError)  # nobody is there to answer
+    assert isinstance(prune("--json").exception, dv.InputError)
+    assert prune(answer="n\n").exit_code == 0
+    assert len(pool.entries()) == 3
+    done = prune(answer="y\n")
+    assert done.exit_code == 0
+    assert "removed from" in done.stdout
+    assert [entry.key for entry in pool.entries()] == ["aa", "cc"]
+    assert len(json.loads(prune("--older-than", "0", "--dry-run", "--json").stdout)) < 3
+    assert prune("--older-than", "99999999999").exit_code == 2
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of this kind are POSIX")
+def test_only_its_owner_reads_a_pool_whatever_the_umask(tmp_path):
+    before = os.umask(0)
+    try:
+        pool = Pool(tmp_path / "new" / "pool")
+        pool.put("aa", {"w": np.ones(2)}, {})
+    finally:
+        os.umask(before)
+    for path in (tmp_path / "new", *(tmp_path / "new").rglob("*")):
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "json"])
@@ -179,8 +297,6 @@ def test_a_full_disk_for_outputs_is_an_error_too(tmp_path):
 
 
 def env():
-    import os
-
     return os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])}
 
 
@@ -193,9 +309,11 @@ def test_commands(pool):
     flip(pool.path / "bb.safetensors", -1)
     assert run(app, ["pool", "ls", folder]).exit_code == 0
     checked = run(app, ["pool", "verify", folder, "--json"])
-    assert checked.exit_code == 1
+    assert checked.exit_code == 5
     assert "checksum does not hold" in checked.stdout
-    assert [entry["key"] for entry in json.loads(run(app, ["pool", "prune", folder, "--json"]).stdout)] == ["bb"]
+    assert [entry["key"] for entry in json.loads(run(app, ["pool", "prune", folder, "--yes", "--json"]).stdout)] == [
+        "bb"
+    ]
     assert run(app, ["pool", "verify", folder]).exit_code == 0
-    assert len(json.loads(run(app, ["pool", "prune", folder, "--older-than", "1", "--json"]).stdout)) == 0
+    assert len(json.loads(run(app, ["pool", "prune", folder, "--older-than", "1", "--yes", "--json"]).stdout)) == 0
     assert isinstance(run(app, ["pool", "ls", folder + "/missing"]).exception, dv.InputError)

@@ -36,6 +36,7 @@ class Case:
         partial: what of the records is known, where it is not all.
         progress: told about training.
         pool: where finished reference models are kept, or None.
+        scratch: where signals too many for memory are mapped from disk, or None.
     """
 
     given: Inputs
@@ -47,6 +48,7 @@ class Case:
     partial: Partial | None = None
     progress: Progress = silent
     pool: Path | None = None
+    scratch: Path | None = None
 
     @property
     def held(self) -> int:

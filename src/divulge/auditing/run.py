@@ -152,8 +152,8 @@ def _kept(
     case: Case, fpr: tuple[float, ...], settings: Mapping[str, Any], plan: Mapping[str, Any] | None, draft: Draft
 ) -> Audit:
     """The result, with all of it written into ``draft``."""
-    pooled = replace(case, pool=case.pool or draft.home / "pool")
-    result = _result(pooled, fpr, settings, draft.home)
+    case = replace(case, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
+    result = _result(case, fpr, settings, draft.home)
     draft.write_plan(plan or settings)
     result.save(draft)
     return result

@@ -91,7 +91,7 @@ def _held(case: Case, kind: Need, rows: Bools) -> Bools:
 def _sheets(case: Case, kind: Need, columns: int) -> Path | None:
     """Where reference signals too many for memory are mapped from disk; attacks read them in blocks."""
     large = case.references.count * columns * 4 > MOST_BYTES
-    return case.pool / ".signals" / kind.replace(" ", "-") if large and case.pool is not None else None
+    return case.scratch / kind.replace(" ", "-") if large and case.scratch is not None else None
 
 
 def _part_of(progress: Progress, at: int, parts: int) -> Progress:

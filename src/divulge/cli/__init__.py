@@ -2,33 +2,77 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-INTERRUPTED = 130
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def main() -> None:
-    """Run the command line; user errors become one line on standard error and exit code 2."""
+    """Run the command line: every error is one line on standard error and an exit code of its own."""
+    from divulge.cli import printing
+
+    printing.prepare()
+    code = run(sys.argv[1:])
+    printing.finish()
+    raise SystemExit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command and give its exit code, see `divulge.cli.codes.Exit`."""
+    import typer
+
+    from divulge.cli import printing
     from divulge.cli.app import app
-    from divulge.errors import InputError, MissingExtraError, UserCodeError
+    from divulge.cli.codes import Exit
+    from divulge.errors import InputError, MissingExtraError, UserCodeError, missing
 
     try:
-        app()
+        with typer.main.get_command(app).make_context("divulge", list(arguments)) as context:
+            context.command.invoke(context)
+        return Exit.OK
+    except typer.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, typer.Abort, EOFError) as stop:
+        printing.error(str(stop) or "interrupted; what was finished is kept, the same command goes on from there")
+        return Exit.INTERRUPTED
     except UserCodeError as error:
-        sys.stderr.write(f"divulge: {error}\n{error.traceback()}")
-        raise SystemExit(2) from None
-    except (InputError, MissingExtraError, OSError) as error:
-        sys.stderr.write(f"divulge: {error}\n")
-        raise SystemExit(2) from None
-    except SystemExit as stop:
-        if stop.code == INTERRUPTED:
-            sys.stderr.write(f"divulge: {_what_is_kept(stop)}\n")
-        raise
+        printing.error(error)
+        printing.lines(sys.stderr, error.traceback())
+    except (InputError, MissingExtraError, OSError, MemoryError) as error:
+        printing.error(str(error) or "the memory is full")
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            _usage(error)
+        elif (extra := missing(error)) is not None:
+            printing.error(extra)
+        else:
+            printing.error(_fault(error))
+            return Exit.INTERNAL
+    return Exit.INPUT
 
 
-def _what_is_kept(stop: BaseException) -> str:
-    """The words of the KeyboardInterrupt that ended the command, wherever it stands in the chain of causes."""
-    cause: BaseException | None = stop
-    while cause is not None and not isinstance(cause, KeyboardInterrupt):
-        cause = cause.__cause__ or cause.__context__
-    return str(cause or "") or "interrupted; what was finished is kept, the same command goes on from there"
+def _usage(error: Any) -> None:
+    """What was wrong with the command itself, and where its help is; nothing after the help of a bare command."""
+    from divulge.cli import printing
+
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    if message:
+        printing.error(message + ("" if context is None else f" (see {context.command_path} --help)"))
+
+
+def _fault(error: Exception) -> str:
+    """Where a fault of ours happened. Not its message: it may hold what nobody should read."""
+    if os.environ.get("DIVULGE_TRACEBACK"):
+        traceback.print_exception(error)
+    package = Path(__file__).parents[1]
+    frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = [f" at {file.relative_to(package.parent)}:{row}" for file, row in frames if file.is_relative_to(package)]
+    return (
+        f"internal error: {type(error).__name__}{''.join(ours[-1:])}. This is a fault of Divulge, please report it; "
+        "DIVULGE_TRACEBACK=1 shows more"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, identify, labels, pool, weights
+from divulge.cli import audit, identify, labels, pool, printing, weights
 
 app = typer.Typer(
     name="divulge",
@@ -18,7 +18,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"divulge {__version__}")
+        printing.line(f"divulge {__version__}")
         raise typer.Exit
 
 

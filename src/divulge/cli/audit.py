@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from divulge.cli import printing
+from divulge.cli.codes import Exit
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
 
 # Of a gate that fails; 2 is wrong usage.
-_EXIT_CODES = {"undecided": 3, "broken": 1}
+_EXIT_CODES = {"undecided": Exit.UNDECIDED, "broken": Exit.BROKEN}
 
 
 def audit(
@@ -46,7 +48,7 @@ def audit(
         return
     for title, result in found.items():
         _show(result, title)
-    typer.echo(f"Report: {out / 'report.html'}")
+    printing.line(f"Report: {out / 'report.html'}")
 
 
 def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]
     where = Path(path or "")
     ready = plans.resolve(plans.read(where), where.parent, trust)
     for key, origin in ready.origins.items():
-        typer.echo(f"{key}: from {origin}", err=True)
+        printing.lines(sys.stderr, f"{key}: from {origin}")
     work: Any = over_shares if isinstance(ready.arguments["known"], list) else run
     with Bar("reference models") as bar:
         found = work(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.arguments)
@@ -81,15 +83,16 @@ def _show(result: Any, title: str) -> None:
 
     summary = result.summary()
     if title:
-        typer.echo(f"\n{title}")
+        printing.line()
+        printing.line(title)
     printing.verdict(summary["verdict"]["tone"], summary["verdict"]["text"])
     if result.unseen_classes:
         printing.table("Unseen classes", *page.table(summary, "unseen"))
     printing.table("All candidates", *page.table(summary))
     for note in page.notes(summary):
-        typer.echo(f"note: {note}")
+        printing.line(f"note: {note}")
     for warning in result.warnings:
-        typer.echo(f"warning: {warning}")
+        printing.line(f"warning: {warning}")
 
 
 def report(
@@ -101,7 +104,7 @@ def report(
 ) -> None:
     """Render the report of a finished run again."""
     path = _render(run, to)
-    printing.as_json({"report": str(path)}) if json else typer.echo(f"Report: {path}")
+    printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
 
 
 def _render(run: Path, to: Path | None) -> Path:
@@ -153,7 +156,7 @@ def decide(
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
     for note in dict.fromkeys(warning for d in found.values() for warning in d["warnings"]):
-        typer.echo(f"warning: {note}")
+        printing.line(f"warning: {note}")
 
 
 def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
@@ -167,7 +170,7 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
         printing.as_json(found)
         return
     warn(found)
-    typer.echo(f"{found['selected']} of {found['candidates']}: {found['claim']}")
+    printing.line(f"{found['selected']} of {found['candidates']}: {found['claim']}")
 
 
 def _decision(outcome: Any, selection: Any) -> dict[str, Any]:
@@ -244,9 +247,9 @@ def gate(
             for r in rulings
         ]
         printing.table("Policy", ["recipe", "candidates", "metric", "estimate", "limit", "policy"], rows)
-        typer.echo("The intervals hold at once with 95 % confidence, however many there are.")
+        printing.line("The intervals hold at once with 95 % confidence, however many there are.")
         for reason in dict.fromkeys(r.reason for r in rulings if r.reason):
-            typer.echo(f"undecided: {reason}")
+            printing.line(f"undecided: {reason}")
     if failed != "kept":
         raise typer.Exit(_EXIT_CODES[failed])
 

@@ -14,7 +14,7 @@ from divulge.cli import printing
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Generator, Sequence
 
     from divulge.dossier import Draft
     from divulge.identification.tables import Plan
@@ -79,7 +79,7 @@ def _decided(out: Path | Draft, plan: Plan, given: tuple[Sequence[Path], ...], o
     from divulge.identification.tables import run
 
     judged, unseen, apart, used = given
-    with _bar("deciding") as progress:
+    with printing.bar("deciding") as progress:
         return run(judged, unseen, out, plan, holdout=apart, members=used, overwrite=overwrite, progress=progress)
 
 
@@ -90,17 +90,6 @@ def _needed(*, judged: Sequence[Path], calibration: Sequence[Path] | None, out: 
         raise InputError("--calibration: a table of documents known not to have been used is needed")
     if out is None:
         raise InputError("--out: a folder for the results is needed")
-
-
-@contextmanager
-def _bar(title: str) -> Generator[Callable[[int, int], None]]:
-    """A progress bar on standard error, so that standard output stays for results."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def score(
@@ -146,7 +135,7 @@ def score(
     from divulge import checks
 
     checks.choice(engine, "--engine", ("local", "ray"))
-    with _bar("scoring") as progress:
+    with printing.bar("scoring") as progress:
         if engine == "ray":
             from divulge.identification import cluster
 
@@ -161,11 +150,11 @@ def score(
     printing.table(f"Scored with {model}", ["", ""], [(name, found[name]) for name in found if name != "key"])
     if found.get("skipped"):
         names = ", ".join(map(str, found["first skipped"]))
-        typer.echo(
+        printing.line(
             f"warning: the server could not take {found['skipped']} documents ({names}): {found['reason']}. They have "
             "no score; --length N, in another folder, scores the first N characters of each."
         )
-    typer.echo(f"Signals: {out / 'documents'}")
+    printing.line(f"Signals: {out / 'documents'}")
 
 
 @contextmanager
@@ -188,7 +177,7 @@ def _scored(
         for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
             place = f"token-statistics/{name}"
             if paths:
-                with _bar(f"scoring {name}") as progress, draft.part(place, scoring.KIND, key) as inner:
+                with printing.bar(f"scoring {name}") as progress, draft.part(place, scoring.KIND, key) as inner:
                     scoring.into(inner, paths, target, options, progress)
             found.append([draft.path / place] if paths else [])
         yield draft, tuple(found)
@@ -199,7 +188,7 @@ def _demo(out: Path | None, fdr: float, method: str, seed: int, overwrite: bool,
 
     with tempfile.TemporaryDirectory(prefix="divulge-demo-") as passing:
         folder = Path(passing) if out is None else out
-        with _bar("training a small language model") as progress:
+        with printing.bar("training a small language model") as progress:
             summary = demo.run(folder, fdr=fdr, method=method, seed=seed, overwrite=overwrite, progress=progress)
         _show(summary, out, json)
 
@@ -208,7 +197,7 @@ def warn(summary: dict[str, Any]) -> None:
     """Print the warnings; what voids the guarantee or puts it in doubt stands first, in its colour."""
     colour = {"void": "red", "doubtful": "yellow"}.get(summary["guarantee"]["standing"])
     for number, warning in enumerate(summary["warnings"]):
-        typer.secho(f"warning: {warning}", fg=None if number else colour, bold=not number and colour is not None)
+        printing.line(f"warning: {warning}", style=f"bold {colour}" if colour and not number else "")
 
 
 def _show(summary: dict[str, Any], folder: Path | None, json: bool) -> None:
@@ -220,7 +209,7 @@ def _show(summary: dict[str, Any], folder: Path | None, json: bool) -> None:
     warn(summary)
     printing.table(summary["claim"], ["", ""], facts(summary))
     if folder is None:
-        typer.echo("Nothing was kept; --out names a folder for the selection and the report.")
+        printing.line("Nothing was kept; --out names a folder for the selection and the report.")
         return
-    typer.echo(f"Selection: {folder / 'selection.parquet'}")
-    typer.echo(f"Report: {folder / 'report.html'}")
+    printing.line(f"Selection: {folder / 'selection.parquet'}")
+    printing.line(f"Report: {folder / 'report.html'}")

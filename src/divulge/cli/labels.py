@@ -103,7 +103,7 @@ def show_capacity(
     if json:
         printing.as_json(_plain(found))
     else:
-        typer.echo(str(found))
+        printing.line(found)
 
 
 @app.command("design")
@@ -126,10 +126,12 @@ def show_design(
     if json:
         printing.as_json(_about(plan))
         return
-    typer.echo(f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels a query, {plan.method})")
-    typer.echo(str(plan.certificate))
+    printing.line(
+        f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels a query, {plan.method})"
+    )
+    printing.line(str(plan.certificate))
     if write is not None:
-        typer.echo(
+        printing.line(
             f"{plan.count + 1} submissions written to {write}, the last a control query; "
             "read the scores with: divulge labels attack --scores FILE …"
         )
@@ -150,7 +152,7 @@ def show_simulation(
 ) -> None:
     """Recover labels we know, from a local oracle or from a real endpoint, and count what is right.
 
-    Exit code 1 when the answers contradict what was declared of the endpoint.
+    Exit code 4 when the answers contradict what was declared of the endpoint.
     """
     from divulge import labels
 
@@ -170,8 +172,8 @@ def show_simulation(
         labels_found.refuse(found.inference)
         return
     labels_found.refuse(found.inference)
-    typer.echo(f"{right}/{spec.n} labels recovered in {found.queries} queries ({plan.method}); ", nl=False)
-    typer.echo(f"{int(found.inference.certain.sum())} certain, {found.certain_and_wrong} of them wrong")
+    certain = f"{int(found.inference.certain.sum())} certain, {found.certain_and_wrong} of them wrong"
+    printing.line(f"{right}/{spec.n} labels recovered in {found.queries} queries ({plan.method}); {certain}")
 
 
 @app.command("attack")
@@ -191,7 +193,7 @@ def attack(
 ) -> None:
     """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query.
 
-    Exit code 1, and no labels, when the answers contradict what was declared of the endpoint.
+    Exit code 4, and no labels, when the answers contradict what was declared of the endpoint.
     """
     from divulge import labels
 
@@ -217,16 +219,16 @@ def attack(
         labels_found.refuse(found)
         return
     labels_found.refuse(found)
-    typer.echo(
-        f"{found.queries} of {plan.count} queries answered; {int(found.proven.sum())} of {n} labels proven ", nl=False
+    printing.line(
+        f"{found.queries} of {plan.count} queries answered; {int(found.proven.sum())} of {n} labels proven "
+        f"({int(found.certain.sum())} even if the noise is twice what was declared)"
     )
-    typer.echo(f"({int(found.certain.sum())} even if the noise is twice what was declared)")
     if found.checked:
-        typer.echo("the control query was answered as these labels imply")
+        printing.line("the control query was answered as these labels imply")
     if spec.scored != "all":
-        typer.echo(f"{int((found.labels >= 0).sum())} rows are scored; the others have label -1")
+        printing.line(f"{int((found.labels >= 0).sum())} rows are scored; the others have label -1")
     if not found.complete:
-        typer.echo("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
+        printing.line("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
 
 
 @app.command("defend")
@@ -253,9 +255,9 @@ def show_defence(
         ("setting", "value", "what it is"),
         labels_page.settings(found),
     )
-    typer.echo("each of these lines does it by itself:")
+    printing.line("each of these lines does it by itself:")
     for number, line in enumerate(found.advice, start=1):
-        typer.echo(f"{number}. {line}")
+        printing.line(f"{number}. {line}")
 
 
 def _labels(path: Path) -> np.ndarray:
@@ -281,17 +283,9 @@ def _submission(template: Path | None) -> Submission:
 
 
 def _ask(oracle: Any, plan: QueryPlan, journal: Any, control: bool) -> LabelInference:
-    from rich.console import Console
-    from rich.progress import Progress
-
     from divulge import labels
 
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("queries", total=plan.count)
-
-        def progress(done: int, _: int) -> None:
-            shown.update(task, completed=done)
-
+    with printing.bar("queries") as progress:
         return labels.infer(oracle, plan, journal=journal, progress=progress, control=control)
 
 

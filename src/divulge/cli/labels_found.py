@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from divulge.cli import printing
+from divulge.cli.codes import Exit
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -13,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def refuse(found: LabelInference) -> None:
-    """End with exit code 1 when the answers contradict what was declared."""
+    """End with an exit code of its own when the answers contradict what was declared."""
     if found.contradiction is not None:
-        typer.echo(f"{found.contradiction}\nno labels are given: nothing follows from a wrong specification", err=True)
-        raise typer.Exit(1)
+        printing.error(f"{found.contradiction}; no labels are given, as nothing follows from a wrong specification")
+        raise typer.Exit(Exit.CONTRADICTED)
 
 
 def trust(found: LabelInference) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from divulge.cli import printing
+from divulge.cli.codes import Exit
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,34 +31,47 @@ def ls(folder: Folder, json: printing.Json = False) -> None:
 
 @app.command("verify")
 def verify(folder: Folder, json: printing.Json = False) -> None:
-    """Read every model and compare its checksum; exit code 1 when one is damaged."""
+    """Read every model and compare its checksum; exit code 5 when one is damaged."""
     from divulge.references.pool import Pool
 
     found = Pool(folder).entries(verify=True)
     _show(f"{folder}, checksums compared", found, json=json)
     if any(entry.state == "damaged" for entry in found):
-        raise typer.Exit(1)
+        raise typer.Exit(Exit.DAMAGED)
 
 
 @app.command("prune")
 def prune(
     folder: Folder,
-    older_than: Annotated[int | None, typer.Option(help="Also remove good models older than this many days.")] = None,
+    older_than: Annotated[
+        int | None, typer.Option(help="Also remove good models older than this many days.", min=0, max=100_000)
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: printing.Json = False,
 ) -> None:
-    """Remove damaged and unfinished models."""
+    """Remove damaged and unfinished models, after asking; files that are not a pool's stay."""
     import datetime as dt
 
-    from divulge import checks
     from divulge.references.pool import Pool
 
+    if json and not (yes or dry_run):
+        raise InputError("--json: give --yes to remove, or --dry-run to see what would be removed")
     before = ""
     if older_than is not None:
-        days = checks.integer(older_than, "--older-than", least=0)
-        before = (dt.datetime.now(dt.UTC) - dt.timedelta(days=days)).isoformat(timespec="seconds")
+        before = (dt.datetime.now(dt.UTC) - dt.timedelta(days=older_than)).isoformat(timespec="seconds")
     pool = Pool(folder)
-    pool.entries()  # an unknown folder is an error, not an empty new pool
-    _show(f"removed from {folder}", pool.prune(before=before), json=json)
+    found = pool.prunable(before=before)
+    if dry_run or not (yes or json):
+        _show(f"to be removed from {folder}", found, json=json)
+    if dry_run or not (yes or _agreed(found)):
+        return
+    _show(f"removed from {folder}", pool.prune(before=before, keys=[entry.key for entry in found]), json=json)
+
+
+def _agreed(found: Sequence[Entry]) -> bool:
+    """Whether the user wants these to be removed; nothing to remove needs no question."""
+    return bool(found) and printing.ask(f"Remove {len(found)} of them? [y/N] ")
 
 
 def _show(title: str, entries: Sequence[Entry], *, json: bool) -> None:

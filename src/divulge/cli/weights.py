@@ -51,12 +51,12 @@ def weights(
     if json:
         printing.as_json(found.summary())
         return
-    typer.echo(found.verdict)
+    printing.line(found.verdict)
     rows = [[name, chosen.count, str(chosen.guarantee)] for name, chosen in found.decisions.items()]
     printing.table(f"{len(found.outputs)} candidates", ["rule", "selected", "claim"], rows)
     for name, chosen in found.decisions.items():
         for warning in chosen.warnings:
-            typer.echo(f"{name}: {warning}")
+            printing.line(f"{name}: {warning}")
 
 
 def reconstruct(
@@ -84,7 +84,7 @@ def reconstruct(
     if json:
         printing.as_json(_reconstructed(found))
         return
-    typer.echo(told(found))
+    printing.line(told(found))
     rows = [
         [f"{at:.6g}", f"{label:+.0f}", ", ".join(rules), f"{weight:.4g}"]
         for at, label, rules, weight in zip(found.candidates, found.labels, found.rules, found.multipliers, strict=True)

@@ -155,7 +155,7 @@ class Dossier:
         if not path.is_file():
             raise checks.InputError(f"{path}: no such file")
         try:
-            return pl.read_parquet(path)
+            return pl.read_parquet(path, glob=False)
         except Exception as error:
             raise checks.InputError(f"{path}: damaged or half-written ({error})") from None
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from divulge import checks, seeds
 from divulge.dossier import Dossier
-from divulge.identification import scoring, tables
+from divulge.identification import scoring, sources, tables
 from divulge.identification.outcome import KIND
 from divulge.identification.sources import Columns, Score
 
@@ -107,7 +107,7 @@ def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], mem
     key = scoring.key(target.key(), options)
     with draft.part(f"token-statistics/{name}", scoring.KIND, key) as inner:
         scoring.into(inner, [draft.path / f"{name}.parquet"], target, options)
-    draft.write_table(name, pl.read_parquet(inner.path / "documents").hstack(frame.select("member")))
+    draft.write_table(name, sources.parquet(inner.path / "documents").collect().hstack(frame.select("member")))
     return inner.path
 
 

@@ -49,10 +49,8 @@ def mark(frame: pl.DataFrame, found: Rule, calibration: Floats) -> pl.DataFrame:
 
 def join(parts: Path, to: Path) -> None:
     """Make one Parquet file of the shards in a folder, without holding them."""
-    import polars as pl
-
     with store.atomic(to) as temporary:
-        pl.scan_parquet(sorted(parts.iterdir())).sink_parquet(temporary)
+        sources.parquet(sorted(parts.iterdir())).sink_parquet(temporary)
 
 
 def redecide(directory: str | Path, *, fdr: float | None = None, method: str | None = None) -> dict[str, Any]:
@@ -179,7 +177,7 @@ def conclude(
 def _smallest(path: Path) -> float:
     import polars as pl
 
-    return pl.scan_parquet(path).filter("selected").select(pl.col("score").min()).collect(engine="streaming").item()
+    return sources.parquet(path).filter("selected").select(pl.col("score").min()).collect(engine="streaming").item()
 
 
 def _truth(path: Path) -> dict[str, Any] | None:
@@ -188,7 +186,7 @@ def _truth(path: Path) -> dict[str, Any] | None:
 
     if "truth" not in sources.names(path):
         return None
-    known = pl.scan_parquet(path).filter(pl.col("truth").is_not_null()).select("score", "selected", "truth").collect()
+    known = sources.parquet(path).filter(pl.col("truth").is_not_null()).select("score", "selected", "truth").collect()
     if not len(known):
         return None
     member = known["truth"].to_numpy().astype(bool)

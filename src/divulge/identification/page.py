@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.decisions.counts import Counts
+from divulge.identification import sources
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _warnings(summary: Mapping[str, Any]) -> list[Block]:
 def _histogram(folder: Path) -> Chart:
     import polars as pl
 
-    frame = pl.scan_parquet(folder / "selection.parquet").select("score", "selected")
+    frame = sources.parquet(folder / "selection.parquet").select("score", "selected")
     total = frame.select(pl.len()).collect().item()
     sample = frame.gather_every(max(-(-total // _SHOWN), 1)).collect()
     known = Counts.load(folder / "counts.npz").calibration
@@ -124,9 +125,8 @@ def _controls(summary: Mapping[str, Any]) -> Table:
 
 
 def _listed(folder: Path) -> list[Block]:
-    import polars as pl
 
-    best = pl.scan_parquet(folder / "selection.parquet").filter("selected").top_k(_LISTED, by="score").collect()
+    best = sources.parquet(folder / "selection.parquet").filter("selected").top_k(_LISTED, by="score").collect()
     if not len(best):
         return []
     rows = [(str(row["id"]), f"{row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in best.to_dicts()]

@@ -149,9 +149,8 @@ def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -
     for stale in (entry for kind in ("documents", "tokens") for entry in (draft.path / kind).glob("*.parquet")):
         if stale.name not in names:
             stale.unlink()
-    import polars as pl
 
-    lengths = pl.scan_parquet(sorted((draft.path / "documents").glob("*.parquet"))).select("tokens").collect()["tokens"]
+    lengths = sources.parquet(sorted((draft.path / "documents").glob("*.parquet"))).select("tokens").collect()["tokens"]
     return {
         "documents": len(lengths),
         "without a score": int((lengths == 0).sum()),
@@ -163,14 +162,8 @@ def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -
 
 def skipped(draft: Draft) -> dict[str, Any]:
     """How many documents the model could not take, the ids of the first ten, and what it said of the first."""
-    import polars as pl
-
-    rows = (
-        pl.scan_parquet(sorted((draft.path / "documents").glob("*.parquet")))
-        .select("id", "skipped")
-        .drop_nulls("skipped")
-    )
-    found = rows.collect()
+    shards = sorted((draft.path / "documents").glob("*.parquet"))
+    found = sources.parquet(shards).select("id", "skipped").drop_nulls("skipped").collect()
     if found.is_empty():
         return {}
     return {"skipped": len(found), "first skipped": found["id"].head(10).to_list(), "reason": found["skipped"][0]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import glob
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -121,12 +122,19 @@ def _scan_one(file: Path, name: str) -> pl.LazyFrame:
 
     kind = _kind(file)
     if kind == ".parquet":
-        return pl.scan_parquet(file)
+        return parquet(file)
     if kind in (".csv", ".tsv"):
-        return pl.scan_csv(file, separator="\t" if kind == ".tsv" else ",", infer_schema_length=10_000)
+        return pl.scan_csv(file, glob=False, separator="\t" if kind == ".tsv" else ",", infer_schema_length=10_000)
     if kind in (".jsonl", ".ndjson"):
-        return pl.scan_ndjson(file, infer_schema_length=10_000)
+        return pl.scan_ndjson(glob.escape(str(file)), infer_schema_length=10_000)
     raise checks.InputError(f"{name}: {file}: one of {', '.join(_ENDINGS)} is needed (.gz allowed)")
+
+
+def parquet(paths: Path | list[Path]) -> pl.LazyFrame:
+    """A Parquet file, or several, not read yet; brackets and stars in a name are part of the name."""
+    import polars as pl
+
+    return pl.scan_parquet(paths, glob=False)
 
 
 def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
@@ -260,23 +268,19 @@ def names(path: Path) -> list[str]:
     Raises:
         divulge.InputError: missing or damaged file.
     """
-    import polars as pl
-
-    return list(schema(pl.scan_parquet(path), str(path)))
+    return list(schema(parquet(path), str(path)))
 
 
 def length(path: Path) -> int:
     """The number of rows of a Parquet file."""
     import polars as pl
 
-    return int(pl.scan_parquet(path).select(pl.len()).collect().item())
+    return int(parquet(path).select(pl.len()).collect().item())
 
 
 def chunks(path: Path, columns: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
     """The rows of a Parquet file, ``size`` at a time, a million if not said."""
-    import polars as pl
-
-    lazy, step = pl.scan_parquet(path).select(columns), size or _ROWS
+    lazy, step = parquet(path).select(columns), size or _ROWS
     for start in range(0, length(path), step):
         yield lazy.slice(start, step).collect()
 

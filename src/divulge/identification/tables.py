@@ -178,7 +178,7 @@ def _clean(path: Path, count: int, drop: bool, name: str) -> str:
     import polars as pl
 
     usable = pl.all_horizontal(pl.col(f"score{i}").is_finite().fill_null(False) for i in range(count))
-    bad = pl.scan_parquet(path).filter(~usable)
+    bad = sources.parquet(path).filter(~usable)
     number = bad.select(pl.len()).collect(engine="streaming").item()
     total = sources.length(path)
     if number and not drop:
@@ -196,10 +196,9 @@ def _clean(path: Path, count: int, drop: bool, name: str) -> str:
 
 
 def _filter(path: Path, keep: pl.Expr) -> None:
-    import polars as pl
 
     kept = path.with_suffix(".kept.parquet")
-    pl.scan_parquet(path).filter(keep).sink_parquet(kept)
+    sources.parquet(path).filter(keep).sink_parquet(kept)
     kept.replace(path)
 
 
@@ -207,9 +206,9 @@ def _part(judged: Path, unseen: Path, drop: bool) -> str:
     """Refuse, or drop and count, candidates whose text is declared unseen."""
     import polars as pl
 
-    known = pl.scan_parquet(unseen).select("text").unique().collect()["text"]
+    known = sources.parquet(unseen).select("text").unique().collect()["text"]
     both = pl.col("text").is_in(known.implode())
-    found = pl.scan_parquet(judged).filter(both).select("row").collect(engine="streaming")["row"]
+    found = sources.parquet(judged).filter(both).select("row").collect(engine="streaming")["row"]
     if not len(found):
         return ""
     if not drop:
@@ -224,10 +223,10 @@ def _part(judged: Path, unseen: Path, drop: bool) -> str:
 def _refuse_repeats(path: Path, name: str) -> None:
     import polars as pl
 
-    ids = pl.scan_parquet(path).select(pl.col("id").hash(seed=0)).collect()["id"]
+    ids = sources.parquet(path).select(pl.col("id").hash(seed=0)).collect()["id"]
     repeated = ids.is_duplicated()
     if repeated.any():
-        shown = pl.scan_parquet(path).select("id").collect()["id"].filter(repeated).unique(maintain_order=True)
+        shown = sources.parquet(path).select("id").collect()["id"].filter(repeated).unique(maintain_order=True)
         sample = ", ".join(repr(value) for value in shown.head(5).to_list())
         raise checks.InputError(f"{name}: ids must be unique; {len(shown)} stand more than once ({sample})")
 
@@ -267,9 +266,8 @@ def _other(paths: Sequence[Path], name: str, tables: _Tables, plan: Plan) -> Flo
 
 
 def _column(path: Path, count: int) -> Floats:
-    import polars as pl
 
-    return pl.read_parquet(path, columns=[f"score{i}" for i in range(count)]).to_numpy()
+    return sources.parquet(path).select(f"score{i}" for i in range(count)).collect().to_numpy()
 
 
 def _weigh(
@@ -313,7 +311,7 @@ def _replace(path: Path, judged: Floats, known: Floats, progress: Progress) -> C
     """Put the one score made of several in the place of the first, and count it."""
     import polars as pl
 
-    frame = pl.read_parquet(path).with_columns(score0=pl.Series(judged))
+    frame = sources.parquet(path).collect().with_columns(score0=pl.Series(judged))
     with store.atomic(path) as temporary:
         frame.write_parquet(temporary)
     return _count(path, known, progress)

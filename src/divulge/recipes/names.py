@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from divulge import checks, errors, imports
 from divulge.recipes.partial import partial_recipes

@@ -44,6 +44,8 @@ def fit(how: Learner, work: Work, count: int, seed: int, place: engines.Placemen
     splits = _splits(work, count)
     task = _task(how, work)
     how.check(task)
+    if task.pool is not None:
+        Pool(task.pool).claim()
     jobs = [_job(task, splits, model, seed, "model") for model in range(len(splits))]
     run = _Run(
         task, Sheets(len(jobs), None if work.out is None else Path(work.out)), work.progress or silent, len(jobs)

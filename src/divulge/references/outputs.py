@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, store
 from divulge.types import Array, Bools, Floats, Ints, Records
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Sheets:
         if self._folder is None:
             return _Held(np.empty(shape, row.dtype))
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            store.private(self._folder)
             return _Filed(self._folder / f"outputs-{k}.npy", shape, row.dtype)
         except OSError as error:
             raise checks.InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
@@ -138,6 +138,7 @@ class _Filed:
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self._path, self._shape, self._dtype = path, shape, dtype
         self._row = int(np.prod(shape[1:], dtype=np.int64)) * dtype.itemsize
+        path.touch(mode=0o600)
         with path.open("wb") as out:
             self._start = self._header(out, shape[0])
 

@@ -6,20 +6,31 @@ import datetime as dt
 import errno
 import hashlib
 import json
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from divulge import checks, store
+from divulge.dossier import shape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from filelock import BaseFileLock
 
     from divulge.types import Array
 
-State: TypeAlias = Literal["good", "damaged", "unfinished"]
+State: TypeAlias = Literal["good", "damaged", "unfinished", "foreign"]
+
+MARKER = ".divulge-pool"
+_MARK = {"divulge": "pool", "format": 1}
+_KEY = "[0-9a-z]{1,64}"
+_MODEL = re.compile(rf"({_KEY})\.(json|safetensors)")
+_TEMPORARY = re.compile(rf"\.(?:({_KEY})\.(json|safetensors)|{re.escape(MARKER)})\.{store.TEMPORARY}")
+# What else lies in a pool: trials of engines and outputs too large for memory. `Pool.prune` leaves both alone.
+_BESIDE = re.compile(r"\.trials/[0-9a-f]{32}\.json|\.signals/outputs-[0-9]+\.npy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,8 @@ class Entry:
 
     Args:
         key: the digest of everything that determines the model.
-        state: "good"; "damaged" (a checksum does not hold); "unfinished" (a write that never ended).
+        state: "good"; "damaged" (a checksum does not hold); "unfinished" (a write that never ended); "foreign" (a
+            file that no pool wrote, or of which nothing is left that shows it: never removed).
         bytes: size on disk.
         stored: when, ISO 8601 in UTC (empty when unreadable).
         about: what was recorded when it was stored (empty when unreadable).
@@ -48,11 +60,24 @@ class DamagedError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class _Record:
+    """The description of a stored model."""
+
+    key: str
+    sha256: str
+    bytes: int
+    stored: str
+    about: dict[str, Any]
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pool:
-    """A folder of finished models, shared freely between runs and processes.
+    """A folder of finished models, shared freely between runs and processes; only its owner can read it.
 
     A model is two files: ``<key>.safetensors`` with its arrays and ``<key>.json`` with their SHA-256 and a
     description. The second is written last: without it the model does not count. Nothing is ever unpickled.
+    A file ``.divulge-pool`` marks the folder; a folder with other files in it never becomes a pool.
 
     Args:
         path: the folder; made when the first model is stored.
@@ -67,15 +92,33 @@ class Pool:
 
     path: Path
 
+    def claim(self) -> None:
+        """Make the folder, or mark one that holds nothing but models as the pool it is.
+
+        Raises:
+            divulge.InputError: other files are in it, or it cannot be written.
+        """
+        try:
+            if not self._marked():
+                self._refuse_foreign()
+                with self.lock():
+                    self._refuse_foreign()
+                    store.write_json(self.path / MARKER, _MARK)
+        except OSError as error:
+            raise _refused(self.path, error) from None
+
     def put(self, key: str, arrays: Mapping[str, Array], about: Mapping[str, Any]) -> None:
         """Store a finished model.
 
         Raises:
-            divulge.InputError: the disk is full or the folder cannot be written; what was stored before stays valid.
+            divulge.InputError: the disk is full or the folder cannot be written, what was stored before stays valid;
+                the folder is not a pool.
         """
         from safetensors.numpy import save
 
-        content = save(dict(arrays))
+        assert re.fullmatch(_KEY, key)
+        self.claim()
+        content = save(dict(arrays), metadata={"divulge": key})
         record: dict[str, Any] = {
             "key": key,
             "sha256": hashlib.sha256(content).hexdigest(),
@@ -97,15 +140,19 @@ class Pool:
         Raises:
             DamagedError: the files do not hold what was written.
         """
+        from safetensors import SafetensorError
         from safetensors.numpy import load
 
         if not self._about(key).exists():
             return None
         record = self._record(key)
         content = self._content(key)
-        if hashlib.sha256(content).hexdigest() != record["sha256"]:
+        if hashlib.sha256(content).hexdigest() != record.sha256:
             raise DamagedError(f"{self._arrays(key).name}: its checksum does not hold ({len(content)} bytes)")
-        return load(content)
+        try:
+            return load(content)
+        except (SafetensorError, ValueError, KeyError) as error:
+            raise DamagedError(f"{self._arrays(key).name}: {error}") from None
 
     def discard(self, key: str) -> None:
         """Remove what is stored under ``key``, the description first."""
@@ -114,32 +161,125 @@ class Pool:
             self._arrays(key).unlink(missing_ok=True)
 
     def entries(self, *, verify: bool = False) -> Sequence[Entry]:
-        """Everything in the folder, by key; with ``verify`` every array file is read and its checksum compared."""
+        """Everything in the folder, by key; with ``verify`` every array file is read and its checksum compared.
+
+        Raises:
+            divulge.InputError: no such folder, or one without any model that is not marked as a pool.
+        """
         if not self.path.is_dir():
             raise checks.InputError(f"{self.path}: no such pool of models")
-        keys = {file.stem for file in self.path.iterdir() if file.suffix in (".json", ".safetensors")}
-        found = [self._entry(key, verify=verify) for key in sorted(keys) if not key.startswith(".")]
-        left = [file for file in self.path.iterdir() if file.suffix == ".tmp"]
+        ours, left, foreign = self._sorted()
+        if not self._marked() and not ours:
+            raise checks.InputError(f"{self.path}: not a pool of models (no {MARKER} in it, and no model)")
         return (
-            *found,
-            *(Entry(file.name, "unfinished", file.stat().st_size, "", {}, "left by a crash") for file in left),
+            *(self._entry(key, verify=verify) for key in ours),
+            *(Entry(name, "unfinished", _size([self.path / name]), "", {}, "left by a crash") for name in left),
+            *(
+                Entry(name, "foreign", _size([self.path / name]), "", {}, "not a pool's; left alone")
+                for name in foreign
+            ),
         )
 
-    def prune(self, *, before: str = "") -> Sequence[Entry]:
-        """Remove what is damaged or unfinished, and models stored before an ISO 8601 time; say what was removed."""
+    def prunable(self, *, before: str = "") -> Sequence[Entry]:
+        """What `prune` would remove: all that is damaged or unfinished, and models stored before an ISO 8601 time.
+
+        Raises:
+            divulge.InputError: no such folder; one that is not marked and holds other files too.
+        """
+        found = self.entries(verify=True)
+        if not self._marked():
+            self._refuse_foreign()
+        return [e for e in found if e.state in ("damaged", "unfinished") or (e.state == "good" and e.stored < before)]
+
+    def prune(self, *, before: str = "", keys: Sequence[str] | None = None) -> Sequence[Entry]:
+        """Remove what `prunable` lists, or of that the given keys alone; say what was removed.
+
+        Only files that show, by their name and by their content, that a pool wrote them are removed.
+
+        Raises:
+            divulge.InputError: see `prunable`.
+        """
+        self.prunable(before=before)
+        self.claim()
         with self.lock():  # nobody is in the middle of writing
-            gone = [e for e in self.entries(verify=True) if e.state != "good" or e.stored < before]
+            gone = [entry for entry in self.prunable(before=before) if keys is None or entry.key in keys]
             for entry in gone:
-                for path in (self._about(entry.key), self._arrays(entry.key), self.path / entry.key):
-                    path.unlink(missing_ok=True)
+                files = (self._about(entry.key), self._arrays(entry.key), self.path / entry.key)
+                for path in [path for path in files if self._ours(path)]:  # judged while the description is there
+                    path.unlink()
         return gone
 
     def lock(self) -> BaseFileLock:
         """The lock that writers of this pool hold for the moment of writing."""
         from filelock import FileLock
 
-        self.path.mkdir(parents=True, exist_ok=True)
-        return FileLock(self.path / ".lock")
+        store.private(self.path)
+        return FileLock(self.path / ".lock", mode=0o600)
+
+    def _marked(self) -> bool:
+        path = self.path / MARKER
+        if path.is_symlink() or not path.is_file():
+            return False
+        try:
+            return bool(store.read_json(path) == _MARK)
+        except checks.InputError:
+            return False
+
+    def _refuse_foreign(self) -> None:
+        """Raise where the folder holds what no pool writes."""
+        strange = self._sorted()[2] if self.path.is_dir() else []
+        if strange:
+            shown = ", ".join(strange[:5]) + (", …" if len(strange) > 5 else "")
+            raise checks.InputError(
+                f"pool: {self.path} is not marked as a pool and holds files that no pool writes ({shown}); "
+                "give another folder, or move these away"
+            )
+
+    def _sorted(self) -> tuple[list[str], list[str], list[str]]:
+        """Keys of models, names of temporary files that a crash left, and names of files that are not a pool's."""
+        keys, left, foreign = set(), [], []
+        for name in self._names():
+            path = self.path / name
+            if not self._ours(path, name):
+                foreign.append(name)
+            elif found := _MODEL.fullmatch(name):
+                keys.add(found[1])
+            elif _TEMPORARY.fullmatch(name):
+                left.append(name)
+        return sorted(keys), left, foreign
+
+    def _names(self) -> Iterator[str]:
+        """Names of all files, and of those in folders that pools have; links are not followed."""
+        for entry in sorted(self.path.iterdir()):
+            if entry.name in (".trials", ".signals") and entry.is_dir() and not entry.is_symlink():
+                yield from (f"{entry.name}/{inner.name}" for inner in sorted(entry.iterdir()))
+            else:
+                yield entry.name
+
+    def _ours(self, path: Path, name: str = "") -> bool:
+        """Whether a file is one that pools write: its name says so, and what it holds does too."""
+        name = name or path.name
+        if path.is_symlink() or not path.is_file():
+            return False
+        if found := _MODEL.fullmatch(name):
+            return _begins(path, _head(found[1], found[2])) or (found[2] == "safetensors" and self._described(found[1]))
+        if found := _TEMPORARY.fullmatch(name):
+            head = _head(found[1], found[2]) if found[1] else json.dumps(_MARK, indent=2).encode()
+            return _begins(path, head, cut=True)
+        if name in (".lock", MARKER):
+            return name == MARKER or not path.stat().st_size
+        return _BESIDE.fullmatch(name) is not None
+
+    def _described(self, key: str) -> bool:
+        """Whether a sound description names the arrays of ``key``: those of earlier versions do not name themselves."""
+        path = self._about(key)
+        if path.is_symlink() or not path.is_file():
+            return False
+        try:
+            self._record(key)
+        except DamagedError:
+            return False
+        return True
 
     def _arrays(self, key: str) -> Path:
         return self.path / f"{key}.safetensors"
@@ -147,13 +287,14 @@ class Pool:
     def _about(self, key: str) -> Path:
         return self.path / f"{key}.json"
 
-    def _record(self, key: str) -> dict[str, Any]:
+    def _record(self, key: str) -> _Record:
         path = self._about(key)
         try:
-            record = store.read_json(path)
+            plain = store.read_json(path)
+            record = shape.parse(plain, _Record, path)
         except checks.InputError as error:
             raise DamagedError(str(error)) from None
-        if not isinstance(record, dict) or record.get("key") != key or record.get("checksum") != _checksum(record):
+        if record.key != key or record.checksum != _checksum(plain):
             raise DamagedError(f"{path.name}: its checksum does not hold")
         return record
 
@@ -164,19 +305,37 @@ class Pool:
             raise DamagedError(f"{self._arrays(key).name}: missing") from None
 
     def _entry(self, key: str, *, verify: bool) -> Entry:
-        files = [file for file in (self._arrays(key), self._about(key)) if file.exists()]
-        size = sum(file.stat().st_size for file in files)
+        size = _size([self._arrays(key), self._about(key)])
         if not self._about(key).exists():
             return Entry(key, "unfinished", size, "", {}, "no description: the write never ended")
         try:
             record = self._record(key)
             if verify:
                 self.get(key)
-            elif self._arrays(key).stat().st_size != record["bytes"]:
-                raise DamagedError(f"{key}.safetensors: {record['bytes']} bytes were written")
+            elif self._arrays(key).stat().st_size != record.bytes:
+                raise DamagedError(f"{key}.safetensors: {record.bytes} bytes were written")
         except (DamagedError, FileNotFoundError) as error:
             return Entry(key, "damaged", size, "", {}, str(error))
-        return Entry(key, "good", size, record["stored"], record["about"])
+        return Entry(key, "good", size, record.stored, record.about)
+
+
+def _head(key: str, kind: str) -> bytes:
+    """How a file of a pool begins."""
+    if kind == "json":
+        return f'{{\n  "key": "{key}",'.encode()
+    return f'{{"__metadata__":{{"divulge":"{key}"}}'.encode()
+
+
+def _begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
+    """Whether a file begins with ``head``, after the length that safetensors puts first; ``cut``: it may end early."""
+    skipped = 8 if ".safetensors" in path.name else 0
+    with path.open("rb") as opened:
+        found = opened.read(skipped + len(head))[skipped:]
+    return found == head or (cut and head.startswith(found))
+
+
+def _size(paths: Sequence[Path]) -> int:
+    return sum(path.lstat().st_size for path in paths if path.is_symlink() or path.is_file())
 
 
 def _checksum(record: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TYPE_CHECKING, Protocol, Self
@@ -66,7 +67,11 @@ class Bar:
         self._started = self._spoke = time.monotonic()
         self._start: float | None = None
         self._live = console.is_terminal or console.is_jupyter
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[words]}", markup=False),
+        )
         self._bar = Progress(*columns, console=console, disable=not self._live)
         self._task = self._bar.add_task(self._title, total=1.0, words="")
         self._bar.start()
@@ -87,5 +92,6 @@ class Bar:
         self._bar.update(self._task, completed=done, total=float(total), words=words)
         if not self._live and (now - self._spoke >= self._every or done >= total):
             self._spoke = now
-            self._stream.write(f"{self._title}: {words}\n")
-            self._stream.flush()
+            with contextlib.suppress(BrokenPipeError):  # nobody reads any more: the work goes on
+                self._stream.write(f"{self._title}: {words}\n")
+                self._stream.flush()

@@ -1,0 +1,224 @@
+"""What reaches a terminal: plain text, whatever was read; and the exit codes, each with one meaning."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import cli
+from divulge.cli import printing
+from divulge.cli.codes import Exit
+from divulge.references import Pool
+
+COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]
+HOSTILE = "\x1b]0;owned\x07[red]x[/red]\x9b2J\u202e\n[link=http://x]y"
+OPTIONAL = ("PIL", "httpx", "onnxruntime", "opacus", "ray", "skops", "tokenizers", "torch", "transformers")
+
+
+def divulge(*arguments, command=COMMAND, **options):
+    environment = os.environ | {"PYTHONPATH": str(Path(dv.__file__).parents[1])} | options.pop("env", {})
+    done = {"capture_output": True, "check": False, "env": environment} | options
+    return subprocess.run([*command, *map(str, arguments)], **done)
+
+
+def obeyed(text):
+    """Characters that a terminal would obey."""
+    return re.findall("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", text)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A finished audit whose warnings, ids and paths are hostile."""
+    rng = np.random.default_rng(0)
+
+    def records(n, name):
+        ids = np.array([f"{name}{i}{HOSTILE}" for i in range(n)])
+        return dv.Records(rng.normal(size=(n, 2)), rng.integers(0, 2, n), ids)
+
+    path = tmp_path / "run\x1b[2J[red]"
+    dv.audit(
+        lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1),
+        members=records(40, "m"),
+        nonmembers=records(40, "n"),
+        population=dv.Records(rng.normal(size=(80, 2)), rng.integers(0, 2, 80)),
+        recipes=["loss"],
+        fpr=(0.1,),
+        groups=[HOSTILE] * 80,
+        out=path,
+    )
+    return path
+
+
+def test_nothing_that_was_read_steers_the_terminal(run, tmp_path, capsys):
+    pool = Pool(tmp_path / "pool\x1b[2J")
+    pool.put("aa", {"w": np.ones(2)}, {"records": HOSTILE})
+    (pool.path / f"bad{HOSTILE.replace('/', '')}").write_bytes(b"")
+    commands = [
+        ("report", run),
+        ("decide", run, "--fpr", "0.2"),
+        ("decide", run, "--fpr", "0.2", "--recipe", HOSTILE),
+        ("gate", run, "--max", "auc:1"),
+        ("gate", run, "--max", HOSTILE),
+        ("compare", run, run),
+        ("pool", "ls", pool.path),
+        ("pool", "prune", pool.path, "--dry-run"),
+        ("audit", f"/nowhere/{HOSTILE}", "--out", tmp_path / "out"),
+        ("identify", f"/nowhere/{HOSTILE}", "--calibration", HOSTILE, "--out", tmp_path / "o", "--score", "x"),
+        (HOSTILE,),
+        ("report", f"--{HOSTILE}"),
+    ]
+    for command in commands:
+        for more in ((), ("--json",)):
+            if not (more and command[0] == HOSTILE):
+                assert cli.run([*map(str, command), *more]) in (Exit.OK, Exit.INPUT, Exit.BROKEN, Exit.UNDECIDED)
+                said = capsys.readouterr()
+                assert not obeyed(said.out + said.err), command
+    cli.run(["pool", "ls", str(pool.path)])
+    assert "[red]" in "".join(capsys.readouterr().out.split())  # shown as it is, not taken for a colour
+    cli.run(["pool", "ls", str(pool.path), "--json"])
+    assert json.loads(capsys.readouterr().out)[0]["about"]["records"] == HOSTILE
+
+
+# Several commands in one process: what takes time is its start.
+SEVERAL = """
+import json, sys
+from divulge import cli
+from divulge.cli import printing
+printing.prepare()
+codes = [int(cli.run(words)) for words in json.loads(sys.argv[1])]
+printing.finish()
+sys.exit(str(codes))
+"""
+
+
+@pytest.mark.parametrize("variables", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}])
+def test_a_terminal_without_letters_is_no_reason_to_fail(run, variables):
+    commands = [["list"], ["decide", str(run), "--fpr", "0.2"], ["--help"], ["labels", "attack", "--help"]]
+    done = divulge(json.dumps(commands), command=[sys.executable, "-c", SEVERAL], env=variables)
+    assert done.stderr.decode("ascii").strip() == str([0] * 4)
+    assert "\\u2264 0.2" in done.stdout.decode("ascii")
+
+
+def closed():
+    """The end of a pipe that nobody reads."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("list",), Exit.OK),
+        (("gate", "RUN", "--max", "auc:0.01"), Exit.BROKEN),
+        (("report", "/nowhere"), Exit.INPUT),
+    ],
+)
+def test_a_reader_that_leaves_changes_nothing(run, command, code):
+    """As in `divulge list | head -1`."""
+    command = [run if word == "RUN" else word for word in command]
+    ends = {"stdout": closed(), "stderr": closed() if code is not Exit.OK else subprocess.PIPE}
+    done = divulge(*command, capture_output=False, **ends)
+    os.close(ends["stdout"])
+    assert done.returncode == code
+    assert not done.stderr
+
+
+NEEDS = {
+    "torch": [("audit", "--demo", "--out", "OUT"), ("audit", "--demo", "--quick", "--out", "OUT")],
+    "text": [("identify", "--demo", "--out", "OUT"), ("score", "t.csv", "--model", "hf:tiny", "--out", "OUT")],
+    "http": [
+        ("score", "t.csv", "--model", "tiny", "--endpoint", "http://127.0.0.1:9/v1", "--out", "OUT"),
+        ("identify", "t.csv", "--calibration", "u.csv", "--model", "x", "--endpoint", "http://[::1]:9", "--out", "OUT"),
+        ("labels", "attack", "http://127.0.0.1:9/", "--n", "4"),
+        ("labels", "simulate", "y.txt", "--url", "http://127.0.0.1:9/"),
+    ],
+    "ray": [("score", "t.csv", "--model", "hf:tiny", "--engine", "ray", "--out", "OUT")],
+    "": [
+        ("list",),
+        ("identify", "t.csv", "--calibration", "u.csv", "--score", "x", "--fdr", "0.2", "--out", "done"),
+        ("labels", "capacity", "--n", "4"),
+        ("labels", "design", "--n", "4"),
+        ("labels", "defend", "--n", "40"),
+        ("labels", "simulate", "y.txt"),
+    ],
+}
+
+
+PLAIN = f"""
+import contextlib, importlib.machinery, io, json, sys
+
+class Plain(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, *where):
+        return None if name.partition(".")[0] in {OPTIONAL} else super().find_spec(name, *where)
+
+sys.meta_path[:] = [Plain if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
+from divulge import cli
+found = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
+        found.append([cli.run(words), said.getvalue()])
+print(json.dumps(found))
+"""
+
+
+def test_on_the_plain_installation_every_command_works_or_says_what_to_install(tmp_path):
+    (tmp_path / "t.csv").write_text("text,x\n" + "".join(f"word {i},{(7 * i) % 10}\n" for i in range(10)))
+    (tmp_path / "u.csv").write_text("text,x\n" + "".join(f"other {i},{(3 * i) % 10}\n" for i in range(30)))
+    (tmp_path / "y.txt").write_text("0\n1\n1\n0\n")
+    commands = [(extra, list(words)) for extra in NEEDS for words in NEEDS[extra]]
+    plain = [sys.executable, "-c", PLAIN]
+    done = divulge(json.dumps([words for _, words in commands]), command=plain, cwd=tmp_path, text=True)
+    assert done.returncode == 0, done.stderr
+    for (extra, words), (code, said) in zip(commands, json.loads(done.stdout), strict=True):
+        assert code == (Exit.INPUT if extra else Exit.OK), (words, said)
+        assert f"it comes with: pip install 'divulge[{extra}]'" in said or not extra, words
+    assert not (tmp_path / "OUT" / "run.json").exists()
+
+
+def test_a_fault_of_ours_is_one_line_with_its_place_and_without_its_words(capsys, monkeypatch):
+    def fails(*_):
+        raise RuntimeError("the password is swordfish")
+
+    monkeypatch.setattr(printing, "as_json", fails)
+    assert cli.run(["labels", "capacity", "--n", "10", "--json"]) == Exit.INTERNAL
+    said = capsys.readouterr().err
+    assert re.fullmatch(r"divulge: internal error: RuntimeError at divulge/cli/labels.py:\d+\. .*\n", said)
+    assert "swordfish" not in said
+
+
+def test_interrupted_is_a_code_of_its_own(capsys, monkeypatch):
+    def stops(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(printing, "as_json", stops)
+    assert cli.run(["labels", "capacity", "--n", "10", "--json"]) == Exit.INTERRUPTED
+    assert "the same command goes on from there" in capsys.readouterr().err
+
+
+def test_wrong_usage_is_one_line_that_names_the_help(capsys):
+    for command, message in (
+        ((), None),
+        (("report",), "Missing argument"),
+        (("report", "--nope"), "see divulge report --help"),
+        (("nope",), "No such command"),
+        (("pool",), None),
+        (("gate", "x", "--max"), "requires an argument"),
+        (("labels", "capacity", "--n", "many"), "valid integer"),
+    ):
+        assert cli.run(command) == Exit.INPUT
+        said = capsys.readouterr().err
+        assert said.count("\n") == (message is not None)
+        assert (message or "") in said
+
+
+def test_the_documented_codes_are_the_codes():
+    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    assert [int(code) for code in re.findall(r"^\| (\d+) \|", page.read_text(), re.MULTILINE)] == list(Exit)
