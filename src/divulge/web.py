@@ -141,6 +141,19 @@ def _seconds(value: str | None) -> float | None:
     return found if math.isfinite(found) and found >= 0 else None
 
 
+def library() -> Any:
+    """The HTTP library.
+
+    Raises:
+        divulge.MissingExtraError: httpx is not installed (extra "http").
+    """
+    try:
+        import httpx
+    except ImportError:
+        raise checks.extra("httpx", "http") from None
+    return httpx
+
+
 class Client:
     """Posts to one server, one exchange at a time; a thread of its own each.
 
@@ -164,10 +177,7 @@ class Client:
         most: int = MOST_BYTES,
         secure: bool = True,
     ) -> None:
-        try:
-            import httpx
-        except ImportError:
-            raise checks.extra("httpx", "http") from None
+        httpx = library()
         self._timeout, self._most = timeout, most
         self._secrets = (*(headers or {}).values(), *secrets)
         # Packed answers are not asked for; a server that packs all the same is unpacked with a bound, below.
@@ -187,8 +197,7 @@ class Client:
         Raises:
             WebError: no connection, the deadline or the size exceeded, an answer that cannot be unpacked.
         """
-        import httpx
-
+        httpx = library()
         late = threading.Event()
         alarm = threading.Timer(self._timeout, self._cut, [late])
         alarm.daemon = True

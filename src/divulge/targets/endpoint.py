@@ -88,6 +88,7 @@ class Endpoint:
     journal: Path | None = None
 
     def __post_init__(self) -> None:
+        web.library()  # missing, it is said before work starts
         object.__setattr__(self, "url", web.address(self.url, "endpoint").rstrip("/"))
         if not isinstance(self.model, str) or not self.model:
             raise checks.InputError("model: the name of the model on the server is needed")
