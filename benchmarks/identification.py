@@ -1,9 +1,9 @@
 """Identification: guarantees, power, traps and the share of members.
 
 Run with ``python benchmarks/identification.py [--quick] [part ...]``; the parts are simulation, power, sizes,
-real, traps, alarms, usage and coverage. ``real``, ``usage`` and a part of ``traps`` read the folder that
-DIVULGE_DATA names and are left out without it. All numbers are printed, none is kept. Speed:
-``benchmarks/identification_speed.py``.
+real, traps, usage and coverage. ``real``, ``usage`` and a part of ``traps`` read the folder that
+DIVULGE_DATA names and are left out without it. All numbers are printed, none is kept. The controls:
+``benchmarks/identification_controls.py``; speed: ``benchmarks/identification_speed.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from scipy.stats import norm
 
 from divulge.decisions import adadetect, controls, fdr, knockoff, usage
 from divulge.decisions.counts import Counts, ranks
-from divulge.identification import identify
 
 METHODS = ("bh", "ptdi", "storey")
 DATA = os.environ.get("DIVULGE_DATA")
@@ -286,43 +285,6 @@ def real_traps(quick):
     table("Blind text control", ("set", "AUC", "passed", "AUC within non-members", "passed"), rows)
 
 
-def alarms(quick):
-    rng, runs = np.random.default_rng(5), 200 if quick else 2000
-    words = np.array(["the", "a", "model", "data", "king", "queen", "green", "blue", "runs", "of", "train", "paper"])
-
-    def texts(count):
-        return [" ".join(rng.choice(words, 12)) for _ in range(count)]
-
-    def whole():
-        scores = np.append(rng.normal(2, 1, 60), rng.normal(size=140))
-        return identify(scores, rng.normal(size=200), fdr=0.1, holdout=rng.normal(size=100)).guarantee.holds
-
-    def blind():
-        return controls.blind_text(texts(60), texts(40), seed=int(rng.integers(1_000_000)))
-
-    checks = {
-        "exchangeability, 30 and 20": (
-            runs,
-            lambda: controls.exchangeability(rng.normal(size=30), rng.normal(size=20)).passed,
-        ),
-        "exchangeability, 500 and 300": (
-            runs,
-            lambda: controls.exchangeability(rng.normal(size=500), rng.normal(size=300)).passed,
-        ),
-        "low scores, 500 and 300": (
-            runs,
-            lambda: controls.low_scores(rng.normal(size=500), rng.normal(size=300)).passed,
-        ),
-        "symmetry, 100": (runs, lambda: knockoff.symmetry(rng.normal(size=100), rng.normal(size=100)).passed),
-        "blind text, 60 and 40": (runs // 10, lambda: blind().passed),
-        "all of one run": (runs // 4, whole),
-    }
-    rows = []
-    for name, (repeats, passed) in checks.items():
-        rows.append((name, repeats, mean([not passed() for _ in range(repeats)])))
-    table("False alarms of the controls at level 0.05", ("control", "runs", "rate"), rows)
-
-
 def usage_error(quick):
     """Mean error of the share; an auditor with a twin run knows the scores of 150 members there, none a candidate."""
     for column in ("loss", "zlib", "paraphrase_loss"):
@@ -400,7 +362,6 @@ PARTS = {
     "sizes": sizes,
     "real": real,
     "traps": traps,
-    "alarms": alarms,
     "usage": usage_error,
     "coverage": coverage,
 }

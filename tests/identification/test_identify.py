@@ -36,6 +36,26 @@ def test_auto_takes_storey_when_controls_pass_and_says_so():
     assert any("rests on your word" in warning for warning in found.warnings)
 
 
+def test_auto_takes_ptdi_where_scores_are_many_and_a_holdout_was_compared():
+    rng = np.random.default_rng(11)
+    candidates, calibration = split(rng, 200, 300, 500, signal=1.2)
+    apart = rng.normal(size=200)
+
+    def used(*scores, **options):
+        found = dv.identify(*scores, fdr=0.1, **options)
+        return next(w.split()[2].rstrip(",") for w in found.warnings if w.startswith("auto chose")), found
+
+    name, found = used(candidates, calibration, holdout=apart)
+    assert name == "ptdi"
+    assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="ptdi").selected)
+    assert used(candidates, calibration)[0] == "storey"  # a shift would hurt ptdi more, and nobody looked for one
+    assert used(candidates[1:], calibration, holdout=apart)[0] == "storey"
+    assert used(candidates, calibration[1:], holdout=apart)[0] == "storey"
+    tied = np.maximum(candidates, -1.0), np.maximum(calibration, -1.0)
+    assert used(*tied, holdout=np.maximum(apart, -1.0))[0] == "storey"
+    assert used(candidates, calibration, holdout=apart + 1)[0] == "bh"
+
+
 def test_a_failed_control_voids_the_guarantee_and_auto_falls_back_to_bh():
     rng = np.random.default_rng(2)
     candidates, calibration = split(rng)

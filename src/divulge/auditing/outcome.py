@@ -106,7 +106,7 @@ class Outcome:
 
         checks.choice(method, "method", ("auto", *step_up.METHODS))
         one = step_up.Judged.of(self.scores, self.nulls)
-        used, why = decide.choose(method, [controls.low_scores_of(one.counts)], several=False)
+        used, why = decide.choose(method, [controls.low_scores_of(one.counts)], one.counts, several=False)
         found = one.select(fdr=level, method=used)
         return replace(found, warnings=(*found.warnings, why)) if why else found
 

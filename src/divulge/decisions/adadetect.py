@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.decisions.canonical import digest, ordered
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -21,8 +22,10 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
     """A learned score for the candidates, and for the half of the calibration kept apart to judge them.
 
     A logistic regression on standardised signals and their squares tells one half of the calibration
-    from the pool of the other half and the candidates. The pool enters in sorted order, so that its
-    members are exchangeable to the last bit.
+    from the pool of the other half and the candidates. The pool enters in sorted order and equal rows are
+    scored once, so that its members are exchangeable to the last bit. The halves are drawn by ``seed`` and by
+    a digest of all signals, not by row numbers: no order of the rows changes a score, and one seed draws
+    other halves for other data.
 
     Args:
         candidates: signals ``[m, d]``.
@@ -50,10 +53,12 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
     apart = [checks.matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
     if len(nulls) < 4:
         raise checks.InputError(f"calibration: at least 4 rows are needed to split it, got {len(nulls)}")
-    order = seeds.generator(seed, "adadetect").permutation(len(nulls))
+    nulls = ordered(nulls)
+    order = seeds.generator(seed, "adadetect", digest(nulls, ordered(judged))).permutation(len(nulls))
     training, kept = nulls[order[: len(nulls) // 2]], nulls[order[len(nulls) // 2 :]]
-    pool = np.concatenate([kept, judged, *apart])
-    pool = pool[np.lexsort(pool.T)]
+    tables = (judged, kept, *apart)
+    rows, at = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
+    pool = rows[np.sort(at.ravel())]
     center, scale = pool.mean(axis=0), pool.std(axis=0)
 
     def expand(table: Floats) -> Floats:
@@ -62,4 +67,5 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
 
     model = LogisticRegression(class_weight="balanced", max_iter=200)
     model.fit(expand(np.concatenate([training, pool])), np.repeat([0, 1], [len(training), len(pool)]))
-    return tuple(model.decision_function(expand(table)) for table in (judged, kept, *apart))
+    found = model.decision_function(expand(rows))[at.ravel()]
+    return tuple(np.split(found, np.cumsum([len(table) for table in tables])[:-1]))

@@ -305,8 +305,8 @@ def auc(positive: object, negative: object) -> Estimate:
 
 def _delong(positive: Floats, negative: Floats) -> tuple[float, float]:
     """AUC and its standard error (DeLong, DeLong & Clarke-Pearson 1988), from placements."""
-    up = _placement(positive, np.sort(negative))
-    down = _placement(negative, np.sort(positive))
+    positive, negative = np.sort(positive), np.sort(negative)  # no order of the rows changes a bit of the sums
+    up, down = _placement(positive, negative), _placement(negative, positive)
     variance = sum(part.var(ddof=1) / len(part) if len(part) > 1 else 0.25 for part in (up, down))
     return float(up.mean()), float(np.sqrt(variance))
 

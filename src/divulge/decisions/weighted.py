@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.decisions.canonical import digest
 from divulge.decisions.fpr import required_nulls
 from divulge.types import Guarantee, Selection
 
@@ -41,8 +42,8 @@ class Weights:
     @property
     def effective(self) -> float:
         """How many equally weighted nulls these are worth, ``(Σw)² / Σw²`` (Kish 1965)."""
-        total = float(self.nulls.sum())
-        return total * total / float((self.nulls**2).sum()) if total > 0 else 0.0
+        total = math.fsum(self.nulls)  # exact, so that no order of the rows changes a bit
+        return total * total / math.fsum(self.nulls**2) if total > 0 else 0.0
 
     def reachable(self, fpr: float) -> float:
         """Share of candidates whose p-value could be ``fpr`` at all; each other weighs too much against the nulls.
@@ -50,7 +51,7 @@ class Weights:
         A smooth classifier spreads its weights evenly over nulls that are nowhere near the candidates, so the
         effective sample size alone does not notice that nothing overlaps; this does.
         """
-        total = float(self.nulls.sum())
+        total = math.fsum(self.nulls)
         return float((self.candidates * (1 - fpr) <= fpr * total).mean())
 
 
@@ -58,7 +59,8 @@ def density_ratio(null_features: object, features: object, *, seed: int = 0) -> 
     """Weights from a probabilistic classifier that tells candidates from nulls.
 
     Logistic regression on standardised features; each record's weight is the odds that a model fitted without
-    its fold gives it, so that no record is weighted by a classifier that has learnt it by heart.
+    its fold gives it, so that no record is weighted by a classifier that has learnt it by heart. Records with
+    equal features weigh the same, and no order of the records changes a weight.
 
     Args:
         null_features: features or embeddings of the calibration records, ``[n, d]``.
@@ -82,14 +84,19 @@ def density_ratio(null_features: object, features: object, *, seed: int = 0) -> 
     for name, found in (("null_features", nulls), ("features", candidates)):
         if len(found) < 2 * _FOLDS:
             raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(found)}")
-    x = StandardScaler().fit_transform(np.vstack([nulls, candidates]).astype(np.float64))
+    sides = [side.astype(np.float64) for side in (nulls, candidates)]
+    order = np.concatenate([np.lexsort(sides[0].T), len(nulls) + np.lexsort(sides[1].T)])
+    rows = np.vstack(sides)[order] + 0.0
+    x = StandardScaler().fit_transform(rows)
     asked = np.arange(len(x)) >= len(nulls)
-    rng = seeds.generator(seed, "weights", "folds")
+    rng = seeds.generator(seed, "weights", "folds", digest(rows))
     fold = np.r_[rng.permutation(len(nulls)), rng.permutation(len(candidates))] % _FOLDS
     log_odds = np.empty(len(x))
     for k in range(_FOLDS):
         model = LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], asked[fold != k])
         log_odds[fold == k] = model.decision_function(x[fold == k])
+    _, same = np.unique(rows, axis=0, return_inverse=True)
+    log_odds[order] = (np.bincount(same.ravel(), log_odds) / np.bincount(same.ravel()))[same.ravel()]
     odds = np.exp(np.clip(log_odds, -50, 50)) * len(nulls) / len(candidates)
     return Weights(odds[~asked], odds[asked], _auc(log_odds[asked], log_odds[~asked]))
 
@@ -114,7 +121,7 @@ def p_values(null_scores: object, scores: object, weights: Weights) -> Floats:
     candidates = checks.vector(scores, "scores")
     own = _weights(weights.nulls, "weights.nulls", len(nulls))
     theirs = _weights(weights.candidates, "weights.candidates", len(candidates))
-    order = np.argsort(nulls, kind="stable")
+    order = np.lexsort((own, nulls))
     # Weight of all nulls from the i-th smallest on; nothing beyond the largest.
     beyond = np.append(np.cumsum(own[order][::-1])[::-1], 0.0)
     at_least = beyond[np.searchsorted(nulls[order], candidates, side="left")]

@@ -18,9 +18,11 @@ from divulge.types import Estimate, Guarantee, Selection
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from divulge.decisions.counts import Counts
     from divulge.types import Bools, Floats
 
 METHODS = ("auto", "bh", "ptdi", "storey", "adadetect", "knockoff")
+_MANY, _BEYOND = 500, 25  # candidates, and calibration scores beyond its threshold, for "auto" to take "ptdi"
 SYMMETRIC = "a non-member scores above and below its own paraphrase equally often"
 
 
@@ -54,10 +56,11 @@ def identify(
         candidates: scores ``[m]``, larger = more member-like; or several signals ``[m, d]``.
         calibration: scores ``[n]`` (or ``[n, d]``) of documents known not to have been used.
         fdr: bound on the expected share of non-members among the selected.
-        method: "bh"; "ptdi" (uses ``eta``); "storey" (uses ``lam``), the most powerful; "adadetect"
+        method: "bh"; "ptdi" (uses ``eta``); "storey" (uses ``lam``); "adadetect"
             (learns one score from several with half the calibration, then "bh"); "knockoff" (a baseline
-            known to fail, needs ``knockoffs``); "auto": "storey" ("adadetect" for several signals) when
-            the controls pass, "bh" when one does not (on the mean rank of several signals).
+            known to fail, needs ``knockoffs``); "auto": when the controls pass "storey", or "ptdi" where a
+            holdout was compared and scores are many, or "adadetect" for several signals; "bh" when one does
+            not (on the mean rank of several signals).
         eta: share of calibration beyond the threshold of "ptdi".
         lam: grid point of "storey".
         holdout: scores ``[h]`` (or ``[h, d]``) of other known non-members, for the exchangeability control.
@@ -98,7 +101,7 @@ def identify(
         evidence.append(held_out(apart, known, judged if judged.ndim == 2 else None, seed))
     evidence.append(controls.low_scores_of(one.counts, level=LEVEL))
     evidence = together(evidence)
-    used, why = choose(method, evidence, several=judged.ndim == 2)
+    used, why = choose(method, evidence, one.counts, several=judged.ndim == 2, eta=eta)
     if method == "auto" and judged.ndim == 2 and used == "bh":
         one = Judged.of(*mean_rank(judged, known), members)
     if used == "knockoff":
@@ -228,11 +231,27 @@ def refuse_overlap(judged: Sequence[str], known: Sequence[str]) -> None:
         )
 
 
-def choose(method: str, evidence: Sequence[Control], *, several: bool) -> tuple[str, str]:
-    """The method to use, and why when it was not the user who chose."""
+def choose(
+    method: str, evidence: Sequence[Control], counts: Counts, *, several: bool, eta: float = 0.05
+) -> tuple[str, str]:
+    """The method to use, and why when it was not the user who chose.
+
+    Of one score "auto" takes "ptdi" where that finds more weak members than "storey" and loses next to nothing
+    on strong ones, which the numbers of scores decide; but a shift of the scores hurts it more, so only where a
+    holdout was compared. Else "storey".
+
+    Args:
+        method: what the user asked for.
+        evidence: the controls that ran.
+        counts: of the one score that is judged.
+        several: whether that score was learned from several.
+        eta: share of calibration beyond the threshold of "ptdi".
+    """
     if method != "auto":
         return method, ""
-    best = "adadetect" if several else "storey"
+    many = counts.total >= _MANY and step_up.sparse(counts, eta)[1] >= _BEYOND
+    apart = any(control.name == "exchangeability" for control in evidence)
+    best = "adadetect" if several else "ptdi" if many and apart else "storey"
     raised = [control.name for control in evidence if not control.passed]
     if raised:
         return "bh", f"auto chose bh, not {best}: {' and '.join(raised)} did not pass, and a shift hurts bh least"

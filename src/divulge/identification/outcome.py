@@ -80,7 +80,7 @@ def _again(draft: Draft, before: dict[str, Any], fdr: float | None, method: str 
     facts = {**before["settings"], "fdr": before["settings"]["fdr"] if fdr is None else fdr}
     facts["method"] = method or facts["method"]
     evidence = [_control(found) for found in before["controls"]]
-    used, why = _choose_again(facts, evidence, before)
+    used, why = _choose_again(facts, evidence, counts, before)
     checks.number(facts["fdr"], "fdr", above=0, below=1)
     found = rule(counts, used, facts)
     with draft.workshop() as parts:
@@ -111,12 +111,14 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
     return folder / "report.html"
 
 
-def _choose_again(facts: dict[str, Any], evidence: Sequence[Control], before: dict[str, Any]) -> tuple[str, str]:
+def _choose_again(
+    facts: dict[str, Any], evidence: Sequence[Control], counts: Counts, before: dict[str, Any]
+) -> tuple[str, str]:
     checks.choice(facts["method"], "method", ("auto", "bh", "ptdi", "storey", "adadetect"))
     learned = before["used"] == "adadetect"
     if facts["method"] == "auto" and len(facts["scores"]) > 1:
         return before["used"], before["why"]
-    used, why = decide.choose(facts["method"], evidence, several=False)
+    used, why = decide.choose(facts["method"], evidence, counts, several=False, eta=facts["eta"])
     if learned and used == "bh":
         used = "adadetect"
     if learned != (used == "adadetect"):

@@ -100,7 +100,8 @@ def _histogram(folder: Path) -> Chart:
 
     frame = sources.parquet(folder / "selection.parquet").select("score", "selected")
     total = frame.select(pl.len()).collect().item()
-    sample = frame.gather_every(max(-(-total // _SHOWN), 1)).collect()
+    step = max(-(-total // _SHOWN), 1)
+    sample = frame.gather_every(step).collect()
     known = Counts.load(folder / "counts.npz").calibration
     groups = {
         "known non-members": known[:: max(-(-len(known) // _SHOWN), 1)],
@@ -108,6 +109,8 @@ def _histogram(folder: Path) -> Chart:
         "candidates, not selected": sample.filter(~pl.col("selected"))["score"].to_numpy(),
     }
     note = "Larger scores are more member-like; each group is scaled to the same area."
+    if step > 1:
+        note = f"{note} Of the candidates every {step}th row is shown."
     return Chart(charts.histogram({name: np.asarray(group) for name, group in groups.items() if len(group)}), note=note)
 
 
@@ -125,9 +128,10 @@ def _controls(summary: Mapping[str, Any]) -> Table:
 
 
 def _listed(folder: Path) -> list[Block]:
-
-    best = sources.parquet(folder / "selection.parquet").filter("selected").top_k(_LISTED, by="score").collect()
+    chosen = sources.parquet(folder / "selection.parquet").filter("selected")
+    best = chosen.top_k(_LISTED, by=["score", "id"], reverse=[False, True]).collect()
     if not len(best):
         return []
+    best = best.sort("score", "id", descending=[True, False])
     rows = [(str(row["id"]), f"{row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in best.to_dicts()]
-    return [Table(("id", "score", "p", "q"), sorted(rows, key=lambda row: -float(row[1])))]
+    return [Table(("id", "score", "p", "q"), rows)]

@@ -234,19 +234,24 @@ def _refuse_repeats(path: Path, name: str) -> None:
 def _blind(frame: pl.LazyFrame, known: pl.LazyFrame, plan: Plan) -> list[Control]:
     if not plan.columns.text:
         return []
-    unseen = _sample(known, plan.columns.text)
-    judged = [text for text in _sample(frame, plan.columns.text) if text not in set(unseen)]
+    unseen = _sample(known, plan.columns.text, plan.seed)
+    declared = set(unseen)
+    judged = [text for text in _sample(frame, plan.columns.text, plan.seed) if text not in declared]
     if min(len(judged), len(unseen)) < 8:
         return []
     return [controls.blind_text(unseen, judged, level=LEVEL, seed=plan.seed)]
 
 
-def _sample(frame: pl.LazyFrame, column: str) -> list[str]:
+def _sample(frame: pl.LazyFrame, column: str, seed: int) -> list[str]:
+    """The distinct texts, or those of them whose digests are lowest: a sample that no order of the rows changes."""
     import polars as pl
 
-    total = frame.select(pl.len()).collect(engine="streaming").item()
-    every = frame.select(pl.col(column).cast(pl.String)).gather_every(max(-(-total // _TEXTS), 1))
-    return [text for text in every.collect(engine="streaming")[column].to_list() if text]
+    every = frame.select(text=pl.col(column).cast(pl.String)).filter(pl.col("text") != "")
+    key = pl.col("text").hash(seed=seed)
+    lowest = every.select(key).unique().bottom_k(_TEXTS, by="text").collect(engine="streaming")["text"]
+    if lowest.is_empty():
+        return []
+    return every.filter(key <= lowest.max()).unique().collect(engine="streaming")["text"].to_list()
 
 
 def _members(paths: Sequence[Path], tables: _Tables, plan: Plan) -> Floats | None:
@@ -285,7 +290,7 @@ def _weigh(
         counts = _replace(tables.candidates, learned, kept, progress)
     apart = [] if holdout is None else [decide.held_out(holdout, known, judged, plan.seed)]
     found = together([*texts, *apart, controls.low_scores_of(counts, level=LEVEL)])
-    used, why = decide.choose(plan.method, found, several=judged is not None)
+    used, why = decide.choose(plan.method, found, counts, several=judged is not None, eta=plan.eta)
     if judged is not None and used == "bh":
         ranked, kept = decide.mean_rank(judged, known)
         counts = _replace(tables.candidates, ranked, kept, progress)

@@ -1,0 +1,147 @@
+"""No order of the rows changes a selection: permuted input gives permuted output, bit for bit."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import divulge as dv
+from divulge.decisions import weighted
+from divulge.identification import tables as runs
+from divulge.identification.sources import Columns, Score
+
+# Ties, zeros of both signs, and digits enough to show the last bit.
+VALUES = st.one_of(st.sampled_from([-0.0, 0.0, 1.0, 2.0]), st.floats(-5, 5, allow_subnormal=False))
+TEXTS = ["a king of old", "a queen", "the green paper of 1999", "blue data", "in 2024 a model runs", "words and words"]
+
+
+def table(rows, columns):
+    return st.lists(st.lists(VALUES, min_size=columns, max_size=columns), min_size=rows, max_size=rows).map(np.array)
+
+
+def bits(values):
+    return np.asarray(values).tobytes()
+
+
+def compare(first, second, order):
+    assert bits(first.selected[order]) == bits(second.selected)
+    assert bits(first.p_values[order]) == bits(second.p_values)
+    assert (first.threshold, first.usage, first.guarantee, first.warnings) == (
+        second.threshold,
+        second.usage,
+        second.guarantee,
+        second.warnings,
+    )
+
+
+@pytest.mark.parametrize("method", ["auto", "bh", "ptdi", "storey", "knockoff"])
+@given(candidates=table(9, 2), calibration=table(24, 2), members=table(5, 1), seed=st.integers(0, 99))
+@settings(max_examples=12, deadline=None)
+def test_one_score(method, candidates, calibration, members, seed):
+    rng = np.random.default_rng(seed)
+    judged, known, apart, taught = (rng.permutation(size) for size in (9, 24, 11, 5))
+    if len({*candidates[:, 0], *calibration[:, 0]}) == 1:
+        return
+    holdout = calibration[:11, 1]
+
+    def found(a, b, c, d):
+        said = {"knockoffs": candidates[a, 1], "calibration_knockoffs": calibration[b, 1]}
+        return dv.identify(
+            candidates[a, 0],
+            calibration[b, 0],
+            fdr=0.3,
+            method=method,
+            holdout=holdout[c],
+            members=members[d, 0],
+            **(said if method == "knockoff" else {}),
+        )
+
+    first = found(np.arange(9), np.arange(24), np.arange(11), np.arange(5))
+    compare(first, found(judged, known, apart, taught), judged)
+
+
+@pytest.mark.parametrize("method", ["auto", "adadetect"])
+@given(candidates=table(12, 2), calibration=table(30, 2), seed=st.integers(0, 99))
+@settings(max_examples=12, deadline=None)
+def test_several_signals(method, candidates, calibration, seed):
+    rng = np.random.default_rng(seed)
+    judged, known, apart = (rng.permutation(size) for size in (12, 30, 9))
+    if len(np.unique(np.concatenate([candidates, calibration]), axis=0)) == 1:
+        return
+    holdout = calibration[:9] * 0.5
+    first = dv.identify(candidates, calibration, fdr=0.3, method=method, holdout=holdout, seed=seed)
+    second = dv.identify(
+        candidates[judged], calibration[known], fdr=0.3, method=method, holdout=holdout[apart], seed=seed
+    )
+    compare(first, second, judged)
+
+
+def test_texts():
+    rng = np.random.default_rng(1)
+    scores, known = rng.normal(1, 1, 40), rng.normal(size=60)
+    words = [f"{TEXTS[i]} {i}" for i in rng.integers(0, 6, 100)]
+    words = [f"{word} {i}" for i, word in enumerate(words)]
+    judged, unseen = rng.permutation(40), rng.permutation(60)
+    first = dv.identify(scores, known, candidate_texts=words[:40], calibration_texts=words[40:])
+    second = dv.identify(
+        scores[judged],
+        known[unseen],
+        candidate_texts=[words[i] for i in judged],
+        calibration_texts=[words[40 + i] for i in unseen],
+    )
+    compare(first, second, judged)
+
+
+@pytest.mark.parametrize("scores", [("a",), ("a", "b")], ids=["one score", "two scores"])
+def test_files(tmp_path, monkeypatch, scores):
+    """Texts are sampled, ids and scores tie, and everything the report lists is the same."""
+    monkeypatch.setattr(runs, "_TEXTS", 40)
+    rng = np.random.default_rng(2)
+
+    def frame(name, count, shift):
+        a = np.round(rng.normal(shift, 1, count), 1)
+        return pl.DataFrame(
+            {
+                "id": [f"{name}{i}" for i in range(count)],
+                "a": a,
+                "b": a + rng.normal(size=count),
+                "text": [f"{TEXTS[rng.integers(6)]} {name} {i}" for i in range(count)],
+            }
+        )
+
+    files = {"candidates": frame("c", 300, 1.0), "calibration": frame("u", 200, 0.0), "holdout": frame("h", 60, 0.0)}
+    plan = runs.Plan(Columns(tuple(map(Score, scores)), id="id", text="text"), fdr=0.2)
+    summaries, reports, selections = [], [], []
+    for shuffled in (False, True):
+        folder = tmp_path / str(shuffled)
+        folder.mkdir()
+        for name, whole in files.items():
+            whole.sample(fraction=1.0, shuffle=shuffled, seed=3).write_parquet(folder / f"{name}.parquet")
+        judged, known, apart = ([folder / f"{name}.parquet"] for name in files)
+        summaries.append(runs.run(judged, known, folder / "out", plan, holdout=apart))
+        reports.append((folder / "out" / "report.html").read_text())
+        selections.append(pl.read_parquet(folder / "out" / "selection.parquet").sort("id"))
+    assert summaries[0] == summaries[1]
+    assert selections[0].equals(selections[1])
+    assert reports[0] == reports[1]
+
+
+@given(nulls=table(14, 2), candidates=table(12, 2), seed=st.integers(0, 99))
+@settings(max_examples=10, deadline=None)
+def test_weights(nulls, candidates, seed):
+    rng = np.random.default_rng(seed)
+    one, two = rng.permutation(14), rng.permutation(12)
+    if len(np.unique(np.concatenate([nulls, candidates]), axis=0)) == 1:
+        return
+    first, second = (
+        weighted.density_ratio(nulls, candidates, seed=seed),
+        weighted.density_ratio(nulls[one], candidates[two], seed=seed),
+    )
+    assert bits(first.nulls[one]) == bits(second.nulls)
+    assert bits(first.candidates[two]) == bits(second.candidates)
+    assert (first.auc, first.effective, first.reachable(0.2)) == (second.auc, second.effective, second.reachable(0.2))
+    scores, known = candidates[:, 0], nulls[:, 1]
+    assert bits(weighted.p_values(known, scores, first)[two]) == bits(
+        weighted.p_values(known[one], scores[two], second)
+    )
