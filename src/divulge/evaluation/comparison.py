@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks
-from divulge.evaluation import intervals
+from divulge.evaluation import intervals, placements, ranking
 from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
-from divulge.evaluation.ranking import auc, placements, standard_error
+from divulge.evaluation.ranking import auc
 from divulge.evaluation.tables import supported, table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
-    from divulge.types import Floats
+    from divulge.evaluation.placements import Placements
+    from divulge.types import Bools, Floats
 
 STATISTICS = ("auc", "advantage", "epsilon", "tpr@fpr=…")
+PAIRED = "two AUC intervals and their correlation; Gaffke's bound as far as differences repeat"
 DISCORDANT = "clopper-pearson on discordant members, threshold by order statistics"
 
 
@@ -63,8 +66,10 @@ def paired_difference(
 
     Runs on the same records are correlated, so two separate intervals that overlap prove nothing.
 
-    - "auc": DeLong's paired variance (placements of A minus placements of B, record by record), t
-      degrees of freedom. Exactly 0 when both runs rank all records alike.
+    - "auc": the intervals of both AUCs, joined by the correlation of the two (Zou & Donner 2008): one shared
+      record in the wrong place moves both. Records that most often add the same to both say little of those
+      that do not; the ends then move out to Gaffke's bound, as for `auc`. Two runs that rank all records
+      alike differ by 0, but only up to what so few records can show.
     - "tpr@fpr=0.01": each run's threshold is bracketed by order statistics of its non-members; the share
       of members found by one run and not by the other is bounded by Clopper-Pearson. Exact, and shorter
       than two separate intervals when the runs find the same members.
@@ -82,32 +87,58 @@ def paired_difference(
     Examples:
         >>> members = np.arange(8) < 4
         >>> print(paired_difference(members * 1.0, members * 2.0, members))
-        0.0000 [0.0000, 0.0000]
+        0.0000 [-0.7822, 0.7822]
     """
     first, truth = table(scores_a, members)
     second = checks.vector(scores_b, "scores_b", length=len(first))
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    pairs = (first[truth], first[~truth]), (second[truth], second[~truth])
     if statistic == "auc":
-        return _auc_difference(*pairs, error)
+        return _auc_difference(first, second, truth, error)
+    pairs = (first[truth], first[~truth]), (second[truth], second[~truth])
     level = supported(int((~truth).sum()), asked_fpr(statistic))
     return _tpr_difference(*pairs, level, error)
 
 
-def _auc_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], error: float) -> Estimate:
-    from scipy.special import stdtrit
+@dataclass(frozen=True, slots=True, eq=False)
+class Area:
+    """The AUC of one run, with what its comparison with another takes.
 
-    members, nonmembers = (x - y for x, y in zip(placements(*a), placements(*b), strict=True))
-    value = float(members.mean())
-    deviation, freedom = standard_error(members, nonmembers, null=0.0)
-    if deviation > 0:
-        reach, method = float(stdtrit(freedom, 1 - error / 2)) * deviation, "paired delong"
-    elif not members.any() and not nonmembers.any():
-        reach, method = 0.0, "paired delong (both runs rank all records alike)"
-    else:
-        # A difference of indicators spans [-1, 1]; Hoeffding over min(m, n) independent pairs.
-        reach, method = float(np.sqrt(2 * np.log(2 / error) / min(len(members), len(nonmembers)))), "hoeffding"
-    return Estimate(value, max(-1.0, value - reach), min(1.0, value + reach), 1 - error, method)
+    Attributes:
+        placed: placements, the same records in the same order as in the other run.
+        low: lower end of its interval, ``[...]``.
+        high: upper end, ``[...]``.
+    """
+
+    placed: Placements
+    low: Floats
+    high: Floats
+
+
+def _auc_difference(first: Floats, second: Floats, truth: Bools, error: float) -> Estimate:
+    a, b = _area(first, truth, error), _area(second, truth, error)
+    low, high = (float(end) for end in difference_bounds(a, b, error))
+    value = float(a.placed.value - b.placed.value)
+    return Estimate(value, low, high, 1 - error, PAIRED)
+
+
+def _area(values: Floats, truth: Bools, error: float) -> Area:
+    found, level = placements.of_scores(values, truth)
+    return Area(placements.by_record(found, level, truth), *ranking.bounds(found, error))
+
+
+def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
+    """Both ends of the interval of AUC(a) - AUC(b), ``[...]`` each; either errs with half the ``error``."""
+    return _lower_difference(a, b, error), -_lower_difference(b, a, error)
+
+
+def _lower_difference(a: Area, b: Area, error: float) -> Floats:
+    shared, v, w = (sum(placements.covariance(x.placed, y.placed, null=0.5)) for x, y in ((a, b), (a, a), (b, b)))
+    varies = (v > 0) & (w > 0) & np.isfinite(v + w)
+    correlation = np.where(varies, np.where(varies, shared, 0.0) / np.sqrt(np.where(varies, v * w, 1.0)), 0.0)
+    down, up = a.placed.value - a.low, b.high - b.placed.value
+    reach = np.sqrt(np.maximum(down**2 + up**2 - 2 * correlation * down * up, 0.0))
+    gap = b.placed - a.placed
+    return -np.minimum(placements.moved_out(gap.value + reach, gap, 1.0, error / 2), 1.0)
 
 
 def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: float, error: float) -> Estimate:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.evaluation import intervals
+from divulge.evaluation import intervals, placements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,10 +158,9 @@ def _auc_power(distance: float, m: int, n: int, error: float) -> float:
     area = min(float(ndtr(distance / np.sqrt(2))), 1 - 1e-12)
     spread = _placement_variance(distance)
     shrunk = (area - 0.5) ** 2
-    parts = np.array([(spread + shrunk / m) / m, (spread + shrunk / n) / n])
-    total = parts.sum()
-    deviation = np.sqrt(total) / (area * (1 - area))
-    freedom = total**2 / (parts**2 / [m - 1, n - 1]).sum()
+    parts = (spread + shrunk / m) / m, (spread + shrunk / n) / n
+    deviation = np.sqrt(sum(parts)) / (area * (1 - area))
+    freedom = placements.freedom(*parts, m, n)
     return float(ndtr(logit(area) / deviation - stdtrit(freedom, 1 - error / 2)))
 
 
