@@ -8,6 +8,7 @@ import pytest
 import divulge as dv
 from divulge.auditing import page
 from divulge.auditing.nominal import realised
+from divulge.cli.audit import _decision
 from divulge.report import html
 from divulge.report.text import render
 from score_audits import scored, sizes
@@ -154,3 +155,13 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
     assert rate["broken"]
     assert rate["low"] > 0.05
     assert any("realised FPR at nominal 0.05" in note and "TOO HIGH" in note for note in page.notes(summary))
+
+
+@pytest.mark.parametrize(("above", "said"), [(20, ""), (35, "above, as it is in one calibration"), (200, "TOO HIGH")])
+def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, said):
+    outside = np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)]
+    outcome = scored({"loss": np.r_[np.zeros(10), outside]}, sizes(10, 400))["loss"]
+    warnings = _decision(outcome, outcome.selection(fpr=0.05), 0.05, 1)["warnings"]
+    flagged = [warning for warning in warnings if "the realised FPR at nominal 0.05" in warning]
+    assert len(flagged) == bool(said)
+    assert not said or said in flagged[0]

@@ -205,7 +205,7 @@ def _nothing(scope: Scope, smallest: Detectable, area: float) -> str:
     return (
         f"No leak found{scope.where}, and the smallest that would have been seen with {smallest.power:.0%} probability "
         f"is an AUC of {area:.3f}{rate}, by the model of {smallest.method}.{unseen} A smaller leak, or one confined to "
-        "a few records, can have been missed."
+        "a few records, may have been missed."
     )
 
 

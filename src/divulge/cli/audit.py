@@ -142,17 +142,16 @@ def decide(
 
     result = load(run)
     names = list(result) if recipe is None else [checks.choice(recipe, "--recipe", result.scores)]
-    found = {name: _decision(result[name], result[name].selection(fpr=fpr, fdr=fdr, method=method)) for name in names}
+    chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
+    found = {name: _decision(result[name], selection, fpr, len(names)) for name, selection in chosen.items()}
     if json:
         printing.as_json(found)
         return
     from divulge.auditing.page import shown
 
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "guarantee"]
-    rows = [
-        [name, d["selected"], shown(d["fpr"]), shown(d["tpr"]), shown(d["precision"]), d["guarantee"]]
-        for name, d in found.items()
-    ]
+    rates = ("fpr", "tpr", "precision")
+    rows = [[name, d["selected"], *(shown(d[rate]) for rate in rates), d["guarantee"]] for name, d in found.items()]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
     for note in dict.fromkeys(warning for d in found.values() for warning in d["warnings"]):
@@ -173,17 +172,22 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
     printing.line(f"{found['selected']} of {found['candidates']}: {found['claim']}")
 
 
-def _decision(outcome: Any, selection: Any) -> dict[str, Any]:
+def _decision(outcome: Any, selection: Any, fpr: float | None, tests: int) -> dict[str, Any]:
+    """What was decided and, where ``fpr`` was asked for, whether it was kept; one of ``tests`` such questions."""
     from dataclasses import asdict
 
     from divulge import evaluation
+    from divulge.auditing.nominal import realised
 
+    kept = None if fpr is None else realised(outcome, fpr, tests)
+    above = kept is not None and kept.rate.low > kept.nominal
+    over = [f"{outcome.recipe}: the realised FPR at nominal {fpr:g} is {kept.rate}, {kept.judged}"] if above else []
     return {
         "selected": selection.count,
         "threshold": selection.threshold if selection.count else None,
         **asdict(evaluation.rates(selection.selected, outcome.members)),
         "guarantee": str(selection.guarantee),
-        "warnings": list(selection.warnings),
+        "warnings": [*selection.warnings, *over],
     }
 
 
