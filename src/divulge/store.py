@@ -124,7 +124,7 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     Raises:
         divulge.InputError: missing, damaged or pickled content, or more than memory can take.
     """
-    with _unpickled(path, "an .npz of plain arrays") as opened:
+    with _unpickled(path, "a readable .npz of plain arrays") as opened:
         fits(path, str(path))
         found = np.load(opened, allow_pickle=False)
         if not isinstance(found, np.lib.npyio.NpzFile):
@@ -142,7 +142,7 @@ def read_array(path: Path) -> NDArray[Any]:
     Raises:
         divulge.InputError: missing, damaged or pickled content.
     """
-    with _unpickled(path, "an .npy of one plain array") as opened:
+    with _unpickled(path, "a readable .npy of one plain array") as opened:
         found = np.load(opened, allow_pickle=False)
         if not isinstance(found, np.ndarray):
             found.close()

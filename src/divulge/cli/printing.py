@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from divulge.errors import InputError
-from divulge.report.page import HEADINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -77,6 +76,8 @@ _COLOURS = {"leak": "red", "clear": "green", "void": "magenta", "doubt": "yellow
 
 def verdict(tone: Tone, text: str) -> None:
     """Print the first lines of a result, in the tone's colour where the terminal has colours."""
+    from divulge.report.page import HEADINGS
+
     line(f"{HEADINGS[tone].icon} {text}", style=f"bold {_COLOURS.get(tone, '')}".strip())
 
 
