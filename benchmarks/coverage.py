@@ -12,10 +12,9 @@ import argparse
 from functools import partial
 
 import numpy as np
+
 from coverage_cells import CELLS, delong_alone, draw, paired_delong, truth
 from coverage_pairs import CONTINUOUS, PAIRS, areas, true_difference
-
-import divulge as dv
 from divulge.evaluation import comparison, placements, ranking
 
 ERROR = 0.05

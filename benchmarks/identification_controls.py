@@ -136,7 +136,7 @@ def signals(quick):
 
 def power(quick):
     """How often a holdout that differs is found."""
-    runs, rows = 50 if quick else 500, []
+    runs, rows = 50 if quick else 200, []
     for shift in (0.1, 0.25, 0.5, 1.0):
         for h in (20, 100, 500):
             rng, one, each, all_ = np.random.default_rng(8), [], [], []
@@ -144,7 +144,7 @@ def power(quick):
                 judged, known, other = (rng.normal(size=(size, 3)) for size in (300, 500, h))
                 judged[:100] += 3
                 one.append(not controls.exchangeability(known[:, 0], other[:, 0] + shift).passed)
-                if seed < runs // 5:
+                if seed < runs // 4:
                     for moved, found in (([0], each), ([0, 1, 2], all_)):
                         apart = other.copy()
                         apart[:, moved] += shift

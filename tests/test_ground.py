@@ -1,10 +1,12 @@
 """The ground floor: types, checks, seeds, store."""
 
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import divulge as dv
 from divulge import checks, seeds, store
@@ -119,3 +121,10 @@ def test_a_guarantee_says_how_it_stands_and_never_gets_better():
     assert doubtful.at_most("holds") == doubtful
     with pytest.raises(dv.InputError, match=r"standing: .*'broken'"):
         dv.Guarantee("FDR", 0.1, (), "broken")
+
+
+@pytest.mark.skipif("HYPOTHESIS" in os.environ, reason="random examples are asked for")
+def test_examples_are_the_same_in_every_run():
+    """A module's own settings, too, are made from the profile that `conftest.py` loads."""
+    assert settings().derandomize
+    assert settings(max_examples=3).derandomize

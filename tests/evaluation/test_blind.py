@@ -7,19 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import divulge as dv
-from divulge.evaluation import blind
-
-
-def test_sound_splits_are_called_confounded_at_the_stated_rate():
-    """Level 5 %, 150 splits of skewed columns with copies; false alarm of the test about 1e-4."""
-    rng = np.random.default_rng(0)
-    alarms = 0
-    for i in range(150):
-        x = np.exp(rng.normal(size=(60, 2))).round(1)
-        alarms += blind.baseline(x[:25], x[25:], i, false_alarm=0.05, permutations=19).confounded
-    assert alarms / 150 <= 0.05 + 4 * (0.05 * 0.95 / 150) ** 0.5
+from divulge.evaluation import blind, canonical
 
 
 def shifted(rng, x):
@@ -76,13 +68,92 @@ def test_same_seed_same_verdict_and_few_records_of_many():
     assert found.records == 60
 
 
+WORDS = np.array(["the", "cat", "dog", "runs", "under", "over", "tree", "house"])
+RECORDS = {
+    "numbers": lambda rng, n: rng.normal(size=(n, 3)) + (np.arange(n) % 3 == 0)[:, None] * 0.4,
+    "copies": lambda rng, n: rng.integers(0, 2, (n, 3)).astype(float),
+    "images": lambda rng, n: rng.random((n, 5, 5)).astype(np.float32),
+    "texts": lambda rng, n: np.array([" ".join(rng.choice(WORDS, 3)) for _ in range(n)], dtype=object),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+@pytest.mark.parametrize("most", [2000, 60])
+def test_the_order_of_rows_changes_nothing(kind, most):
+    """Also where only some records are used, and where members and non-members have copies of each other."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        x, y = RECORDS[kind](rng, 90), rng.integers(0, 2, 90)
+
+        def asked(inside, outside, x=x, y=y, seed=seed):
+            labels = {"y_members": y[inside], "y_nonmembers": y[outside]}
+            return blind.baseline(x[inside], x[outside], seed, most=most, **labels)
+
+        inside, outside = np.arange(40), np.arange(40, 90)
+        found = asked(inside, outside)
+        for _ in range(3):
+            assert asked(rng.permutation(inside), rng.permutation(outside)) == found
+
+
+def test_other_seeds_still_draw_otherwise():
+    x = RECORDS["numbers"](np.random.default_rng(0), 90)
+    assert len({blind.baseline(x[:40], x[40:], seed).auc.value for seed in range(5)}) == 5
+
+
+@pytest.mark.parametrize("scale", [1000.0, 1 / 3, 7e-201, 3e200, -0.7])
+@pytest.mark.parametrize("kind", ["numbers", "copies"])
+def test_the_unit_of_a_column_changes_nothing(scale, kind):
+    """Nor does where it starts, nor turning it upside down, unless as many values lie above its middle as below."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x = np.hstack([RECORDS[kind](rng, 90), rng.exponential(size=(90, 2)), rng.random((90, 1)) < 0.3])
+        found = blind.baseline(x[:40], x[40:], seed)
+        for column, values in enumerate(x.T):
+            if scale < 0 and not np.sign(2 * values - values.min() - values.max()).sum():
+                continue
+            changed = x.copy()
+            changed[:, column] = scale * (x[:, column] + 0.25)
+            same = blind.baseline(changed[:40], changed[40:], seed)
+            assert same.p_value == found.p_value
+            assert same.auc.value == pytest.approx(found.auc.value, abs=1e-12)
+
+
+def test_a_constant_is_nothing_in_any_unit():
+    """A constant's standard deviation is a rounding error in some units and zero in others."""
+    x = RECORDS["numbers"](np.random.default_rng(0), 90)
+    found = blind.baseline(x[:40], x[40:])
+    for value in (0.0, 0.1, 0.7, 1e300):
+        wide = np.hstack([x, np.full((90, 1), value)])
+        assert blind.baseline(wide[:40], wide[40:]) == found
+
+
+@pytest.mark.parametrize("change", [lambda x: 255 * x, lambda x: x / 3 - 8])
+def test_the_unit_of_pixels_changes_nothing(change):
+    x = np.random.default_rng(0).random((90, 5, 5))
+    found, same = (blind.baseline(some[:40], some[40:]) for some in (x, change(x)))
+    assert same.p_value == found.p_value
+    assert same.auc.value == pytest.approx(found.auc.value, abs=1e-12)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 4))
+def test_canonical_order_is_that_of_a_plain_sort(seed, n, columns):
+    rng = np.random.default_rng(seed)
+    x, labels, last = rng.integers(0, 3, (n, columns)), rng.integers(0, 2, n), rng.random(n) < 0.5
+    found, first = canonical.order(x, labels, last)
+    turned = np.column_stack([canonical._turned(column) for column in x.T])
+    rows = [(labels[i], *turned[i]) for i in range(n)]
+    assert [(rows[i], last[i]) for i in found] == sorted(zip(rows, last, strict=True))
+    assert [rows[found[place]] for place in first] == [rows[i] for i in found]
+    assert all(rows[found[place - 1]] != rows[found[place]] for place in first if place)
+
+
 def test_constant_and_wordless_records_tell_nothing():
     assert blind.baseline(np.ones((20, 3)), np.ones((20, 3))).p_value == 1.0
     assert not blind.baseline(["!"] * 20, ["!"] * 20).confounded
 
 
 @pytest.mark.skipif("DIVULGE_DATA" not in os.environ, reason="needs the data folder named by DIVULGE_DATA")
-@pytest.mark.parametrize(("name", "least"), [("gutenberg", 0.9), ("multi_web", 0.9)])
+@pytest.mark.parametrize(("name", "least"), [("gutenberg", 0.9), ("multi_web", 0.85)])
 def test_published_benchmarks_are_found_confounded(name, least):
     with gzip.open(Path(os.environ["DIVULGE_DATA"]) / "blind_mia_texts.jsonl.gz", "rt", encoding="utf8") as lines:
         rows = [row for row in map(json.loads, lines) if row["set"] == name]

@@ -52,6 +52,27 @@ def test_advantage_is_the_largest_gap(table):
     assert found.low <= found.value <= found.high
 
 
+def test_a_rate_that_is_a_whole_number_of_nonmembers_allows_that_many():
+    """0.29 of 100 non-members are 29, though 0.29 * 100 < 29 in doubles: the threshold is the thirtieth highest."""
+    values, members = np.r_[np.arange(100.0), 70.5], np.arange(101) == 100
+    assert 0.29 * 100 < 29
+    assert dv.evaluation.tpr_at_fpr(values, members, 0.29).value == 1.0
+    assert dv.evaluation.tpr_at_fpr(values - members, members, 0.29).value == 0.0
+    (row,) = dv.evaluation.subgroups(values, members, np.zeros(101, int), 0.29)
+    assert (row.tpr.value, row.fpr.value) == (1.0, 0.29)
+    gap = dv.evaluation.paired_difference(values, values - members, members, "tpr@fpr=0.29")
+    assert gap.value == 1.0
+
+
+def test_advantage_pays_for_two_distribution_functions_at_either_end():
+    """By hand: at 95 % each function may be off by sqrt(ln(4 / .05) / 2n) at either end."""
+    members = np.arange(300) < 100
+    values = np.where(members, np.arange(300) % 10 >= 3, np.arange(300) % 10 >= 6) * 1.0
+    found = dv.evaluation.advantage(values, members)
+    reach = (np.log(80) / 200) ** 0.5 + (np.log(80) / 400) ** 0.5
+    assert (found.value, found.low, found.high) == pytest.approx((0.3, 0.3 - reach, 0.3 + reach))
+
+
 @pytest.mark.parametrize("level", [0.01, 0.1])
 @pytest.mark.parametrize("shift", [0.0, 1.0, 2.5])
 def test_tpr_intervals_cover_the_truth_at_the_true_threshold(level, shift):

@@ -57,7 +57,8 @@ def test_repeated_is_the_share_of_pairs_that_add_the_same(inside, outside):
 @given(st.lists(st.tuples(scores, scores), min_size=2, max_size=4))
 def test_many_tables_at_once_are_as_each_alone(tables):
     levels = np.arange(-3, 4)
-    inside, outside = (np.array([[part.count(level) for level in levels] for part in kind]) for kind in zip(*tables, strict=True))
+    counts = np.array([[[part.count(level) for level in levels] for part in table] for table in tables])
+    inside, outside = counts[:, 0], counts[:, 1]
     low, high = ranking.bounds(placements.of_counts(inside, outside), 0.05)
     for i, (a, b) in enumerate(tables):
         found = dv.evaluation.auc([*a, *b], np.arange(len(a) + len(b)) < len(a))

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.evaluation import canonical, likeness
 from divulge.evaluation.ranking import auc
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from divulge.types import Array, Bools, Floats, Ints
 
 FOLDS = 5
-MOST_COLUMNS = 4096
-MOST_CHARACTERS = 20_000
-YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +74,10 @@ def baseline(
     repeated on ``permutations`` random memberships, and the p-value is exact. (The usual interval of a
     cross-validated AUC is too short, because the folds share their training data.)
 
+    What is drawn depends on the seed and on what the records are, not on the order in which they come or on the
+    units of their columns: the same records give the same answer, also after ``x → a·x + b`` in any column, to within
+    rounding (for images: in all pixels alike, with ``a > 0``).
+
     Args:
         x_members: numbers ``[m, ...]`` or texts ``[m]``.
         x_nonmembers: the same, ``[n, ...]``.
@@ -111,16 +112,17 @@ def baseline(
     labels = _labels(y_members, y_nonmembers, len(inside), len(outside))
 
     rng = seeds.generator(checks.integer(seed, "seed", least=0), "blind")
-    # A random order of all records: the first ones are used, and folds are consecutive blocks.
-    order = rng.permutation(len(inside) + len(outside))[: checks.integer(most, "most", least=4 * FOLDS)]
-    truth = order < len(inside)
-    kernel = _kernel(np.concatenate([inside, outside])[order], None if labels is None else labels[order])
-    memberships = np.column_stack([truth] + [rng.permutation(truth) for _ in range(draws)])
-    guesses = _cross_validated(kernel, memberships)
+    both = np.concatenate([inside, outside])
+    order, copies = canonical.order(both, labels, np.arange(len(both)) >= len(inside))
+    used = np.sort(rng.permutation(len(order))[: checks.integer(most, "most", least=4 * FOLDS)])
+    order, copies = order[used], copies[used]
+    memberships = _memberships(order < len(inside), copies, draws, rng)
+    alike = likeness.kernel(both[order], None if labels is None else labels[order])
+    guesses = _cross_validated(alike, memberships, np.array_split(rng.permutation(len(order)), FOLDS))
     areas = _areas(guesses, memberships)
     p_value = float((1 + (areas[1:] >= areas[0] - 1e-12).sum()) / (1 + draws))
     return Blind(
-        auc=auc(guesses[:, 0], truth, confidence),
+        auc=auc(guesses[:, 0], memberships[:, 0], confidence),
         confounded=p_value <= level,
         p_value=p_value,
         false_alarm=level,
@@ -201,78 +203,18 @@ def _digests(x: Array) -> Iterator[bytes]:
     return (hashlib.blake2b(row, digest_size=16).digest() for row in rows)
 
 
-def _kernel(x: Array, labels: Ints | None) -> Floats:
-    """Likeness of records, ``[n, n]``; made without a look at membership."""
-    parts = _text_kernels(x) if x.dtype == object else _number_kernels(x)
-    if labels is not None:
-        parts = [*parts, (labels[:, None] == labels).astype(np.float64)]
-    total = np.zeros((len(x), len(x)))
-    for part in parts:
-        total += part / max(float(np.diag(part).mean()), 1e-12)
-    return total
+def _memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:
+    """The true memberships and random ones, ``[n, 1 + draws]``, each with the members first among equal records.
+
+    Which of several copies of a record is a member means nothing, so true and random memberships are told in the one
+    way that does not depend on the order in which the copies came.
+    """
+    n, members = len(truth), truth.sum()
+    columns = np.column_stack([truth, *(rng.permutation(n) < members for _ in range(draws))])
+    return np.sort(2 * copies[:, None] + ~columns, axis=0) % 2 == 0
 
 
-def _number_kernels(x: Array) -> list[Floats]:
-    rows = x.reshape(len(x), -1)
-    columns = rows[:, :: -(-rows.shape[1] // MOST_COLUMNS)].astype(np.float64)
-    parts = _linear_and_radial(columns)
-    return parts if x.ndim < 3 else [*parts, *_linear_and_radial(_summaries(rows.astype(np.float64)))]
-
-
-def _summaries(rows: Floats) -> Floats:
-    """Brightness, contrast, range, roughness of an image, ``[n, 6]``."""
-    steps = np.abs(np.diff(rows, axis=1))
-    return np.column_stack(
-        [rows.mean(1), rows.std(1), rows.min(1), rows.max(1), steps.mean(1), (rows == rows.min(1)[:, None]).mean(1)]
-    )
-
-
-def _text_kernels(texts: Array) -> list[Floats]:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    short = [text[:MOST_CHARACTERS] for text in texts]
-    words = TfidfVectorizer(analyzer="word", ngram_range=(1, 2), min_df=2, sublinear_tf=True)
-    parts = _linear_and_radial(np.array([_style(text) for text in short]))
-    try:
-        tfidf = words.fit_transform(short)
-    except ValueError:  # no word stands in two texts: only the style is left to compare
-        return parts
-    return [np.asarray((tfidf @ tfidf.T).todense(), np.float64), *parts]
-
-
-def _style(text: str) -> list[float]:
-    """Length, make-up and years of a text."""
-    size = max(len(text), 1)
-    words = text.split()
-    years = [int(year) for year in YEAR.findall(text)]
-    return [
-        math.log1p(len(text)),
-        math.log1p(len(words)),
-        len(text) / (len(words) + 1),
-        sum(c.isdigit() for c in text) / size,
-        sum(c.isupper() for c in text) / size,
-        sum(not c.isalnum() for c in text) / size,
-        sum(ord(c) > 127 for c in text) / size,
-        float(len(years)),
-        float(max(years, default=0)),
-        sum(years) / len(years) if years else 0.0,
-    ]
-
-
-def _linear_and_radial(columns: Floats) -> list[Floats]:
-    """Linear and radial kernel of standardised columns; outliers are pulled in to five deviations."""
-    spread = columns.std(0)
-    kept = columns[:, spread > 0]
-    if kept.shape[1] == 0:
-        return [np.zeros((len(columns), len(columns)))]
-    scaled = np.clip((kept - kept.mean(0)) / spread[spread > 0], -5, 5)
-    linear = scaled @ scaled.T
-    square = np.diag(linear)
-    distances = np.maximum(square[:, None] + square - 2 * linear, 0)
-    return [linear, np.exp(-distances / max(float(np.median(distances)), 1e-12))]
-
-
-def _cross_validated(kernel: Floats, memberships: Bools) -> Floats:
+def _cross_validated(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
     """Held-out guesses for every column of memberships, as ranks within each fold, ``[n, columns]``."""
     from scipy.linalg import cho_factor, cho_solve
     from scipy.stats import rankdata
@@ -280,7 +222,7 @@ def _cross_validated(kernel: Floats, memberships: Bools) -> Floats:
     n = len(kernel)
     wanted = memberships.astype(np.float64)
     guesses = np.empty_like(wanted)
-    for fold in np.array_split(np.arange(n), FOLDS):
+    for fold in folds:
         rest = np.setdiff1d(np.arange(n), fold)
         factor = cho_factor(kernel[np.ix_(rest, rest)] + np.eye(len(rest)), lower=True)
         weights = cho_solve(factor, wanted[rest] - wanted[rest].mean(0))

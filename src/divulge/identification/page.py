@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 20_000  # scores of each kind in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
+_LIKEWISE = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}  # same assumption
 _LISTED = 50  # selected documents in the table
 
 
@@ -39,7 +40,7 @@ def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("method", summary["used"]),
         ("calibration scores", str(summary["calibration"])),
         ("smallest selected score", "–" if threshold is None else f"{threshold:.6g}"),
-        ("share of members, estimated", shown(summary["usage"])),
+        (f"share of members, estimated{_LIKEWISE[summary['guarantee']['standing']]}", shown(summary["usage"])),
     ]
     if summary["truth"]:
         found.append(("realised false discovery proportion", shown(summary["truth"]["fdp"])))
@@ -55,7 +56,7 @@ def verdict(summary: Mapping[str, Any]) -> tuple[str, str]:
         first = next(iter(summary["warnings"]), summary["claim"])
         if standing == "void":
             return f"{first[0].upper()}{first[1:]}. {counted} were selected, and nothing is claimed of them.", "void"
-        claim = f"If so, on average at most {level:.3g} of such a selection are not training data."
+        claim = f"Where the bound holds, on average at most {level:.3g} of such a selection are not training data."
         return f"{first[0].upper()}{first[1:]}. {counted} were selected. {claim}", "doubt"
     if not chosen:
         return f"No document could be shown to have been used at a false discovery rate of {level:g}.", "clear"

@@ -1,0 +1,92 @@
+"""How alike records are, as kernels that know neither units nor membership."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from divulge.types import Array, Floats, Ints
+
+MOST_COLUMNS = 4096
+MOST_CHARACTERS = 20_000
+YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+
+
+def kernel(x: Array, labels: Ints | None) -> Floats:
+    """Likeness of records, ``[n, n]``; made without a look at membership."""
+    parts = _text_kernels(x) if x.dtype == object else _number_kernels(x)
+    if labels is not None:
+        parts = [*parts, (labels[:, None] == labels).astype(np.float64)]
+    total = np.zeros((len(x), len(x)))
+    for part in parts:
+        total += part / max(float(np.diag(part).mean()), 1e-12)
+    return total
+
+
+def _number_kernels(x: Array) -> list[Floats]:
+    rows = x.reshape(len(x), -1)
+    parts = _linear_and_radial(rows[:, :: -(-rows.shape[1] // MOST_COLUMNS)].astype(np.float64))
+    return parts if x.ndim < 3 else [*parts, *_linear_and_radial(_summaries(rows.astype(np.float64)))]
+
+
+def _summaries(rows: Floats) -> Floats:
+    """Brightness, contrast, range, roughness of an image, ``[n, 6]``."""
+    rows = _unit(rows, None)
+    steps = np.abs(np.diff(rows, axis=1))
+    return np.column_stack(
+        [rows.mean(1), rows.std(1), rows.min(1), rows.max(1), steps.mean(1), (rows == rows.min(1)[:, None]).mean(1)]
+    )
+
+
+def _text_kernels(texts: Array) -> list[Floats]:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    short = [text[:MOST_CHARACTERS] for text in texts]
+    words = TfidfVectorizer(analyzer="word", ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+    parts = _linear_and_radial(np.array([_style(text) for text in short]))
+    try:
+        tfidf = words.fit_transform(short)
+    except ValueError:  # no word stands in two texts: only the style is left to compare
+        return parts
+    return [np.asarray((tfidf @ tfidf.T).todense(), np.float64), *parts]
+
+
+def _style(text: str) -> list[float]:
+    """Length, make-up and years of a text."""
+    size = max(len(text), 1)
+    words = text.split()
+    years = [int(year) for year in YEAR.findall(text)]
+    return [
+        math.log1p(len(text)),
+        math.log1p(len(words)),
+        len(text) / (len(words) + 1),
+        sum(c.isdigit() for c in text) / size,
+        sum(c.isupper() for c in text) / size,
+        sum(not c.isalnum() for c in text) / size,
+        sum(ord(c) > 127 for c in text) / size,
+        float(len(years)),
+        float(max(years, default=0)),
+        sum(years) / len(years) if years else 0.0,
+    ]
+
+
+def _linear_and_radial(columns: Floats) -> list[Floats]:
+    """Linear and radial kernel of standardised columns; outliers are pulled in to five deviations."""
+    kept = _unit(columns[:, columns.min(0) < columns.max(0)], 0)
+    if kept.shape[1] == 0:
+        return [np.zeros((len(columns), len(columns)))]
+    scaled = np.clip((kept - kept.mean(0)) / kept.std(0), -5, 5)
+    linear = scaled @ scaled.T
+    square = np.diag(linear)
+    distances = np.maximum(square[:, None] + square - 2 * linear, 0)
+    return [linear, np.exp(-distances / max(float(np.median(distances)), 1e-12))]
+
+
+def _unit(values: Floats, axis: int | None) -> Floats:
+    """Values moved and scaled to [0, 1], along an axis or all together; halves, lest the largest numbers overflow."""
+    low, high = values.min(axis) / 2, values.max(axis) / 2
+    return (values / 2 - low) / np.where(high > low, high - low, 1.0)
