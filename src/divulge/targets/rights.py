@@ -76,6 +76,8 @@ class GivesWeights(Protocol):
 # Rights that ask the model about records, each record one query, and rights that ask nothing.
 _ASKING = ("logits", "labels", "loss", "gradients", "head")
 _OTHER = ("weights", "tokens", "key")
+# What an adapter holds: attacks on the weights read them there, which asks the target nothing.
+_HELD = ("module", "function", "outputs")
 
 
 def grant(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) -> None:
@@ -86,7 +88,7 @@ def grant(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) -> None
     for name in _ASKING:
         if hasattr(target, name):
             object.__setattr__(wrapper, name, partial(ask, name))
-    for name in _OTHER:
+    for name in (*_OTHER, *_HELD):
         if hasattr(target, name):
             object.__setattr__(wrapper, name, getattr(target, name))
 
