@@ -73,7 +73,7 @@ FOREIGN = {
     "aa.json": b'{\n  "key": "ab",\n}',
     "empty.json": b"",
     "empty.safetensors": b"",
-    "bb.safetensors": b"\0" * 8 + b'{"__metadata__":{"divulge":"cc"}}',
+    "dd.safetensors": b"\0" * 8 + b'{"__metadata__":{"divulge":"cc"}}',
     f".aa.json.{'0' * 32}.tmp": b"another program's",
     ".aa.json.0.tmp": b"",
     "notes.tmp": b"",

@@ -114,15 +114,19 @@ def show_design(
     method: Method = "auto",
     write: Annotated[Path | None, typer.Option("--write", help="Write one submission CSV a query here.")] = None,
     template: Template = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace submissions in --write.")] = False,
     json: Json = False,
 ) -> None:
     """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
     from divulge import labels
+    from divulge.dossier import Dossier
 
     spec = oracle.spec(n)
     plan = labels.design(spec, method)
     if write is not None:
-        labels.write_submissions(plan, write, _submission(template))
+        submission = _submission(template)
+        with Dossier(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
+            labels.write_submissions(plan, draft.path, submission)
     if json:
         printing.as_json(_about(plan))
         return

@@ -1,0 +1,139 @@
+"""A command followed step by step: what lies on the disk before each change that it makes there.
+
+Python announces every file that is opened for writing, renamed, removed or made, before it happens. A process that
+is killed between two such steps leaves what lay there before the second. So one run, stopped at each step while the
+directory is copied, shows all that ``kill -9`` could leave; `killed` really kills, to show that this is so.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from divulge import cli
+from divulge.dossier import mark
+
+_NAMES = ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.chmod", "os.truncate", "os.symlink")
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_listener = None
+
+
+def _listen(event, arguments):
+    """Tell the listener, if there is one and it is not at work itself, of a change to the working directory."""
+    global _listener
+    if _listener is None or (event != "open" and event not in _NAMES):
+        return
+    path, tell = arguments[0], _listener
+    if event == "open" and not arguments[2] & _WRITING:
+        return
+    if isinstance(path, str | bytes | os.PathLike) and Path(os.fsdecode(path)).absolute().is_relative_to(Path.cwd()):
+        _listener = None  # what it does itself is no step
+        try:
+            tell()
+        finally:
+            _listener = tell
+
+
+sys.addaudithook(_listen)
+
+
+def done(command, folder):
+    """Exit code and words of a command of `divulge` that is run in ``folder``."""
+    said = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        code = cli.run([*map(str, command)])
+    return int(code), said.getvalue()
+
+
+def followed(command, folder, at):
+    """Run a command and call ``at`` before each of its changes to ``folder``; exit code and words."""
+    global _listener
+    _listener = at
+    try:
+        return done(command, folder)
+    finally:
+        _listener = None
+
+
+def snapshots(command, folder, to, beside=lambda: None):
+    """Copies of ``folder`` before every step of a command that finds it changed; ``beside`` is called at each."""
+    found, seen = [], None
+
+    def at():
+        nonlocal seen
+        if (now := state(folder)) != seen:
+            seen = now
+            found.append(to / f"{len(found):04d}")
+            shutil.copytree(folder, found[-1], symlinks=True)
+            beside()
+
+    return found, followed(command, folder, at)
+
+
+def killed(command, folder, step):
+    """Run a command in a process of its own that kills itself (-9) before the step of that number."""
+    code = f"""
+import os, signal
+from faults import steps
+count = -1
+def at():
+    global count
+    count += 1
+    if count == {step}:
+        os.kill(os.getpid(), signal.SIGKILL)
+steps.followed({[*map(str, command)]!r}, ".", at)
+"""
+    paths = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.run([sys.executable, "-c", code], cwd=folder, env=os.environ | paths, check=False)
+    return process.returncode == -signal.SIGKILL
+
+
+def state(folder):
+    """What lies in a folder: names without their random parts, and digests."""
+    return {
+        re.sub(r"[0-9a-f]{32}\.tmp|\.work\.[^/]+", "*", path): content
+        for path, content in sorted(tree(folder).items())
+        if not path.endswith(".lock")
+    }
+
+
+def tree(folder):
+    """Digest of every file and None for every folder, by name."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None
+        for path in folder.rglob("*")
+        if path.is_file() or path.is_dir()
+    }
+
+
+# What differs between two runs of the same command, and nothing else may.
+_VOLATILE = ("timings", "environment", "stored", "checksum")
+
+
+def whole(run):
+    """Digests of the files of a finished run and of the runs inside it, but for their timings."""
+    held = mark.read(run)
+    assert held.state == "finished"
+    assert not held.staged or not (run / held.staged).is_dir()  # no file is still to be moved
+    found = {f"{part}/{name}": sha for part in held.parts for name, sha in whole(run / part).items()}
+    for name in held.files:
+        content = (run / name).read_bytes()
+        if name == "summary.json":
+            content = json.dumps(_steady(json.loads(content))).encode()
+        if name == "report.html":
+            content = re.sub(rb"<[^>]*>Time<.*?</table>", b"", content, flags=re.DOTALL)
+        found[name] = hashlib.sha256(content).hexdigest()
+    return found
+
+
+def _steady(value):
+    if isinstance(value, dict):
+        return {name: _steady(part) for name, part in value.items() if name not in _VOLATILE}
+    return value

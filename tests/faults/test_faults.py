@@ -1,0 +1,79 @@
+"""Killed (-9) before every step, and two at once, for every command that writes: the old whole or the new one."""
+
+import shutil
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge.dossier import Dossier
+from faults import steps
+
+IDENTIFY = ("identify", "t.csv", "--calibration", "u.csv", "--score", "loss:low", "--out", "run")
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    """Tables, a network and labels, small."""
+    folder = tmp_path_factory.mktemp("inputs") / "inputs"
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for name, loss in (("t", np.append(rng.normal(-3, 1, 20), rng.normal(size=40))), ("u", rng.normal(size=80))):
+        pl.DataFrame({"loss": loss}).write_csv(folder / f"{name}.csv")
+    return folder
+
+
+def prepared(inputs, to, *commands):
+    """A copy of the inputs in which some commands have been run."""
+    shutil.copytree(inputs, to)
+    for command in commands:
+        code, said = steps.done(command, to)
+        assert code == 0, said
+    return to
+
+
+COMMANDS = {
+    "identify": ((), IDENTIFY),
+    "identify --overwrite": ((IDENTIFY,), (*IDENTIFY, "--fdr", "0.3", "--overwrite")),
+    "decide": ((IDENTIFY,), ("decide", "run", "--fdr", "0.4")),
+    "labels design": ((), ("labels", "design", "--n", "6", "--write", "run")),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_killed_anywhere_a_command_leaves_the_old_run_or_the_new_one(inputs, tmp_path, name):
+    before, command = COMMANDS[name]
+    start = prepared(inputs, tmp_path / "start", *before)
+    undisturbed = prepared(start, tmp_path / "undisturbed", command) / "run"
+    old = steps.whole(start / "run") if before else None
+    new = steps.whole(undisturbed)
+    shutil.copytree(start, tmp_path / "followed")
+    left, (code, said) = steps.snapshots(command, tmp_path / "followed", tmp_path / "left")
+    assert code == 0, said
+    assert steps.whole(tmp_path / "followed" / "run") == new
+    kinds = []
+    for folder in left:
+        kinds.append(found(folder / "run", old, new))
+        code, said = steps.done(command, folder)
+        if code:
+            assert "holds a finished run" in said
+            assert kinds[-1] == "new"
+        assert steps.whole(folder / "run") == new
+    assert kinds == sorted(kinds, key=["none", "old", "unfinished", "new"].index)  # never back
+    assert kinds[0] == ("old" if before else "none")
+    assert len(left) > 10
+    print(name, len(left), {kind: kinds.count(kind) for kind in kinds})
+
+
+def found(run, old, new):
+    """What a reader finds in a directory; anything but a whole run, or that there is none yet, fails."""
+    try:
+        kind = Dossier(run).kind()
+        whole = Dossier(run).read(kind, lambda: steps.whole(run))
+    except dv.InputError as error:
+        said = str(error)
+        assert "not finished; repeat its command to go on" in said or "not a run directory" in said
+        return "unfinished" if "not finished" in said else "none"
+    assert whole in (old, new)
+    return "new" if whole == new else "old"
