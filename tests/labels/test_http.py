@@ -179,7 +179,7 @@ def test_scores_carried_by_hand(y, tmp_path):
     template.write_text("Id,no,yes\n" + "".join(f"r{i},0.5,0.5\n" for i in range(198)))
     run("design", *common, "--write", tmp_path / "subs", "--template", template)
     scores = []
-    for path in sorted((tmp_path / "subs").iterdir()):
+    for path in sorted((tmp_path / "subs").glob("*.csv")):
         head, *lines = path.read_text().splitlines()
         assert head == "Id,no,yes"
         rows = np.array([line.split(",")[1:] for line in lines], dtype=float)
