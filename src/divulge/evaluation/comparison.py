@@ -128,17 +128,18 @@ def _area(values: Floats, truth: Bools, error: float) -> Area:
 
 def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:
     """Both ends of the interval of AUC(a) - AUC(b), ``[...]`` each; either errs with half the ``error``."""
-    return _lower_difference(a, b, error), -_lower_difference(b, a, error)
+    repeated = (a.placed - b.placed).repeated
+    return _lower_difference(a, b, repeated, error), -_lower_difference(b, a, repeated, error)
 
 
-def _lower_difference(a: Area, b: Area, error: float) -> Floats:
+def _lower_difference(a: Area, b: Area, repeated: Floats, error: float) -> Floats:
     shared, v, w = (sum(placements.covariance(x.placed, y.placed, null=0.5)) for x, y in ((a, b), (a, a), (b, b)))
     varies = (v > 0) & (w > 0) & np.isfinite(v + w)
     correlation = np.where(varies, np.where(varies, shared, 0.0) / np.sqrt(np.where(varies, v * w, 1.0)), 0.0)
     down, up = a.placed.value - a.low, b.high - b.placed.value
     reach = np.sqrt(np.maximum(down**2 + up**2 - 2 * correlation * down * up, 0.0))
     gap = b.placed - a.placed
-    return -np.minimum(placements.moved_out(gap.value + reach, gap, 1.0, error / 2), 1.0)
+    return -np.minimum(placements.moved_out(gap.value + reach, gap, repeated, 1.0, error / 2), 1.0)
 
 
 def _tpr_difference(a: tuple[Floats, Floats], b: tuple[Floats, Floats], fpr: float, error: float) -> Estimate:

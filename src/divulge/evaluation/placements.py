@@ -157,7 +157,7 @@ def freedom(v: ArrayLike, w: ArrayLike, m: ArrayLike, n: ArrayLike) -> Floats:
     return (v + w) ** 2 / (v**2 / (m - 1) + w**2 / (n - 1))
 
 
-def moved_out(end: Floats, mean: Placements, most: float, error: float) -> Floats:
+def moved_out(end: Floats, mean: Placements, weight: Floats, most: float, error: float) -> Floats:
     """An upper end by a variance, moved out towards `gaffke` as far as records add the same.
 
     Where nearly all do, a variance sees the few exceptions in the sample, or none. The end is moved all the
@@ -166,10 +166,10 @@ def moved_out(end: Floats, mean: Placements, most: float, error: float) -> Float
     Args:
         end: what the mean is below by its variance, ``[...]``.
         mean: the mean.
+        weight: its `Placements.repeated`, the same for both ends.
         most: what a record can add at most.
         error: probability that the end is too low.
     """
-    weight = mean.repeated
     if not weight.any():
         return end
     return end + np.minimum(2 * weight, 1.0) * np.maximum(gaffke(mean, weight, most, error) - end, 0.0)
