@@ -74,13 +74,18 @@ def truth(cell):
     return float(p @ (q.cumsum() - q / 2))
 
 
+def exact(cell):
+    """Whether every table of it is weighed by its probability."""
+    return isinstance(cell, tuple) and isinstance(cell[0], np.ndarray) and len(cell[0]) == 2
+
+
 def draw(rng, cell, m, n, draws):
     """Tables of counts, members and non-members ``[draws, k]`` each, and the weight of each table."""
     if isinstance(cell, float):
         inside, outside = rng.normal(norm.ppf(cell) * 2**0.5, size=(draws, m)), rng.normal(size=(draws, n))
         member = np.argsort(np.hstack([inside, outside]), -1) < m
         return member, ~member, np.full(draws, 1 / draws)
-    if len(cell[0]) == 2:
+    if exact(cell):
         return _all_tables(cell, m, n)
     inside, outside = (rng.multinomial(k, pmf / pmf.sum(), draws) for k, pmf in zip((m, n), cell, strict=True))
     return inside, outside, np.full(draws, 1 / draws)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import rankdata
 
 from divulge.evaluation import comparison, placements, ranking
 
@@ -71,16 +72,16 @@ def true_difference(pair):
 
 
 def placed(inside, outside):
-    """Placements of many tables at once, members ``[draws, m]`` and non-members ``[draws, n]``, by definition."""
-    shape = np.broadcast_shapes((*inside.shape, 1), (len(inside), 1, outside.shape[1]))
-    kernel = np.empty(shape, np.float32)
-    np.sign(inside[:, :, None] - outside[:, None], out=kernel)
-    parts = [0.5 + kernel.mean(axis, dtype=np.float64) / 2 for axis in (2, 1)]
+    """Placements of many tables at once, members ``[draws, m]`` and non-members ``[draws, n]``, by mid-ranks."""
+    m, n = inside.shape[1], outside.shape[1]
+    rank = rankdata(np.hstack([inside, outside]), axis=1)
+    below, beneath = rank[:, :m] - rankdata(inside, axis=1), rank[:, m:] - rankdata(outside, axis=1)
+    parts = below / n, 1 - beneath / m
     return placements.Placements(*(placements.Side(part, np.ones_like(part)) for part in parts))
 
 
 def areas(rng, pair, m, n, draws, error):
     """Both runs of many tables, as `comparison.difference_bounds` takes them."""
     members, nonmembers = pair[0](rng, (draws, m)), pair[1](rng, (draws, n))
-    found = [placed(a.astype(np.float32), b.astype(np.float32)) for a, b in zip(members, nonmembers, strict=True)]
+    found = [placed(a, b) for a, b in zip(members, nonmembers, strict=True)]
     return [comparison.Area(run, *ranking.bounds(run, error)) for run in found]
