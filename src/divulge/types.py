@@ -241,6 +241,8 @@ class Guarantee:
         DOUBTFUL: FDR ≤ 0.05, only if calibration and candidate non-members are exchangeable
         >>> claim.at_most("void").holds
         False
+        >>> print(Guarantee("FDR", 1.0, ()))
+        nothing is proven of the FDR
     """
 
     kind: str
@@ -256,11 +258,18 @@ class Guarantee:
         """False only when void: a doubtful claim may hold."""
         return self.standing != "void"
 
+    @property
+    def says(self) -> bool:
+        """Whether anything is claimed: not void, and a bound below 1."""
+        return self.holds and self.level < 1.0
+
     def at_most(self, standing: Standing) -> Guarantee:
         """The same claim, standing no better than ``standing``."""
         return replace(self, standing=max(self.standing, standing, key=STANDINGS.index))
 
     def __str__(self) -> str:
+        if self.level >= 1.0:
+            return f"nothing is proven of the {self.kind}"
         claim, rests = f"{self.kind} ≤ {self.level:g}", " and ".join(self.assumes)
         if self.standing == "void":
             return f"VOID: {claim} (an assumption fails: {rests})" if rests else f"VOID: {claim}"

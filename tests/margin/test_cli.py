@@ -4,6 +4,7 @@ import json
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 from divulge import cli, margin, signals
@@ -37,7 +38,8 @@ def files(tmp_path_factory):
     net = margin.train(x, 2 * y - 1, width=200, target_margin=100.0).net
     net.to_safetensors(folder / "net.safetensors")
     fresh, fresh_y = draw(80)
-    np.savez(folder / "candidates.npz", x=np.vstack([x, fresh]), y=np.append(y, fresh_y), member=np.arange(100) < 20)
+    np.savez(folder / "candidates.npz", x=np.vstack([x, fresh]), y=np.append(y, fresh_y), member=np.arange(100) < 20,
+             ids=[f"r{i:03}" for i in range(100)])  # fmt: skip
     unseen, unseen_y = draw(250)
     np.savez(folder / "unseen.npz", x=unseen, y=unseen_y)
     np.savez(folder / "leaked.npz", x=x[:1])
@@ -78,9 +80,59 @@ def test_reconstruction(divulge, files):
     assert code == 0, err
     found = json.loads(out)
     assert np.abs(np.subtract.outer(found["candidates"], [-2.0, -0.5, 0.5, 2.0])).min(axis=1).max() < 1e-4
+    # The two in the middle are the ends of a stretch on the margin: found, but points between would do as well.
+    assert found["proven"] == [True, False, False, True]
+    assert found["guaranteed"] == 2
     page = (files / "line.html").read_text()
     assert "Reconstruction from weights" in page
+    assert "Leak found" in page
     assert all(mark in page for mark in ("break-point", "crossing", "candidate", "training point"))
+
+
+def test_members_are_named(divulge, files, tmp_path):
+    told = ["--candidates", files / "candidates.npz", "--nonmembers", files / "unseen.npz"]
+    code, out, err = divulge(
+        "weights", files / "net.safetensors", *told, "--out", tmp_path / "r.html", "--selection", tmp_path / "s.parquet"
+    )
+    assert code == 0, err
+    chosen = pl.read_parquet(tmp_path / "s.parquet")
+    assert len(chosen) == 100
+    named = chosen.filter("FDR ≤ 0.05")["id"].to_list()
+    assert sum(int(name[1:]) < 20 for name in named) >= 16
+    page = (tmp_path / "r.html").read_text()
+    assert all(name in page for name in named)
+    assert sum(name in out for name in named) == min(len(named), 20)
+    assert "Leak found" in page
+
+
+def test_nothing_is_proven_of_records_that_were_not_trained_on(divulge, files, tmp_path):
+    """5 % of such runs may call a member: the one drawn here calls none."""
+    rng = np.random.default_rng(3)
+    np.savez(tmp_path / "fresh.npz", x=rng.normal(size=(100, 50)))
+    np.savez(tmp_path / "others.npz", x=rng.normal(size=(250, 50)))
+    page = tmp_path / "r.html"
+    code, out, err = divulge(
+        "weights", files / "net.safetensors", "--candidates", tmp_path / "fresh.npz", "--nonmembers",
+        tmp_path / "others.npz", "--margin", 100, "--band", 0.5, "--out", page,
+    )  # fmt: skip
+    assert code == 0, err
+    assert "Nothing is proven" in out
+    assert "Leak found" not in page.read_text()
+    assert "≤ 1" not in out + page.read_text().split("<script")[0]
+
+
+def test_a_network_that_is_no_kkt_point_proves_nothing(divulge, files, tmp_path):
+    rng = np.random.default_rng(0)
+    margin.ShallowReLU(rng.normal(size=(9, 1)), rng.normal(size=9), rng.normal(size=9)).to_safetensors(
+        tmp_path / "any.safetensors"
+    )
+    page = tmp_path / "r.html"
+    code, out, err = divulge("reconstruct", tmp_path / "any.safetensors", "--margin", 0.5, "--out", page)
+    assert code == 0, err
+    assert "Nothing is proven" in out
+    assert "not at a KKT point with the margin 0.5" in " ".join(out.split())
+    assert "Leak found" not in page.read_text()
+    assert "Nothing is proven" in page.read_text()
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import divulge as dv
 from divulge import margin, reconstruction
 from divulge.reconstruction.lines import bends, crossings, nodes
+from divulge.reconstruction.windows import fewest, windows, within
 
 
 def data(seed, n=10, waves=2):
@@ -51,12 +52,11 @@ def test_every_training_point_that_carries_weight_is_found(exact):
 
 def test_windows_hold_training_points(exact):
     # Theorem 4.2, window by window.
-    from divulge.reconstruction.univariate import _on_margin, _windows
-
     count = 0
     for x, _, net, _ in exact:
         bent = bends(net, 1e-6)
-        for low, high in _windows(bent, _on_margin(bent, 1.0)):
+        flat = np.abs(np.abs(bent.values) - 1) < 0.01
+        for low, high in windows(bent, flat[:-1] & flat[1:]):
             inside = x[(x >= low - 1e-6) & (x <= high + 1e-6)]
             assert len(inside)
             assert np.abs(np.abs(net(inside[:, None])) - 1).min() < 1e-5
@@ -156,27 +156,25 @@ class TestErrorsOfThePaper:
 
     def test_a_share_of_one_quarter_does_not_follow_from_overlapping_windows(self):
         # Three pieces, two overlapping windows, six crossings: one training point in the middle meets both.
-        from divulge.reconstruction.univariate import _fewest
-
         positions = np.array([0.2, 0.8, 1.2, 1.8, 2.2, 2.8])
-        assert _fewest(positions, [(0.0, 2.0), (1.0, 3.0)]) == 1
+        assert fewest(within(positions, np.array([[0.0, 2.0], [1.0, 3.0]]))) == 1
         # Stepping by two leaves one window of four.
-        assert _fewest(positions[:4], [(0.0, 2.0)]) / 4 == 0.25
+        assert fewest(within(positions[:4], np.array([[0.0, 2.0]]))) / 4 == 0.25
 
     def test_the_fewest_are_those_of_a_brute_force_search(self):
-        from divulge.reconstruction.univariate import _fewest
-
         rng = np.random.default_rng(0)
         for _ in range(30):
             positions = np.sort(rng.uniform(0, 6, 7))
-            windows = [(float(i), float(i + 2)) for i in range(5) if ((positions >= i) & (positions <= i + 2)).any()]
+            parts = [
+                part for part in within(positions, np.column_stack([np.arange(5), np.arange(5) + 2.0])) if len(part)
+            ]
             sizes = [
                 size
                 for size in range(8)
-                for chosen in itertools.combinations(positions, size)
-                if all(any(low <= c <= high for c in chosen) for low, high in windows)
+                for chosen in itertools.combinations(range(7), size)
+                if all(set(part) & set(chosen) for part in parts)
             ]
-            assert _fewest(positions, windows) == min(sizes)
+            assert fewest(parts) == min(sizes)
 
     def test_theorem_4_3_case_3_multiplies_by_a_product_of_either_sign(self):
         rng = np.random.default_rng(0)
@@ -194,11 +192,23 @@ class TestErrorsOfThePaper:
             assert len(found.break_points) <= 3 * n + 2
             assert len(found.candidates) <= 6 * (n + 1)
 
-    def test_rule_2_proposes_but_proves_nothing(self, exact):
+    def test_flat_pieces_are_taken_on_the_margin_off_it_and_on_it_again(self):
+        # On, off, on (Theorem 4.3): both ends of the middle piece.
+        on = margin.ShallowReLU([[1.0]] * 5, [1.0, 0.0, -1.0, -2.0, -3.0], [1.0, -1.0, -2.0, 2.0, 1.0])
+        found = reconstruction.univariate(on, 1.0, 1)
+        flat = [at for at, rules in zip(found.candidates, found.rules, strict=True) if "flat" in rules]
+        np.testing.assert_allclose(flat, [1.0, 2.0])
+        # Off, on, off is no case of it.
+        off = margin.ShallowReLU([[1.0]] * 4, [0.0, -1.0, -2.0, -4.0], [1.0, -1.0, -1.0, -1.0])
+        found = reconstruction.univariate(off, 1.0, 1)
+        assert not any("flat" in rules for rules in found.rules)
+
+    def test_flat_pieces_propose_but_prove_nothing(self, exact):
         for _, _, net, _ in exact:
-            found = reconstruction.univariate(net, 1.0, 2)
-            assert found.guaranteed == 0
-            assert {rule for rules in found.rules for rule in rules} <= {"flat"}
+            one, two = (reconstruction.univariate(net, 1.0, algorithm) for algorithm in (1, 2))
+            assert one.guaranteed == two.guaranteed
+            assert {rule for rules in two.rules for rule in rules} <= {"window"}
+            assert set(two.candidates) <= set(one.candidates)
 
 
 @pytest.mark.parametrize("m", [None, 0.0, -1.0, float("nan")])

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from divulge.cli import printing
-from divulge.cli.weights_found import Examined, told
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
+    from divulge.cli.weights_found import Examined
     from divulge.margin import MarginDecision, ShallowReLU
     from divulge.reconstruction import Reconstruction
-    from divulge.types import Bools, Floats, Selection
+    from divulge.types import Array, Bools, Floats, Selection
 
+_SHOWN = 20
 _SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
 Model = Annotated[Path, typer.Argument(help="safetensors file: one hidden ReLU layer, no output bias.")]
 
 
 def weights(
     model: Model,
-    candidates: Annotated[Path, typer.Option(help=".npz with x [n, d], and y (labels) and member (bool) where known.")],
+    candidates: Annotated[
+        Path, typer.Option(help=".npz with x [n, d], and y (labels), ids and member (bool) where known.")
+    ],
     nonmembers: Annotated[Path | None, typer.Option(help=".npz like it, of records known to be unseen.")] = None,
     margin: Annotated[float | None, typer.Option(help="Margin of the training set, if known.")] = None,
     leaked: Annotated[Path | None, typer.Option(help=".npz of records of which one was trained on.")] = None,
@@ -32,6 +35,9 @@ def weights(
     fpr: Annotated[float, typer.Option(help="Bound on the false-positive rate.")] = 0.01,
     fdr: Annotated[float, typer.Option(help="Bound on the share of non-members among the selected.")] = 0.05,
     out: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
+    selection: Annotated[
+        Path | None, typer.Option(help="Every candidate with its id, output, score and decisions (Parquet) to write.")
+    ] = None,
     json: printing.Json = False,
 ) -> None:
     """Which candidates was this network trained on? Read it off the weights."""
@@ -48,12 +54,20 @@ def weights(
         from divulge.report import html
 
         html.write(weights_page.membership(net, found, model.name), out)
+    if selection is not None:
+        found.write(selection)
     if json:
         printing.as_json(found.summary())
         return
-    printing.line(found.verdict)
+    printing.verdict(found.tone, found.verdict)
     rows = [[name, chosen.count, str(chosen.guarantee)] for name, chosen in found.decisions.items()]
-    printing.table(f"{len(found.outputs)} candidates", ["rule", "selected", "claim"], rows)
+    if rows:
+        printing.table(f"{len(found.outputs)} candidates", ["rule", "called members", "claim"], rows)
+    called = [[name, f"{output:.4g}", f"{score:.4g}", rules] for name, output, score, rules in found.called()]
+    if called:
+        printing.table("Called members", ["record", "|Φ|", found.signal, "rules"], called[:_SHOWN])
+    if len(called) > _SHOWN:
+        printing.line(f"and {len(called) - _SHOWN} more; --selection writes them all")
     for name, chosen in found.decisions.items():
         for warning in chosen.warnings:
             printing.line(f"{name}: {warning}")
@@ -69,6 +83,7 @@ def reconstruct(
 ) -> None:
     """Training points of a network of one input, read off its weights."""
     from divulge import checks
+    from divulge.cli import weights_found
     from divulge.margin import ShallowReLU
     from divulge.reconstruction import univariate
 
@@ -79,17 +94,13 @@ def reconstruct(
         from divulge.cli import weights_page
         from divulge.report import html
 
-        known = None if truth is None else _records(truth)[0].ravel()
+        known = None if truth is None else _records(truth).x.ravel()
         html.write(weights_page.reconstruction(net, found, model.name, known), out)
     if json:
         printing.as_json(_reconstructed(found))
         return
-    printing.line(told(found))
-    rows = [
-        [f"{at:.6g}", f"{label:+.0f}", ", ".join(rules), f"{weight:.4g}"]
-        for at, label, rules, weight in zip(found.candidates, found.labels, found.rules, found.multipliers, strict=True)
-    ]
-    printing.table("Candidates", ["x", "label", "rules", "multiplier"], rows)
+    printing.verdict("leak" if found.guaranteed else "unproven", weights_found.told(found))
+    printing.table("Candidates", weights_found.CANDIDATE_COLUMNS, weights_found.candidate_rows(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +118,24 @@ class _Request:
 def _examine(net: ShallowReLU, asked: _Request) -> Examined:
     import numpy as np
 
+    from divulge.cli.weights_found import Examined
     from divulge.decisions import fdr, fpr
     from divulge.margin import explain, known_margin, leaked_point
     from divulge.signals import margin as signals
 
-    x, y, truth = _records(asked.candidates)
-    n = len(x)
+    records = _records(asked.candidates)
+    x, y, n = records.x, records.y, len(records.x)
     decisions: dict[str, MarginDecision | Selection] = {}
     margin = asked.margin
     if asked.leaked is not None:
-        margin = leaked_point(net, _records(asked.leaked)[0], band=asked.band).margin
+        margin = leaked_point(net, _records(asked.leaked).x, band=asked.band).margin
     if margin is not None:
         decisions["margin band"] = known_margin(net, x, margin, asked.band)
     if asked.nonmembers is not None:
         # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
-        other, other_y, _ = _records(asked.nonmembers)
-        x = np.concatenate([x, other])
-        y = np.concatenate([y, other_y]) if y is not None and other_y is not None else None
+        other = _records(asked.nonmembers)
+        x = np.concatenate([x, other.x])
+        y = np.concatenate([y, other.y]) if y is not None and other.y is not None else None
     sign = None if y is None else signals.signs(y, len(x))
     best = explain(net, x, sign)
     scores = best.multipliers if asked.signal == "kkt-nnls" else _outputs_only(net, x, y, asked.signal, margin)
@@ -132,7 +144,9 @@ def _examine(net: ShallowReLU, asked: _Request) -> Examined:
         decisions[f"FPR ≤ {asked.fpr:g}"] = fpr.decide(scores[n:], scores[:n], asked.fpr)
         decisions[f"FDR ≤ {asked.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=asked.fdr)
     nulls = np.stack([outputs[n:], scores[n:]]) if len(x) > n else None
-    return Examined(outputs[:n], scores[:n], nulls, best.residual, margin, decisions, asked.signal, truth)
+    return Examined(
+        records.ids, outputs[:n], scores[:n], nulls, best.residual, margin, decisions, asked.signal, records.truth
+    )
 
 
 def _outputs_only(net: ShallowReLU, x: Floats, y: Any, signal: str, margin: float | None) -> Floats:
@@ -145,8 +159,18 @@ def _outputs_only(net: ShallowReLU, x: Floats, y: Any, signal: str, margin: floa
     return signals.margin_band(net, x, y, margin=margin)
 
 
-def _records(path: Path) -> tuple[Floats, Any, Bools | None]:
-    """Records, and their labels and membership where the file tells."""
+class _File(NamedTuple):
+    """Records ``[n, d]``, their names, and their labels and membership where the file tells."""
+
+    x: Floats
+    ids: Array
+    y: Any
+    truth: Bools | None
+
+
+def _records(path: Path) -> _File:
+    import numpy as np
+
     from divulge import checks, store
 
     arrays = store.read_arrays(path)
@@ -156,7 +180,8 @@ def _records(path: Path) -> tuple[Floats, Any, Bools | None]:
     truth = None
     if "member" in arrays:
         truth = checks.mask(arrays["member"], f"{path}: member", (len(x),))
-    return x.reshape(len(x), -1).astype(float), arrays.get("y"), truth
+    ids = checks.identifiers(arrays["ids"], f"{path}: ids", len(x)) if "ids" in arrays else np.arange(len(x))
+    return _File(x.reshape(len(x), -1).astype(float), ids, arrays.get("y"), truth)
 
 
 def _reconstructed(found: Reconstruction) -> dict[str, Any]:
@@ -169,7 +194,10 @@ def _reconstructed(found: Reconstruction) -> dict[str, Any]:
         "ambiguous": [
             {"low": part.low, "high": part.high, "label": part.label, "mean": part.mean} for part in found.ambiguous
         ],
+        "proven": found.proven.tolist(),
+        "windows": [list(window) for window in found.windows],
         "guaranteed": found.guaranteed,
+        "warnings": list(found.warnings),
         "guarantee": str(found.guarantee),
         "break_points": found.break_points.tolist(),
         "margin": found.margin,

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from divulge.margin import MarginDecision
     from divulge.reconstruction import Reconstruction
-    from divulge.types import Bools, Floats, Selection
+    from divulge.report.page import Tone
+    from divulge.types import Array, Bools, Floats, Selection
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -16,6 +22,7 @@ class Examined:
     """What `divulge weights` found.
 
     Args:
+        ids: names of the candidates, ``[n]``.
         outputs: Φ of the candidates, ``[n]``.
         scores: the signal of the candidates, ``[n]``.
         nulls: Φ and signal of the known non-members, ``[2, z]``, or None.
@@ -26,6 +33,7 @@ class Examined:
         truth: bool ``[n]``, which candidates were trained on, where the file tells; only the chart shows it.
     """
 
+    ids: Array
     outputs: Floats
     scores: Floats
     nulls: Floats | None
@@ -36,12 +44,53 @@ class Examined:
     truth: Bools | None
 
     @property
+    def leaks(self) -> bool:
+        """Whether a rule called members that would have called none, or next to none, had no candidate been one.
+
+        A bound on the false-positive rate says nothing of that: it lets some non-members through.
+        """
+        return any(
+            chosen.count and chosen.guarantee.says and "FPR" not in chosen.guarantee.kind
+            for chosen in self.decisions.values()
+        )
+
+    @property
+    def tone(self) -> Tone:
+        """The tone of the verdict."""
+        return "leak" if self.leaks else "unproven"
+
+    @property
     def verdict(self) -> str:
-        """One or two sentences."""
-        said = [f"{chosen.count} of {len(self.outputs)} candidates ({name})" for name, chosen in self.decisions.items()]
-        called = f"Called members: {'; '.join(said)}. " if said else "No rule could decide: give --margin, --leaked "
-        called += "" if said else "or --nonmembers. "
-        return called + f"The records rebuild the weights up to a residual of {self.unexplained:.2g}."
+        """Two or three sentences."""
+        said = [
+            f"{chosen.count} of {len(self.outputs)} candidates ({name}"
+            f"{'' if chosen.guarantee.says else '; of which nothing is proven'})"
+            for name, chosen in self.decisions.items()
+        ]
+        called = "; ".join(said) or "no rule could decide, give --margin, --leaked or --nonmembers"
+        return (
+            f"{'' if self.leaks else 'Nothing is proven. '}Called members: {called}. "
+            f"The records rebuild the weights up to a residual of {self.unexplained:.2g}."
+        )
+
+    def called(self) -> Iterator[tuple[str, float, float, str]]:
+        """Id, |Φ|, score and rules of every candidate that a rule calls a member, the highest score first."""
+        rules = {name: chosen.selected for name, chosen in self.decisions.items()}
+        chosen = np.any(list(rules.values()), axis=0) if rules else np.zeros(len(self.ids), bool)
+        for i in np.flatnonzero(chosen)[np.argsort(-self.scores[chosen], kind="stable")]:
+            names = ", ".join(name for name, selected in rules.items() if selected[i])
+            yield str(self.ids[i]), float(abs(self.outputs[i])), float(self.scores[i]), names
+
+    def write(self, path: Path) -> None:
+        """Write every candidate with its output, its score and what each rule says of it, as Parquet."""
+        import polars as pl
+
+        from divulge import store
+
+        columns = {"id": self.ids, "output": self.outputs, "score": self.scores}
+        columns |= {name: chosen.selected for name, chosen in self.decisions.items()}
+        with store.atomic(path) as draft:
+            pl.DataFrame(columns).write_parquet(draft)
 
     def summary(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -50,13 +99,16 @@ class Examined:
             "margin": self.margin,
             "residual": self.unexplained,
             "signal": self.signal,
+            "ids": self.ids.tolist(),
             "scores": self.scores.tolist(),
             "outputs": self.outputs.tolist(),
             "verdict": self.verdict,
             "decisions": {
                 name: {
                     "selected": chosen.selected.nonzero()[0].tolist(),
+                    "ids": self.ids[chosen.selected].tolist(),
                     "guarantee": str(chosen.guarantee),
+                    "proven": chosen.guarantee.says,
                     "warnings": list(chosen.warnings),
                 }
                 for name, chosen in self.decisions.items()
@@ -65,12 +117,34 @@ class Examined:
 
 
 def told(found: Reconstruction) -> str:
-    """A reconstruction in a sentence or two."""
-    text = (
-        f"{len(found.candidates)} candidates, at least {found.guaranteed} of them training points at a KKT point; "
-        f"they rebuild the weights up to a residual of {found.residual:.2g}."
-    )
+    """A reconstruction in a few sentences."""
+    count, proven = len(found.candidates), int(found.proven.sum())
+    text = f"{count} candidates; they rebuild the weights up to a residual of {found.residual:.2g}."
+    if found.guaranteed:
+        text = (
+            f"At least {found.guaranteed} of {count} candidates are training points, {proven} of them each by "
+            f"itself, if {' and '.join(found.guarantee.assumes)}."
+        )
+    else:
+        text = f"Nothing is proven: {'; '.join(found.warnings)}. Found, but not proven: {text}"
     if found.ambiguous:
         spans = ", ".join(f"[{part.low:.4g}, {part.high:.4g}]" for part in found.ambiguous)
         text += f" Training points lie in {spans}, but the weights do not tell where."
     return text
+
+
+def candidate_rows(found: Reconstruction) -> list[list[str]]:
+    """Position, label, what is known, rules and multiplier of each candidate: what is proven first."""
+    return [
+        [
+            f"{found.candidates[i]:.6g}",
+            f"{found.labels[i]:+.0f}",
+            "proven" if found.proven[i] else "found",
+            ", ".join(found.rules[i]),
+            f"{found.multipliers[i]:.4g}",
+        ]
+        for i in np.argsort(~found.proven, kind="stable")
+    ]
+
+
+CANDIDATE_COLUMNS = ("x", "label", "training point", "rules", "multiplier")

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.cli.weights_found import Examined, told
+from divulge.cli.weights_found import CANDIDATE_COLUMNS, Examined, candidate_rows, told
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
 
 if TYPE_CHECKING:
     from divulge.margin import ShallowReLU
     from divulge.reconstruction import Reconstruction
     from divulge.types import Floats
+
+_SHOWN = 200
+_NONE = Paragraph("None: a rule needs the margin, a leaked record, or known non-members.")
 
 
 def membership(net: ShallowReLU, found: Examined, model: str) -> Page:
@@ -28,13 +31,15 @@ def membership(net: ShallowReLU, found: Examined, model: str) -> Page:
         groups, x="|Φ(x)|", y=found.signal, vertical=None if found.margin is None else {"margin": found.margin}
     )
     rows = [[name, str(chosen.count), str(chosen.guarantee)] for name, chosen in found.decisions.items()]
-    leak = any(chosen.count for chosen in found.decisions.values())
+    called = [[name, f"{output:.4g}", f"{score:.4g}", rules] for name, output, score, rules in found.called()]
+    more = f"The first {_SHOWN} of {len(called)}; `--selection` writes them all." if len(called) > _SHOWN else ""
+    records = Table(["record", "|Φ|", found.signal, "rules"], called[:_SHOWN], "Called members", more)
     return Page(
         title="Membership from weights",
         verdict=found.verdict,
-        tone="leak" if leak else "clear" if found.decisions else "plain",
+        tone=found.tone,
         sections=[
-            Section("Decisions", [Table(["rule", "selected", "claim"], rows)] if rows else [Paragraph("None.")]),
+            Section("Decisions", [Table(["rule", "called members", "claim"], rows), records] if rows else [_NONE]),
             Section("Outputs and scores", [Chart(chart, note="Training points sit on the margin and carry weight.")]),
         ],
         facts={"model": model, "width": str(net.width), "inputs": str(net.dimension)},
@@ -59,17 +64,13 @@ def reconstruction(net: ShallowReLU, found: Reconstruction, model: str, truth: F
         candidates=found.candidates,
         truth=() if truth is None else truth,
     )
-    rows = [
-        [f"{at:.6g}", f"{label:+.0f}", ", ".join(rules), f"{weight:.4g}"]
-        for at, label, rules, weight in zip(found.candidates, found.labels, found.rules, found.multipliers, strict=True)
-    ]
     return Page(
         title="Reconstruction from weights",
         verdict=told(found),
-        tone="leak" if len(found.candidates) else "clear",
+        tone="leak" if found.guaranteed else "unproven",
         sections=[
             Section("The network", [Chart(chart)]),
-            Section("Candidates", [Table(["x", "label", "rules", "multiplier"], rows, note=str(found.guarantee))]),
+            Section("Candidates", [Table(CANDIDATE_COLUMNS, candidate_rows(found), note=str(found.guarantee))]),
         ],
         facts={"model": model, "width": str(net.width), "margin": f"{found.margin:g}"},
     )

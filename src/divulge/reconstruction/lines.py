@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _NEGLIGIBLE = 1e-6  # neurons below this share of the strongest |v|·‖w‖ are dropped
 ON_MARGIN = 0.01  # a stretch lies on the margin when Φ stays within this share of it
-_TOUCH = 1e-6  # a peak within this share of the margin touches it
+_TOUCH = 1e-4  # a peak within this share of the margin touches it
 _LEVEL = 1e-6  # a neuron whose slope is below this share of its length bends the line nowhere
 _SAME_ANGLE = 1e-3  # neurons of equal output sign whose directions differ by less are one neuron
 

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from divulge import checks
 from divulge.margin.stationarity import fit
 from divulge.reconstruction.lines import ON_MARGIN, bends, crossings, thin
+from divulge.reconstruction.needed import least_multipliers
+from divulge.reconstruction.windows import fewest, flat_ends, windows, within
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from divulge.margin import ShallowReLU
     from divulge.reconstruction.lines import Bends
-    from divulge.types import Bools, Floats
+    from divulge.types import Bools, Floats, Ints
 
-_ALL = ("window", "flat", "crossing", "moment")
+Algorithm: TypeAlias = Literal["both", "crossings", 1, 2]
+_RULES: Mapping[Algorithm, tuple[str, ...]] = {
+    1: ("window", "flat"),
+    2: ("window",),
+    "crossings": ("crossing",),
+    "both": ("window", "flat", "crossing", "moment"),
+}
 _KINK = 1e-3  # a merged neuron that bends this close to a point (as an angle) may take any derivative there
+_NEAR = 1e-4  # a neuron that bends this close to a place on the margin (as an angle) is taken to bend there
+_EXACT = 1e-5  # share of the weights; exact KKT points in single precision leave 1e-6, trained networks 0.02 and more
+_APART = 1e-3  # of the width of the data: candidates closer than this are one
+_SAME = 1e-6  # of the width of the data: positions closer than this are one
+_CARRIES = 1e-3  # of the largest multiplier: what a proven candidate must carry at least
 _KKT = "the network is at a KKT point of the margin problem"
 
 
@@ -43,7 +56,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reconstruction:
-    """Candidate training points and what is proven of them.
+    """Candidate training points, and what is proven of them.
 
     Args:
         candidates: positions, sorted, ``[c]``.
@@ -54,10 +67,14 @@ class Reconstruction:
             need no training point there.
         residual: ‖θ - Σ λ_i y_i ∇Φ(c_i)‖/‖θ‖; near 0 the candidates explain every weight.
         ambiguous: stretches where training points must lie but their positions are open.
+        proven: bool ``[c]``, candidates without which no training set gives these weights.
+        windows: sets of candidates, by index, each of which holds at least one training point.
         guaranteed: least number of training points among the candidates.
-        guarantee: largest share of candidates that are not training points.
+        guarantee: largest share of candidates that are not training points; 1 where nothing is proven, void
+            where the weights contradict what the proof assumes.
         break_points: the distinct break-points, ``[K]``.
         margin: the margin that was used.
+        warnings: why nothing is proven, if so.
     """
 
     candidates: Floats
@@ -66,10 +83,13 @@ class Reconstruction:
     multipliers: Floats
     residual: float
     ambiguous: tuple[Stretch, ...]
+    proven: Bools
+    windows: tuple[tuple[int, ...], ...]
     guaranteed: int
     guarantee: Guarantee
     break_points: Floats
     margin: float
+    warnings: tuple[str, ...] = ()
 
     @property
     def supported(self) -> Floats:
@@ -77,23 +97,28 @@ class Reconstruction:
         return self.candidates[self.multipliers > 1e-6 * self.multipliers.max(initial=0.0)]
 
 
-def univariate(
-    net: ShallowReLU, margin: float | None = None, algorithm: Literal["both", "crossings", 1, 2] = "both"
-) -> Reconstruction:
+def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorithm = "both") -> Reconstruction:
     """Candidate training points of a network of one input with known margin.
 
-    Rule 1 (Theorem 4.2): if neither of two adjacent pieces is constant on the margin, the two hold a training
+    Theorem 4.2: of two adjacent pieces, neither constant on the margin, the *window* they make holds a training
     point, and it is one of at most four places with |Φ| = m. Two of the three neurons that bend there look the
-    same way; with no training point between them they would be one neuron. Rule 2 (Theorem 4.3): of three
-    adjacent pieces alternately on and off the margin, an inner break-point is a training point; the proof of its
-    third case multiplies an inequality by (t_i - t_{i-1})(t_{i-1}w²_{i-1} - t_i w²_i), whose sign depends on where
-    the origin lies, so rule 2 proposes candidates but proves nothing here. Crossings: every isolated |Φ| = m, for
-    which answers of the network suffice. "both" joins all of these and what the KKT equations add (``moment``): between
-    the ends of a stretch on the margin they fix the total multiplier and the mean, hence the point if it is alone.
+    same way; with no training point between them they would be one neuron. Theorem 4.3: where the first and the
+    third of three adjacent pieces lie on the margin and the one between does not, one of its two ends is a training
+    point; the proof of its third case multiplies an inequality by (t_i - t_{i-1})(t_{i-1}w²_{i-1} - t_i w²_i), whose
+    sign depends on where the origin lies, so this rule (``flat``) proposes candidates but proves nothing here.
 
-    Windows run over the K distinct break-points (the paper's loops run over the n training points), the guaranteed
-    number is that of the fewest candidates that meet every window, which replaces the paper's share of 1/4: with
-    overlapping windows only 1/6 follows from its counting.
+    The paper's algorithm 1 joins both rules, its algorithm 2 (Appendix G) takes windows only. "crossings" are all
+    isolated places with |Φ| = m, for which answers of the network suffice. "both" is Divulge's: all of these and
+    what the KKT equations add (``moment``): between the ends of a stretch on the margin they fix the total
+    multiplier and the mean, hence the point if it is alone.
+
+    Windows run over the K distinct break-points (the paper's loops run over the n training points). The fewest
+    candidates that meet every window replace the paper's share of 1/4: with overlapping windows only 1/6 follows from
+    its counting. Divulge proves more than windows do: a candidate is ``proven`` where every way to rebuild the
+    weights from places on the margin needs it (`needed.least_multipliers`). Proofs are claimed only where the weights
+    bear their assumption out: at a KKT point of this margin the places on the margin rebuild the weights exactly,
+    and no window is empty. That the margin is the training set's cannot be checked: a network can be at KKT points
+    of several margins, for different data.
 
     Args:
         net: a network of one input.
@@ -117,46 +142,116 @@ def univariate(
         )
     checks.number(margin, "margin", above=0.0, below=np.inf)
     _one_input(net)
-    if algorithm not in ("both", "crossings", 1, 2):
+    if algorithm not in _RULES:
         raise checks.InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {algorithm!r}")
-    scale = _scale(net, margin)
-    resolution = 1e-3 * scale
-    bent = bends(net, 1e-6 * scale)
-    flat = _on_margin(bent, margin)
-    isolated = np.sort(np.concatenate([crossings(net, level, resolution) for level in (margin, -margin)]))
-    windows = _windows(bent, flat)
+    return _read(_Line.of(net, float(margin)), _RULES[algorithm])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Line:
+    """A network as a line: its break-points, the pieces on the margin, and where else it meets the margin.
+
+    ``isolated`` are places to report, no two closer than ``resolution``; ``places`` are all places where training
+    points may be taken to lie, a stretch on the margin counting as its ends.
+    """
+
+    net: ShallowReLU
+    margin: float
+    resolution: float
+    bent: Bends
+    flat: Bools
+    isolated: Floats
+    places: Floats
+
+    @classmethod
+    def of(cls, net: ShallowReLU, margin: float) -> _Line:
+        scale = _scale(net, margin)
+        bent = bends(net, _SAME * scale)
+        flat = _on_margin(bent, margin)
+        coarse, fine = (
+            np.sort(np.concatenate([crossings(net, level, share * scale) for level in (margin, -margin)]))
+            for share in (_APART, _SAME)
+        )
+        return cls(net, margin, _APART * scale, bent, flat, coarse, np.union1d(fine, flat_ends(bent, flat)))
+
+
+def _read(line: _Line, wanted: Sequence[str]) -> Reconstruction:
+    spans = windows(line.bent, line.flat)
+    parts = within(line.places, spans)
     proposals = {
-        "window": _inside(isolated, windows),
-        "flat": _alternating(bent, flat),
-        "crossing": isolated,
+        "window": thin(line.places[np.unique(np.concatenate(parts))], line.resolution) if parts else np.zeros(0),
+        "flat": _alternating(line.bent, line.flat),
+        "crossing": line.isolated,
     }
-    wanted: tuple[str, ...] = {1: ("window",), 2: ("flat",), "crossings": ("crossing",)}.get(algorithm, _ALL)
     stretches: tuple[Stretch, ...] = ()
     if "moment" in wanted:
-        proposals["moment"], stretches = _moments(bent, flat, isolated)
+        proposals["moment"], stretches = _moments(line)
     chosen = {rule: proposals[rule] for rule in wanted}
-    candidates = thin(np.concatenate(list(chosen.values())), 1e-3 * resolution)
-    hits = 0 if algorithm == 2 else _fewest(isolated, windows)
-    weights, residual = _explain(bent.net, candidates)
+    candidates = thin(np.concatenate(list(chosen.values())), line.resolution)
+    against = _contradiction(line, parts)
+    weights, residual = _explain(line.bent.net, candidates)
+    held, proven = ((), np.zeros(len(candidates), bool)) if against else _proofs(line, parts, candidates, weights)
+    guaranteed = int(proven.sum()) + fewest([np.array(window) for window in held if not proven[list(window)].any()])
+    claim = Guarantee(
+        "share of candidates that are not training points",
+        1.0 - guaranteed / len(candidates) if len(candidates) else 1.0,
+        (_KKT, f"the margin is {line.margin:g}"),
+    )
     return Reconstruction(
         candidates=candidates,
-        labels=_labels(net, candidates),
+        labels=_labels(line.net, candidates),
         rules=tuple(
-            tuple(rule for rule, at in chosen.items() if len(at) and np.abs(at - c).min() <= resolution)
+            tuple(rule for rule, at in chosen.items() if len(at) and np.abs(at - c).min() <= line.resolution)
             for c in candidates
         ),
         multipliers=weights,
         residual=residual,
         ambiguous=stretches,
-        guaranteed=hits,
-        guarantee=Guarantee(
-            "share of candidates that are not training points",
-            1.0 - hits / len(candidates) if len(candidates) else 0.0,
-            (_KKT, f"the margin is {margin:g}"),
-        ),
-        break_points=bent.at,
-        margin=float(margin),
+        proven=proven,
+        windows=held,
+        guaranteed=guaranteed,
+        guarantee=claim.at_most("void") if against else claim,
+        break_points=line.bent.at,
+        margin=line.margin,
+        warnings=(against,) if against else () if guaranteed else ("no candidate is needed by the weights",),
     )
+
+
+def _contradiction(line: _Line, parts: Sequence[Ints]) -> str:
+    """What in the weights speaks against a KKT point of this margin; empty where nothing does."""
+    refuted = f"so the network is not at a KKT point with the margin {line.margin:g}"
+    empty = sum(not len(part) for part in parts)
+    if empty:
+        return f"{empty} of {len(parts)} stretches that must hold a training point never meet the margin, {refuted}"
+    residual = _residual(line)
+    if residual <= _EXACT:
+        return ""
+    return f"the places on the margin rebuild the weights only up to a residual of {residual:.2g}, {refuted}"
+
+
+def _residual(line: _Line) -> float:
+    places = line.places
+    return fit(line.net, places[:, None], _labels(line.net, places), _NEAR).residual if len(places) else 1.0
+
+
+def _proofs(
+    line: _Line, parts: Sequence[Ints], candidates: Floats, weights: Floats
+) -> tuple[tuple[tuple[int, ...], ...], Bools]:
+    """The windows all of whose places are candidates, as indices of candidates; and the candidates that are needed."""
+    places = line.places
+    if not len(candidates):
+        return (), np.zeros(0, bool)
+    away = np.abs(np.subtract.outer(places, candidates))
+    nearest = np.where(away.min(1) <= line.resolution, away.argmin(1), -1)
+    held = tuple(tuple(map(int, np.unique(nearest[part]))) for part in parts if (nearest[part] >= 0).all())
+    slack = 10 * _residual(line) + 1e-7
+    least = least_multipliers(
+        line.bent.net, places, _labels(line.net, places), nearest, len(candidates), kink=_NEAR, slack=slack
+    )
+    proven = least > _CARRIES * weights.max()
+    # The end of a stretch on the margin may stand for a point within it.
+    proven[nearest[np.isin(places, flat_ends(line.bent, line.flat)) & (nearest >= 0)]] = False
+    return held, proven
 
 
 def _one_input(net: ShallowReLU) -> None:
@@ -180,48 +275,23 @@ def _on_margin(bent: Bends, margin: float) -> Bools:
     return (near[:-1] & near[1:]).any(axis=1)
 
 
-def _windows(bent: Bends, flat: Bools) -> list[tuple[float, float]]:
-    """Two adjacent pieces, neither constant on the margin: each pair holds a training point (Theorem 4.2)."""
-    return [(float(bent.at[i]), float(bent.at[i + 2])) for i in range(len(bent.at) - 2) if not (flat[i] or flat[i + 1])]
-
-
-def _inside(positions: Floats, windows: Sequence[tuple[float, float]]) -> Floats:
-    if not windows:
-        return np.zeros(0)
-    low, high = np.array(windows).T
-    slack = 1e-9 * (1.0 + np.abs(positions[:, None]))
-    return positions[((positions[:, None] >= low - slack) & (positions[:, None] <= high + slack)).any(axis=1)]
-
-
 def _alternating(bent: Bends, flat: Bools) -> Floats:
-    """Inner break-points of three adjacent pieces that alternate on and off the margin (Theorem 4.3)."""
-    found = [bent.at[i + 1 : i + 3] for i in range(len(bent.at) - 3) if flat[i] == flat[i + 2] != flat[i + 1]]
+    """Ends of a piece off the margin between two pieces on it (Theorem 4.3)."""
+    found = [bent.at[i + 1 : i + 3] for i in range(len(bent.at) - 3) if flat[i] and flat[i + 2] and not flat[i + 1]]
     return np.unique(np.concatenate(found)) if found else np.zeros(0)
 
 
-def _fewest(isolated: Floats, windows: Sequence[tuple[float, float]]) -> int:
-    """The fewest candidates that meet every window: so many of them are training points at least."""
-    count, last = 0, -np.inf
-    for low, high in sorted(windows, key=lambda window: window[1]):
-        inside = _inside(isolated, [(low, high)])
-        if last >= low or not len(inside):
-            continue
-        count, last = count + 1, float(inside[-1])
-    return count
-
-
-def _moments(bent: Bends, flat: Bools, isolated: Floats) -> tuple[Floats, tuple[Stretch, ...]]:
+def _moments(line: _Line) -> tuple[Floats, tuple[Stretch, ...]]:
     """What the KKT equations tell about stretches on the margin, where no crossing is isolated.
 
     All neurons see a stretch between adjacent break-points through Σ λ_i·y_i·[1, x_i] alone. Points at its two
     ends can carry any such sum, so they stand for whatever is inside: weight on one end alone is a training point
     there; weight on both is one point at their mean, or several.
     """
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], flat, [False]]).astype(np.int8))).reshape(-1, 2)
+    bent, atoms = line.bent, line.places
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], line.flat, [False]]).astype(np.int8))).reshape(-1, 2)
     if not len(edges):
         return np.zeros(0), ()
-    ends = np.unique(np.concatenate([bent.at[start : stop + 1] for start, stop in edges]))
-    atoms = np.unique(np.concatenate([isolated, ends]))
     weights, _ = _explain(bent.net, atoms)
     found, stretches = [], []
     for start, stop in edges:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-Tone: TypeAlias = Literal["leak", "clear", "undecided", "void", "doubt", "plain"]
+Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "doubt", "plain"]
 
 
 class Heading(NamedTuple):
@@ -22,6 +22,7 @@ HEADINGS: Mapping[str, Heading] = {
     "leak": Heading("Leak found", "▲"),
     "clear": Heading("No leak found", "●"),
     "undecided": Heading("Too little data to say", "○"),
+    "unproven": Heading("Nothing is proven", "○"),
     "void": Heading("Guarantee void", "✕"),
     "doubt": Heading("Guarantee in doubt", "◆"),
     "plain": Heading("Result", "■"),
@@ -91,7 +92,8 @@ class Page:
         title: what was examined.
         verdict: one or two sentences: what leaks, how sure we are, under which threat model.
         tone: "leak" (something leaks), "clear" (nothing found, and a leak would have been), "undecided" (too little
-            data to say), "void" (a guarantee has failed), "doubt" (a guarantee may fail), "plain".
+            data to say), "unproven" (nothing can be claimed), "void" (a guarantee has failed), "doubt" (a guarantee
+            may fail), "plain".
         sections: the rest, in reading order.
         facts: name → value pairs for the head (date, version, seed, …).
     """

@@ -1,0 +1,98 @@
+"""What `reconstruction.univariate` proves is true of networks whose training set is known, and claimed of no other."""
+
+import numpy as np
+import pytest
+
+from divulge import margin, reconstruction
+
+TOLERANCE = 1e-3
+
+
+def training_sets(count, start=0):
+    """Records on [-3, 3], spaced or not, labels smooth or random."""
+    for seed in range(start, start + count):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(3, 13))
+        x = np.sort(rng.uniform(-3, 3, n)) if seed % 2 else 6 * (np.arange(n) + rng.uniform(0.2, 0.8, n)) / n - 3
+        waves = rng.integers(1, 4)
+        y = rng.choice([-1.0, 1.0], n) if seed % 3 == 0 else np.where(np.sin(waves * x + 6 * rng.random()) > 0, 1, -1)
+        if abs(y.sum()) < n:
+            yield x, y
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return [(x, y, margin.solve(x[:, None], y).net) for x, y in training_sets(60)]
+
+
+def true(candidates, x):
+    """Which candidates are training points."""
+    return np.abs(np.subtract.outer(candidates, x)).min(axis=1, initial=np.inf) <= TOLERANCE
+
+
+def check(found, x):
+    hits = true(found.candidates, x)
+    assert hits.sum() >= found.guaranteed
+    assert hits[found.proven].all()
+    assert all(hits[list(window)].any() for window in found.windows)
+    if len(found.candidates):
+        assert (~hits).mean() <= found.guarantee.level or not found.guarantee.holds
+
+
+@pytest.mark.parametrize("algorithm", [1, 2, "crossings", "both"])
+def test_what_is_proven_of_exact_points_is_true(exact, algorithm):
+    found = [reconstruction.univariate(net, 1.0, algorithm) for _, _, net in exact]
+    for (x, _, _), each in zip(exact, found, strict=True):
+        assert each.guarantee.holds
+        check(each, x)
+    assert sum(each.guaranteed for each in found) >= 20
+    assert sum(each.proven.sum() for each in found) >= (0.9 if algorithm in ("crossings", "both") else 0.2) * sum(
+        len(each.candidates) for each in found
+    )
+
+
+@pytest.mark.parametrize("noise", [1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1])
+def test_noise_in_the_weights_makes_no_false_proof(exact, noise):
+    rng = np.random.default_rng(0)
+    held = 0
+    for x, _, net in exact:
+        w, b, v = (part * (1 + noise * rng.normal(size=part.shape)) for part in (net.w, net.b, net.v))
+        found = reconstruction.univariate(margin.ShallowReLU(w, b, v), 1.0)
+        check(found, x)
+        held += found.guarantee.holds
+    # Single precision rounds by 6e-8.
+    assert held == len(exact) or noise > 1e-7
+    assert held == 0 or noise < 1e-2
+
+
+def test_single_precision_keeps_the_proof(exact):
+    for x, _, net in exact:
+        single = margin.ShallowReLU(*(part.astype(np.float32) for part in (net.w, net.b, net.v)))
+        found = reconstruction.univariate(single, 1.0)
+        assert found.guarantee.holds
+        check(found, x)
+
+
+def test_nothing_is_proven_of_networks_that_are_no_kkt_points():
+    """Trained to a finite margin, or not trained at all."""
+    rng = np.random.default_rng(1)
+    for seed, (x, y) in enumerate(training_sets(6)):
+        run = margin.train(x[:, None], y, width=100, target_margin=50.0, seed=seed, max_steps=500)
+        nets = [(run.net, 50.0)]
+        for width in (3, 10, 100):
+            net = margin.ShallowReLU(*(rng.normal(size=shape) for shape in ((width, 1), width, width)))
+            nets += [(net, share * float(np.abs(net(x[:, None])).max())) for share in (0.1, 0.5, 1.0)]
+        for net, level in nets:
+            found = reconstruction.univariate(net, level)
+            assert found.guaranteed == 0
+            assert not found.proven.any()
+            assert not found.guarantee.holds
+            assert "not at a KKT point" in found.warnings[0]
+
+
+def test_a_margin_that_is_too_large_is_found_out_more_often_than_not(exact):
+    """Too small a one may be right for other data: the claim names the margin it rests on."""
+    found = [reconstruction.univariate(net, 2.0) for _, _, net in exact]
+    assert np.mean([each.guarantee.holds for each in found]) < 0.5
+    for each in found:
+        assert "the margin is 2" in each.guarantee.assumes
