@@ -43,7 +43,7 @@ SCHEMES = {
 
 def univariate(runs, quick):
     names = ["network", "reached", "on m", "crossings: precision", "recall", "both: precision", "recall"]
-    names += ["recall of those on m", "stretches", "of them hold a point"]
+    names += ["recall of those on m", "candidates proven", "stretches", "of them hold a point", "false proofs"]
     for scheme, told in SCHEMES.items():
         rows = (_row(scheme, target, runs) for target in (TARGETS[::2] if quick else TARGETS))
         table(f"One dimension, n = 10, {told}, {runs} data sets, width 300", names, rows)
@@ -52,7 +52,7 @@ def univariate(runs, quick):
 def _row(scheme, target, runs):
     found = [each for seed in range(runs) if (each := reconstructed(scheme, target, seed)) is not None]
     name = target if target == "exact" else f"trained to {target:g}"
-    keys = ("on", "crossings p", "crossings r", "both p", "both r", "of those on m")
+    keys = ("on", "crossings p", "crossings r", "both p", "both r", "of those on m", "proven")
     cells = [shown([each[key] for each in found if not np.isnan(each[key])], 2) for key in keys]
     return [
         name,
@@ -60,6 +60,7 @@ def _row(scheme, target, runs):
         *cells,
         sum(each["stretches"] for each in found),
         sum(each["held"] for each in found),
+        sum(each["false"] for each in found),
     ]
 
 
@@ -81,6 +82,8 @@ def reconstructed(scheme, target, seed):
         rates[f"{rule} p"] = gap.any(axis=1).mean() if len(gap) else np.nan
         rates[f"{rule} r"] = gap.any(axis=0).mean()
     rates["of those on m"] = gap.any(axis=0)[on].mean()
+    rates["proven"] = found.proven.mean() if len(gap) else np.nan
+    rates["false"] = int((found.proven & ~gap.any(axis=1)).sum())
     rates["stretches"] = len(found.ambiguous)
     rates["held"] = sum(((x >= s.low - near) & (x <= s.high + near)).any() for s in found.ambiguous)
     return rates
