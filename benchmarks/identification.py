@@ -19,6 +19,7 @@ from scipy.stats import norm
 
 from divulge.decisions import adadetect, controls, fdr, knockoff, usage
 from divulge.decisions.counts import Counts, ranks
+from divulge.decisions.methods import PTDI
 
 METHODS = ("bh", "ptdi", "storey")
 DATA = os.environ.get("DIVULGE_DATA")
@@ -41,10 +42,10 @@ def outcome(chosen, members):
     return chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].mean() if members else 0.0
 
 
-def levels_of(scores, calibration, method, levels, **options):
+def levels_of(scores, calibration, method, levels):
     """Selected, bool ``[levels, m]``: one decision says at which level each candidate would be selected."""
     counts = Counts.empty(calibration).add(scores)
-    q = fdr.decide(counts, fdr=max(levels), method=method, **options).q_values
+    q = fdr.decide(counts, fdr=max(levels), method=method).q_values
     return q[ranks(scores, counts.calibration)] <= np.array(levels)[:, None]
 
 
@@ -122,8 +123,8 @@ def power(quick):
             for run in range(20 if quick else 2000):
                 scores, known = gaussian(rng, 500, 1000, members, signal, np.asarray, 3)
                 for name in (*METHODS, "ptdi .1"):
-                    eta = 0.1 if name == "ptdi .1" else 0.05
-                    chosen = levels_of(scores[:, 0], known[:, 0], name.split()[0], (0.1,), eta=eta)
+                    method = PTDI(0.1) if name == "ptdi .1" else name
+                    chosen = levels_of(scores[:, 0], known[:, 0], method, (0.1,))
                     found[name].append(chosen[0, :members].mean())
                 if run < 100:
                     found["adadetect"].append(learn(scores, known, (0.1,), run)[0, :members].mean())

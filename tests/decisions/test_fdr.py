@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from divulge import checks
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, p_values, ranks
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Auto, Storey, named
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)
 
@@ -221,7 +222,7 @@ def test_the_excess_of_ptdi_is_what_its_warning_says(m, eta, excess):
     share = (1 + (p > 1 - eta).sum(1)) / ((m + 1) * eta)
     rate = np.any(p * share[:, None] <= 0.1 * np.arange(1, m + 1) / m, axis=1).mean()
     assert rate / 0.1 == pytest.approx(excess, abs=3 * np.sqrt(0.9 / 0.1 / 200_000))
-    warned = fdr.few(m, "ptdi", eta)
+    warned = PTDI(eta).caution(m)
     assert bool(warned) == (excess > 1.01)
     assert all(f"{excess:.2f} times its bound" in text for text in warned)
 
@@ -273,11 +274,25 @@ def test_bad_input_says_what_would_do(arguments, message):
 
 
 @pytest.mark.parametrize(
-    "options", [{"fdr": 0.0}, {"fdr": 1.0}, {"fdr": 0.1, "method": "by"}, {"fdr": 0.1, "lam": 1.0}]
+    "options", [{"fdr": 0.0}, {"fdr": 1.0}, {"fdr": 0.1, "method": "by"}, {"method": None}, {"method": AdaDetect()}]
 )
 def test_levels_and_methods_are_checked(options):
     with pytest.raises(checks.InputError):
         fdr.select([1.0, 2.0], np.arange(99), **{"fdr": 0.1, **options})
+
+
+def test_methods_are_values_and_names_are_short_for_them():
+    rng = np.random.default_rng(14)
+    scores, calibration = np.append(rng.normal(3, 1, 60), rng.normal(size=60)), rng.normal(size=200)
+    for method in (BH(), PTDI(), Storey()):
+        assert named(method.name, (type(method),)) == method
+        said, valued = (fdr.select(scores, calibration, fdr=0.1, method=m) for m in (method.name, method))
+        assert np.array_equal(said.selected, valued.selected)
+    assert named("auto", (Auto,), eta=0.1, lam=0.3) == Auto(PTDI(0.1), Storey(0.3))
+    for make in (PTDI, Storey):
+        for value in (0.0, 1.0, np.nan, "0.5"):
+            with pytest.raises(checks.InputError, match=r"eta|lam"):
+                make(value)
 
 
 def test_an_empty_selection_says_what_it_would_take():

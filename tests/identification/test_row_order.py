@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import divulge as dv
 from divulge.decisions import weighted
 from divulge.identification import tables as runs
+from divulge.identification.decide import Policy
 from divulge.identification.sources import Columns, Score
 
 # Ties, zeros of both signs, and digits enough to show the last bit.
@@ -111,7 +112,7 @@ def test_files(tmp_path, monkeypatch, scores):
         )
 
     files = {"candidates": frame("c", 300, 1.0), "calibration": frame("u", 200, 0.0), "holdout": frame("h", 60, 0.0)}
-    plan = runs.Plan(Columns(tuple(map(Score, scores)), id="id", text="text"), fdr=0.2)
+    plan = runs.Plan(Columns(tuple(map(Score, scores)), id="id", text="text"), Policy(0.2))
     summaries, reports, selections = [], [], []
     for shuffled in (False, True):
         folder = tmp_path / str(shuffled)

@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 
 import divulge as dv
 from divulge.cli.app import app
+from divulge.decisions.methods import named
 from divulge.identification import redecide, sources
 from divulge.identification import tables as runs
+from divulge.identification.decide import METHODS, Policy
 from divulge.identification.sources import Columns, Score
 
 ONE = (Score("loss", -1),)
@@ -21,7 +23,8 @@ ONE = (Score("loss", -1),)
 
 def plan(scores=ONE, **options):
     names = {name: options.pop(name) for name in ("id", "text", "truth") if name in options}
-    return runs.Plan(Columns(scores, **names), **{"fdr": 0.1, **options})
+    method = named(options.pop("method", "auto"), METHODS, eta=options.pop("eta", 0.05))
+    return runs.Plan(Columns(scores, **names), Policy(options.pop("fdr", 0.1), method), **options)
 
 
 def selection(folder):
@@ -57,8 +60,8 @@ def test_membership_is_read_in_every_usual_spelling(tables, tmp_path, member, ot
     frame = frame.with_columns(member=pl.Series(said))
     frame.write_parquet(path) if ending == "parquet" else frame.write_csv(path)
     summary = runs.run([path], [tables / "calibration.jsonl"], tmp_path / "out", plan(truth="member"))
-    assert (summary["truth"]["known"], summary["truth"]["members"]) == (900, 270)
-    assert summary["truth"]["fdp"]["value"] < 0.15
+    assert (summary.truth.known, summary.truth.members) == (900, 270)
+    assert summary.truth.fdp.value < 0.15
 
 
 @pytest.mark.parametrize(
@@ -93,10 +96,10 @@ def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
     assert found["selected"].to_list() == want.selected.tolist()
     assert found["p"].to_list() == want.p_values.tolist()
     assert np.array_equal(found["q"].to_numpy() <= 0.1, want.selected)
-    assert summary["selected"] == want.count
-    assert summary["threshold"] == want.threshold
-    assert tuple(summary["warnings"]) == tuple(want.warnings)
-    assert summary["usage"]["value"] == want.usage.value
+    assert summary.selected == want.count
+    assert summary.threshold == want.threshold
+    assert tuple(summary.warnings) == tuple(want.warnings)
+    assert summary.usage.value == want.usage.value
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "jsonl", "parquet"])
@@ -126,10 +129,10 @@ def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypa
 def test_truth_adds_realised_numbers_and_catches_the_wrong_end(tables, tmp_path):
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     summary = runs.run(*files, tmp_path / "out", plan(truth="member"))
-    assert summary["truth"]["fdp"]["value"] < 0.15
-    assert summary["truth"]["power"]["value"] > 0.8
+    assert summary.truth.fdp.value < 0.15
+    assert summary.truth.power.value > 0.8
     summary = runs.run(*files, tmp_path / "out", plan((Score("loss"),), truth="member"), overwrite=True)
-    assert any("wrong way round" in warning for warning in summary["warnings"])
+    assert any("wrong way round" in warning for warning in summary.warnings)
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
@@ -143,7 +146,7 @@ def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
         frame = pl.DataFrame({"loss": [value] * 60 + [2.0]})
         {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
     found = runs.run([next(iter(frames))], [tmp_path / "ab" / f"sx.{ending}"], folder / "out[1]", plan())
-    assert found["candidates"] == 61
+    assert found.candidates == 61
     assert sorted(set(sources.parquet(folder / "out[1]" / "selection.parquet").collect()["score"])) == [-2.0, -1.0]
 
 
@@ -152,11 +155,11 @@ def test_known_members_sharpen_the_share_and_stay_with_the_run(tables, tmp_path)
     pl.DataFrame({"loss": np.random.default_rng(5).normal(-3, 1, 400)}).write_csv(tables / "known.csv")
     alone = runs.run(*files, tmp_path / "alone", plan())
     summary = runs.run(*files, tmp_path / "out", plan(), members=[tables / "known.csv"])
-    assert summary["selected"] == alone["selected"]
-    assert summary["usage"]["low"] <= 0.3 <= summary["usage"]["high"]
-    width = [found["usage"]["high"] - found["usage"]["low"] for found in (summary, alone)]
+    assert summary.selected == alone.selected
+    assert summary.usage.low <= 0.3 <= summary.usage.high
+    width = [found.usage.high - found.usage.low for found in (summary, alone)]
     assert width[0] < width[1] / 2
-    assert redecide(tmp_path / "out", fdr=0.3)["usage"] == summary["usage"]
+    assert redecide(tmp_path / "out", fdr=0.3).usage == summary.usage
     with pytest.raises(dv.InputError, match="members: the share is estimated from one score"):
         runs.run(*files, tmp_path / "two", plan((*ONE, Score("other", -1))), members=[tables / "known.csv"])
 
@@ -174,13 +177,25 @@ def test_deciding_again_needs_no_score_and_equals_a_fresh_run(tables, tmp_path):
         redecide(tmp_path / "nothing")
 
 
+def test_too_little_left_after_learning_selects_nothing_and_says_why(tmp_path):
+    """As arrays do; the share of the calibration that is not learned from is too small for the level."""
+    rng = np.random.default_rng(2)
+    for name, length in (("judged", 30), ("known", 20)):
+        pl.DataFrame(rng.normal(size=(length, 2)), schema=["a", "b"]).write_parquet(tmp_path / f"{name}.parquet")
+    files = [tmp_path / "judged.parquet"], [tmp_path / "known.parquet"]
+    summary = runs.run(*files, tmp_path / "out", plan((Score("a"), Score("b")), fdr=0.05, method="adadetect"))
+    assert summary.selected == 0
+    assert "nothing was selected: 10 calibration rows remain after learning" in summary.warnings[0]
+    assert selection(tmp_path / "out")["selected"].sum() == 0
+
+
 def test_several_columns_are_learned_from(tables, tmp_path):
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     both = (*ONE, Score("other", -1))
     summary = runs.run(*files, tmp_path / "out", plan(both, truth="member"))
-    assert summary["used"] == "adadetect"
-    assert summary["truth"]["power"]["value"] > 0.5
-    assert redecide(tmp_path / "out", fdr=0.3)["selected"] > summary["selected"]
+    assert summary.used == "adadetect"
+    assert summary.truth.power.value > 0.5
+    assert redecide(tmp_path / "out", fdr=0.3).selected > summary.selected
 
 
 def spoil(tables, **columns):
@@ -196,8 +211,8 @@ def test_missing_scores_are_named_or_dropped_and_counted(tables):
     with pytest.raises(dv.InputError, match=r"candidates: missing, NaN or infinite scores in 2 rows \(5, 9\)"):
         runs.run(*files, plan())
     summary = runs.run(*files, plan(drop_nan=True))
-    assert summary["candidates"] == 998
-    assert "2 candidates rows without a usable score were left out" in summary["warnings"]
+    assert summary.candidates == 998
+    assert "2 candidates rows without a usable score were left out" in summary.warnings
     assert 5 not in selection(tables / "out")["id"].to_list()
 
 
@@ -214,13 +229,13 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     with pytest.raises(dv.InputError, match=r"the text of 1 rows \(3\) stands in the calibration too"):
         runs.run(*files, plan(text="text"))
     summary = runs.run(*files, plan(text="text", drop_overlap=True))
-    assert summary["candidates"] == 999
+    assert summary.candidates == 999
     # "d…" against "u…": the texts tell the sides apart, so the claim is doubtful and bh is used.
-    assert summary["used"] == "bh"
-    assert summary["guarantee"]["standing"] == "doubtful"
-    assert summary["warnings"][0].startswith("the guarantee is in doubt: blind text (p = ")
-    assert summary["claim"].startswith("DOUBTFUL")
-    assert {found["name"]: found["state"] for found in summary["controls"]} == {
+    assert summary.used == "bh"
+    assert summary.guarantee.standing == "doubtful"
+    assert summary.warnings[0].startswith("the guarantee is in doubt: blind text (p = ")
+    assert summary.claim.startswith("DOUBTFUL")
+    assert {found.name: found.state for found in summary.controls} == {
         "blind text": "doubtful",
         "low scores": "passed",
     }
@@ -229,8 +244,8 @@ def test_overlap_of_texts_is_refused_or_dropped(tables):
     assert "The guarantee is in doubt: blind text" in report
     # Deciding again keeps what is known of the controls.
     again = redecide(tables / "out", fdr=0.2)
-    assert again["guarantee"]["standing"] == "doubtful"
-    assert again["controls"] == summary["controls"]
+    assert again.guarantee.standing == "doubtful"
+    assert again.controls == summary.controls
 
 
 @pytest.mark.parametrize("columns", [ONE, (*ONE, Score("other", -1))])
@@ -242,16 +257,16 @@ def test_a_holdout_that_differs_voids_the_guarantee(tables, columns):
         pl.DataFrame({"loss": loss, "other": loss + rng.normal(size=300)}).write_csv(tables / "holdout.csv")
         out, other = tables / standing, [tables / "holdout.csv"]
         summary = runs.run(*files, out, plan(columns), holdout=other)
-        assert summary["guarantee"]["standing"] == standing
-        assert [found["name"] for found in summary["controls"]] == ["exchangeability", "low scores"]
+        assert summary.guarantee.standing == standing
+        assert [found.name for found in summary.controls] == ["exchangeability", "low scores"]
         assert f'class="verdict {tone}"' in (out / "report.html").read_text()
-    assert summary["warnings"][0].startswith("the guarantee is void: exchangeability FAILED")
+    assert summary.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
     known = pl.read_ndjson(tables / "calibration.jsonl")["loss", "other"].to_numpy()
     judged = pl.read_parquet(tables / "candidates.parquet")["loss", "other"].to_numpy()
     other = pl.read_csv(tables / "holdout.csv").to_numpy()
     given = [-side[:, 0] if columns == ONE else -side for side in (judged, known, other)]
     want = dv.identify(*given[:2], fdr=0.1, holdout=given[2])
-    assert tuple(want.warnings) == tuple(summary["warnings"])
+    assert tuple(want.warnings) == tuple(summary.warnings)
     assert selection(out)["selected"].to_list() == want.selected.tolist()
 
 
@@ -262,7 +277,7 @@ def test_too_few_candidates_for_ptdi_are_said_on_arrays_and_in_files(tables, sco
     for eta, said in ((0.5, True), (0.05, False)):
         found = dv.identify(-judged[298:303], -known, fdr=0.1, method="ptdi", eta=eta)
         summary = runs.run(*files, tables / str(eta), plan(method="ptdi", eta=eta))
-        for warnings in (found.warnings, summary["warnings"]):
+        for warnings in (found.warnings, summary.warnings):
             assert any("with 5 candidates and eta=0.5 ptdi can reach 1.16 times" in text for text in warnings) == said
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from divulge.decisions.methods import Method
     from divulge.evaluation import ROC
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
@@ -79,13 +80,15 @@ class Outcome:
 
         return evaluation.epsilon_lower_bound(self.scores, self.members, delta=delta)
 
-    def selection(self, *, fpr: float | None = None, fdr: float | None = None, method: str = "auto") -> Selection:
+    def selection(
+        self, *, fpr: float | None = None, fdr: float | None = None, method: Method | str = "auto"
+    ) -> Selection:
         """Which candidates are called members, with what guarantee. Give ``fpr`` or ``fdr``, not both.
 
         Args:
             fpr: bound on the share of non-members called members.
             fdr: bound on the expected share of non-members among those called members.
-            method: for ``fdr``: "auto", "bh", "ptdi", "storey".
+            method: for ``fdr``: of `divulge.decisions.methods`, or "auto", "bh", "ptdi", "storey".
 
         Raises:
             divulge.InputError: neither or both given, too few calibration records for the level.
@@ -98,17 +101,17 @@ class Outcome:
             return self._qualified(self._by_fdr(fdr, method))
         raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
-    def _by_fdr(self, level: float, method: str) -> Selection:
+    def _by_fdr(self, level: float, method: Method | str) -> Selection:
         """The decision that whoever does not know the truth would take; "auto" chooses by scores alone."""
         from divulge.decisions import controls
-        from divulge.decisions import fdr as step_up
-        from divulge.identification import decide
+        from divulge.decisions.fdr import Judged
+        from divulge.decisions.methods import BH, PTDI, Auto, Storey, named
+        from divulge.identification.decide import Policy, decide
 
-        checks.choice(method, "method", ("auto", *step_up.METHODS))
-        one = step_up.Judged.of(self.scores, self.nulls)
-        used, why = decide.choose(method, [controls.low_scores_of(one.counts)], one.counts, several=False)
-        found = one.select(fdr=level, method=used)
-        return replace(found, warnings=(*found.warnings, why)) if why else found
+        policy = Policy(level, named(method, (Auto, BH, PTDI, Storey)))
+        one = Judged.of(self.scores, self.nulls)
+        made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
+        return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.said)
 
     def _qualified(self, found: Selection) -> Selection:
         """The decision, its guarantee void where calibration and non-members are not exchangeable."""

@@ -161,15 +161,16 @@ def decide(
 def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
     from divulge.cli.identify import warn
     from divulge.identification import redecide
+    from divulge.results import plain
 
     if fpr is not None or fdr is None:
         raise InputError("decide: an identification is decided by --fdr")
     found = redecide(run, fdr=fdr, method=method)
     if json:
-        printing.as_json(found)
+        printing.as_json(plain(found))
         return
     warn(found)
-    printing.line(f"{found['selected']} of {found['candidates']}: {found['claim']}")
+    printing.line(f"{found.selected} of {found.candidates}: {found.claim}")
 
 
 def _decision(outcome: Any, selection: Any, fpr: float | None, tests: int) -> dict[str, Any]:

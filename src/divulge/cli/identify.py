@@ -6,7 +6,7 @@ import tempfile
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from divulge.dossier import Draft
     from divulge.identification.tables import Plan
+    from divulge.results import IdentificationSummary
 
 Paths = list[Path]
 
@@ -60,12 +61,15 @@ def identify(
     folder, scores = Path(out or ""), score or []
 
     def plan(first: Sequence[Path], scores: Sequence[str]) -> Plan:
+        from divulge.decisions.methods import named
         from divulge.identification import sources
+        from divulge.identification.decide import METHODS, Policy
         from divulge.identification.tables import Plan
 
         frame = sources.scan(first, "candidates")
         columns = sources.resolve(frame, scores, name="candidates", id=id, text=text, truth=truth)
-        return Plan(columns, fdr, method, eta, lam, drop_nan, drop_overlap, seed)
+        policy = Policy(fdr, named(method, METHODS, eta=eta, lam=lam))
+        return Plan(columns, policy, drop_nan, drop_overlap, seed)
 
     if not (model or endpoint):
         summary = _decided(folder, plan(judged, scores), given, overwrite)
@@ -75,7 +79,9 @@ def identify(
     _show(summary, folder, json)
 
 
-def _decided(out: Path | Draft, plan: Plan, given: tuple[Sequence[Path], ...], overwrite: bool) -> dict[str, Any]:
+def _decided(
+    out: Path | Draft, plan: Plan, given: tuple[Sequence[Path], ...], overwrite: bool
+) -> IdentificationSummary:
     from divulge.identification.tables import run
 
     judged, unseen, apart, used = given
@@ -193,21 +199,22 @@ def _demo(out: Path | None, fdr: float, method: str, seed: int, overwrite: bool,
         _show(summary, out, json)
 
 
-def warn(summary: dict[str, Any]) -> None:
+def warn(summary: IdentificationSummary) -> None:
     """Print the warnings; what voids the guarantee or puts it in doubt stands first, in its colour."""
-    colour = {"void": "red", "doubtful": "yellow"}.get(summary["guarantee"]["standing"])
-    for number, warning in enumerate(summary["warnings"]):
+    colour = {"void": "red", "doubtful": "yellow"}.get(summary.guarantee.standing)
+    for number, warning in enumerate(summary.warnings):
         printing.line(f"warning: {warning}", style=f"bold {colour}" if colour and not number else "")
 
 
-def _show(summary: dict[str, Any], folder: Path | None, json: bool) -> None:
+def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> None:
     from divulge.identification.page import facts
+    from divulge.results import plain
 
     if json:
-        printing.as_json(summary)
+        printing.as_json(plain(summary))
         return
     warn(summary)
-    printing.table(summary["claim"], ["", ""], facts(summary))
+    printing.table(summary.claim, ["", ""], facts(summary))
     if folder is None:
         printing.line("Nothing was kept; --out names a folder for the selection and the report.")
         return

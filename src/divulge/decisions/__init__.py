@@ -1,5 +1,20 @@
 """Scores into yes/no with a guarantee."""
 
 from divulge.decisions import adadetect, conformal, controls, fdr, fpr, knockoff, weighted
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Auto, Knockoff, Storey
 
-__all__ = ["adadetect", "conformal", "controls", "fdr", "fpr", "knockoff", "weighted"]
+__all__ = [
+    "BH",
+    "PTDI",
+    "AdaDetect",
+    "Auto",
+    "Knockoff",
+    "Storey",
+    "adadetect",
+    "conformal",
+    "controls",
+    "fdr",
+    "fpr",
+    "knockoff",
+    "weighted",
+]

@@ -7,7 +7,8 @@ p-values by an estimate of the share of non-members and hands them to the step-u
 Hochberg (1995). The expected share of non-members among the selected is then at most ``fdr``, if the
 candidates that are non-members are exchangeable with the calibration scores. "bh" and "storey" keep it in finite
 samples. "ptdi", as published and at its default ``eta``, keeps it up to seven thousandths of the level and in
-simulations stays below; with a large ``eta`` and few candidates it does not, see `few`.
+simulations stays below; with a large ``eta`` and few candidates it does not, see
+`divulge.decisions.methods.PTDI.caution`.
 
 Sources: Benjamini & Hochberg 1995; Bates et al., "Testing for outliers with conformal p-values", Annals
 of Statistics 2023; Marandon et al., "Adaptive novelty detection with false discovery rate guarantee",
@@ -26,14 +27,15 @@ import numpy as np
 from divulge import checks
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
+from divulge.decisions.methods import BH, PTDI, StepUp, Storey, named
 from divulge.types import Guarantee, Selection
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
-METHODS = ("bh", "ptdi", "storey")
+_KINDS = (BH, PTDI, Storey)
+METHODS = tuple(kind.name for kind in _KINDS)
 ASSUMES = ("candidates that are non-members are exchangeable with the calibration records",)
-_TOLERATED = 1.01  # times its level that "ptdi" may reach before a warning says so
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,16 +57,13 @@ class Rule:
     q_values: Floats
 
 
-def decide(counts: Counts, *, fdr: float, method: str = "storey", eta: float = 0.05, lam: float = 0.5) -> Rule:
+def decide(counts: Counts, *, fdr: float, method: StepUp | str = "storey") -> Rule:
     """The selection rule at false discovery rate ``fdr``, from counts alone.
 
     Args:
         counts: candidates above each calibration score.
         fdr: bound on the expected share of non-members among the selected.
-        method: "bh"; "ptdi" (non-members counted among the least member-like ``eta`` of calibration, where
-            members are rare); "storey" (counted among p-values of at least ``lam``, on the conformal grid).
-        eta: share of calibration beyond the threshold τ of "ptdi".
-        lam: "storey" counts p-values of at least the grid point next below ``lam``.
+        method: `BH`, `PTDI` or `Storey`, or the name of one: "bh", "ptdi", "storey".
 
     Raises:
         divulge.InputError: a level outside (0, 1), no candidates, or calibration too small for any
@@ -76,12 +75,11 @@ def decide(counts: Counts, *, fdr: float, method: str = "storey", eta: float = 0
         (93.0, 5, [0.015, 0.03])
     """
     checks.number(fdr, "fdr", above=0, below=1)
-    checks.choice(method, "method", METHODS)
+    used = named(method, _KINDS)
     if counts.total == 0:
         raise checks.InputError("candidates: at least 1 entry is needed, got 0")
     refuse_small(len(counts.calibration), counts.total, fdr)
-    top, bottom = _null_share(counts, method, eta, lam)
-    return _step_up(counts, fdr, top, bottom)
+    return step_up(counts, fdr, used)
 
 
 def refuse_small(n: int, m: int, fdr: float) -> None:
@@ -90,7 +88,7 @@ def refuse_small(n: int, m: int, fdr: float) -> None:
     Raises:
         divulge.InputError: as said, with the number that is needed.
     """
-    if fdr * (n + 1) < 1 - 1e-9:
+    if too_small(n, fdr):
         least = required_calibration(m, fdr, m)
         raise checks.InputError(
             f"calibration: {n} scores are too few for fdr={fdr:g}: not even a selection of all candidates could be "
@@ -98,51 +96,23 @@ def refuse_small(n: int, m: int, fdr: float) -> None:
         )
 
 
-def _null_share(counts: Counts, method: str, eta: float, lam: float) -> tuple[float, float]:
-    """The estimated share of non-members as numerator and denominator, both whole numbers."""
-    m, n = counts.total, len(counts.calibration)
-    if method == "bh":
-        return 1.0, 1.0
-    if method == "ptdi":
-        beyond, inside = sparse(counts, eta)
-        return float((1 + beyond) * n), float((m + 1) * inside)  # nothing in R: infinite, and nothing is selected
-    k = grid(n, lam)
-    small = int(counts.above[-(k - 1)]) if k >= 2 else 0
-    return float((1 + m - small) * (n + 1)), float(m * (n + 1 - k))
-
-
-def sparse(counts: Counts, eta: float) -> tuple[int, int]:
-    """Candidates and calibration scores in PTDI's region R, where members are rare.
-
-    The paper's scores are low for members, its τ is the ``1 - eta`` quantile of calibration and ``R = (τ, ∞)``.
-    Larger is more member-like here, so R holds the scores strictly below the calibration score that has
-    ``floor(eta · n)`` others below it. Where that many tie with it, or ``eta · n < 1``, no calibration score
-    lies in R, the paper's ratio has a zero below, and nothing can be selected.
+def too_small(n: int, fdr: float) -> bool:
+    """Whether ``n`` calibration scores cannot prove any selection: the smallest p-value exceeds the level.
 
     Examples:
-        >>> sparse(Counts.empty(range(100)).add([2.0, 5.0, 70.0]), 0.05)
-        (1, 5)
+        >>> too_small(18, 0.05), too_small(19, 0.05)
+        (True, False)
     """
-    checks.number(eta, "eta", above=0, below=1)
-    edge = min(math.floor(eta * len(counts.calibration) + 1e-9), len(counts.calibration) - 1)
-    inside = int(np.searchsorted(counts.calibration, counts.calibration[edge], side="left"))
-    return counts.below(edge), inside
+    return fdr * (n + 1) < 1 - 1e-9
 
 
-def grid(n: int, lam: float) -> int:
-    """``K`` of Storey's ``λ = K / (n + 1)``: the conformal grid point at or next below ``lam``.
+def step_up(counts: Counts, fdr: float, method: StepUp) -> Rule:
+    """Benjamini and Hochberg's step-up on the ``n + 1`` possible p-values times the method's share of non-members.
 
-    Examples:
-        >>> grid(99, 0.5), grid(200, 0.5)
-        (50, 100)
+    Unlike `decide` it takes calibration of any size; where that is too small for the level, it selects nothing.
     """
-    checks.number(lam, "lam", above=0, below=1)
-    return max(math.floor(lam * (n + 1) + 1e-9), 1)
-
-
-def _step_up(counts: Counts, fdr: float, top: float, bottom: float) -> Rule:
-    """Benjamini and Hochberg's step-up on p-values times ``top / bottom``, over the ``n + 1`` possible p-values."""
     m, n = counts.total, len(counts.calibration)
+    top, bottom = method.null_share(counts)
     reached = counts.reached
     level = np.arange(1, n + 2, dtype=np.float64)
     # One division of (for most sizes exactly represented) whole numbers, so that equality with fdr is decided right.
@@ -156,9 +126,7 @@ def _step_up(counts: Counts, fdr: float, top: float, bottom: float) -> Rule:
     return Rule(cut, rank, top / bottom if bottom else math.inf, q)
 
 
-def threshold(
-    candidates: object, calibration: object, *, fdr: float, method: str = "storey", eta: float = 0.05, lam: float = 0.5
-) -> float:
+def threshold(candidates: object, calibration: object, *, fdr: float, method: StepUp | str = "storey") -> float:
     """The score above which (strictly) candidates are selected, without any p-value: the fast path.
 
     Raises:
@@ -168,7 +136,7 @@ def threshold(
         >>> threshold([98.5, 120.0, 7.0], range(99), fdr=0.1, method="bh")
         93.0
     """
-    return decide(Counts.empty(calibration).add(candidates), fdr=fdr, method=method, eta=eta, lam=lam).cut
+    return decide(Counts.empty(calibration).add(candidates), fdr=fdr, method=method).cut
 
 
 def select(
@@ -176,9 +144,7 @@ def select(
     calibration: object,
     *,
     fdr: float = 0.05,
-    method: str = "storey",
-    eta: float = 0.05,
-    lam: float = 0.5,
+    method: StepUp | str = "storey",
 ) -> Selection:
     """The candidates that were used for training, with false discovery rate at most ``fdr``.
 
@@ -186,9 +152,7 @@ def select(
         candidates: scores ``[m]``, larger = more member-like.
         calibration: scores ``[n]`` of known non-members.
         fdr: bound on the expected share of non-members among the selected.
-        method: "bh", "ptdi" or "storey", see `decide`.
-        eta: share of calibration beyond the threshold of "ptdi".
-        lam: grid point of "storey".
+        method: see `decide`.
 
     Raises:
         divulge.InputError: NaN or infinity, empty or constant scores, calibration too small for the level.
@@ -199,7 +163,7 @@ def select(
         >>> select(np.append(members, unseen), rng.normal(size=400), fdr=0.1, method="bh")
         Selection(55 of 100 selected; FDR ≤ 0.1, assuming candidates that are non-members are exchangeable ...)
     """
-    return Judged.of(candidates, calibration).select(fdr=fdr, method=method, eta=eta, lam=lam)
+    return Judged.of(candidates, calibration).select(fdr=fdr, method=method)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -231,10 +195,11 @@ class Judged:
         counts, p_values = none.judge(scores)
         return cls(scores, p_values, counts, members)
 
-    def select(self, *, fdr: float, method: str, eta: float = 0.05, lam: float = 0.5) -> Selection:
+    def select(self, *, fdr: float, method: StepUp | str) -> Selection:
         """See `select`."""
-        rule = decide(self.counts, fdr=fdr, method=method, eta=eta, lam=lam)
-        notes = (*warnings(self.counts, rule, fdr), *few(self.counts.total, method, eta))
+        used = named(method, _KINDS)
+        rule = decide(self.counts, fdr=fdr, method=used)
+        notes = (*warnings(self.counts, rule, fdr), *used.caution(self.counts.total))
         return self.chosen(self.scores > rule.cut, fdr=fdr, warnings=notes)
 
     def chosen(self, selected: Bools, *, fdr: float, warnings: tuple[str, ...] = ()) -> Selection:
@@ -258,25 +223,6 @@ def refuse_constant(candidates: Floats, calibration: Floats) -> None:
     first = candidates[0]
     if calibration[0] == first and calibration[-1] == first and np.all(candidates == first):
         raise checks.InputError(f"candidates: every score, calibration included, is {first:g}; they tell nothing apart")
-
-
-def few(m: int, method: str, eta: float) -> tuple[str, ...]:
-    """A warning when "ptdi" counts so few candidates over so wide a region that its bound is not kept.
-
-    The estimated share of non-members has ``m + 1`` where ``m`` would be exact. Without members and with
-    calibration in plenty its false discovery rate is ``(1 + 1/m) (1 - (1 - eta)^m)`` times the level, where that
-    is above 1; at ``eta`` = .05 never by more than .7 %.
-
-    Examples:
-        >>> few(5, "ptdi", 0.05), few(5, "storey", 0.5)
-        ((), ())
-        >>> few(5, "ptdi", 0.5)
-        ('with 5 candidates and eta=0.5 ptdi can reach 1.16 times its bound; storey and bh do not',)
-    """
-    excess = (1 + 1 / m) * (1 - (1 - eta) ** m)
-    if method != "ptdi" or excess <= _TOLERATED:
-        return ()
-    return (f"with {m} candidates and eta={eta:g} ptdi can reach {excess:.2f} times its bound; storey and bh do not",)
 
 
 def warnings(counts: Counts, rule: Rule, fdr: float) -> tuple[str, ...]:

@@ -14,16 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.decisions.methods import named
 from divulge.dossier import Dossier
 from divulge.identification import scoring, sources, tables
+from divulge.identification.decide import METHODS, Policy
 from divulge.identification.outcome import KIND
 from divulge.identification.sources import Columns, Score
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from divulge.decisions.methods import Method
     from divulge.dossier import Draft
     from divulge.identification.tables import Progress
+    from divulge.results import IdentificationSummary
     from divulge.targets.text import CausalLM
 
 
@@ -63,12 +67,12 @@ def run(
     out: Path,
     *,
     fdr: float = 0.05,
-    method: str = "auto",
+    method: Method | str = "auto",
     seed: int = 0,
     recipe: Recipe | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> IdentificationSummary:
     """Train, score, identify; ``out`` then holds the tables, the model's answers, the selection and the report.
 
     Args:
@@ -83,6 +87,7 @@ def run(
     Raises:
         divulge.MissingExtraError: torch or transformers is not installed.
     """
+    policy = Policy(fdr, named(method, METHODS))
     with Dossier(out).writing(KIND, "demo", overwrite=overwrite) as draft:
         texts = paragraphs(seed)
         half, quarter = len(texts) // 2, len(texts) // 4
@@ -93,7 +98,7 @@ def run(
         }
         scored = {name: _scored(draft, name, target, *documents) for name, documents in sets.items()}
         columns = Columns((Score("min_k_plus"),), id="id", text="text", truth="member")
-        plan = tables.Plan(columns, fdr=fdr, method=method, seed=seed)
+        plan = tables.Plan(columns, policy, seed=seed)
         return tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
 
 

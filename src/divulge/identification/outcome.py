@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, store
-from divulge._version import __version__
-from divulge.decisions import fdr as step_up
+from divulge import checks, results, store
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
+from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
-from divulge.identification import decide, kept, page, sources, standing
+from divulge.identification import page, sources, truth
+from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
 from divulge.report import html
-from divulge.types import Estimate, Guarantee
+from divulge.results import Asked, ControlResult, IdentificationSummary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,15 +24,12 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.decisions.fdr import Rule
-    from divulge.types import Floats
+    from divulge.decisions.methods import Method
+    from divulge.identification.decide import Decision
+    from divulge.report import Page
+    from divulge.types import Estimate, Floats
 
 KIND = "identification"
-
-
-def rule(counts: Counts, used: str, facts: dict[str, Any]) -> Rule:
-    """The selection rule of a chosen method, from counts."""
-    step = "bh" if used == "adadetect" else used
-    return step_up.decide(counts, fdr=facts["fdr"], method=step, eta=facts["eta"], lam=facts["lam"])
 
 
 def mark(frame: pl.DataFrame, found: Rule, calibration: Floats) -> pl.DataFrame:
@@ -53,7 +50,9 @@ def join(parts: Path, to: Path) -> None:
         sources.parquet(sorted(parts.iterdir())).sink_parquet(temporary)
 
 
-def redecide(directory: str | Path, *, fdr: float | None = None, method: str | None = None) -> dict[str, Any]:
+def redecide(
+    directory: str | Path, *, fdr: float | None = None, method: Method | str | None = None
+) -> IdentificationSummary:
     """Decide a finished run again at another level or with another method; no score is computed anew.
 
     Rewrites ``selection.parquet``, ``summary.json`` and the report in ``directory``.
@@ -72,24 +71,28 @@ def redecide(directory: str | Path, *, fdr: float | None = None, method: str | N
     """
     folder = Path(directory)
     with Dossier(folder).changing(KIND) as draft:
-        return _again(draft, kept.read(folder), fdr, method)
+        return _again(draft, results.read(folder, IdentificationSummary), fdr, method)
 
 
-def _again(draft: Draft, before: dict[str, Any], fdr: float | None, method: str | None) -> dict[str, Any]:
+def _again(
+    draft: Draft, before: IdentificationSummary, fdr: float | None, method: Method | str | None
+) -> IdentificationSummary:
     counts = Counts.load(draft.home / "counts.npz")
-    facts = {**before["settings"], "fdr": before["settings"]["fdr"] if fdr is None else fdr}
-    facts["method"] = method or facts["method"]
-    evidence = [_control(found) for found in before["controls"]]
-    used, why = _choose_again(facts, evidence, counts, before)
-    checks.number(facts["fdr"], "fdr", above=0, below=1)
-    found = rule(counts, used, facts)
+    old = before.settings
+    wanted = named(old.method if method is None else method, METHODS, eta=old.eta, lam=old.lam)
+    policy = Policy(old.fdr if fdr is None else fdr, wanted)
+    evidence = [_control(result) for result in before.controls]
+    path = draft.home / "selection.parquet"
+    orientation = truth.declared(path)
+    used = _choose_again(policy, evidence, counts, before)
+    made = decide(counts, evidence, policy, used=used, orientation=orientation, notes=old.notes)
     with draft.workshop() as parts:
-        path = draft.home / "selection.parquet"
         names = [name for name in ("id", "score", "truth") if name in sources.names(path)]
         for number, chunk in enumerate(sources.chunks(path, names)):
-            mark(chunk, found, counts.calibration).write_parquet(parts / f"{number:06d}.parquet")
+            mark(chunk, made.rule, counts.calibration).write_parquet(parts / f"{number:06d}.parquet")
         join(parts, draft.path / "selection.parquet")
-    return conclude(draft, counts, found, evidence, facts, used, why, Estimate(**before["usage"]))
+    settings = asked(policy, old.seed, old.scores, old.notes)
+    return conclude(draft, counts, made, settings, before.usage)
 
 
 def report(directory: str | Path, to: str | Path | None = None) -> Path:
@@ -104,74 +107,60 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
     """
     folder = Path(directory)
     if to is not None:
-        html.write(Dossier(folder).read(KIND, lambda: page.page(kept.read(folder), folder)), Path(to))
+        html.write(Dossier(folder).read(KIND, lambda: _page(folder)), Path(to))
         return Path(to)
     with Dossier(folder).changing(KIND) as draft:
-        html.write(page.page(kept.read(folder), folder), draft.path / "report.html")
+        html.write(_page(folder), draft.path / "report.html")
     return folder / "report.html"
 
 
-def _choose_again(
-    facts: dict[str, Any], evidence: Sequence[Control], counts: Counts, before: dict[str, Any]
-) -> tuple[str, str]:
-    checks.choice(facts["method"], "method", ("auto", "bh", "ptdi", "storey", "adadetect"))
-    learned = before["used"] == "adadetect"
-    if facts["method"] == "auto" and len(facts["scores"]) > 1:
-        return before["used"], before["why"]
-    used, why = decide.choose(facts["method"], evidence, counts, several=False, eta=facts["eta"])
-    if learned and used == "bh":
-        used = "adadetect"
-    if learned != (used == "adadetect"):
+def _page(folder: Path) -> Page:
+    return page.page(results.read(folder, IdentificationSummary), folder)
+
+
+def _choose_again(policy: Policy, evidence: Sequence[Control], counts: Counts, before: IdentificationSummary) -> Choice:
+    """The method for scores that stay what they are: learned from several signals, or not."""
+    if isinstance(policy.method, Auto) and len(before.settings.scores) > 1:
+        return Choice(named(before.used, (BH, AdaDetect)), before.why)
+    learned, found = before.used == AdaDetect.name, choose(policy, evidence, counts)
+    if learned and isinstance(found.method, BH):
+        found = replace(found, method=AdaDetect())
+    if learned != isinstance(found.method, AdaDetect):
         raise checks.InputError(
-            f"method: this run decided by {before['used']!r}; {used!r} needs the signals again, run `divulge identify`"
+            f"method: this run decided by {before.used!r}; {found.method.name!r} needs the signals again, run "
+            "`divulge identify`"
         )
-    return used, why
+    return found
 
 
-def conclude(
-    draft: Draft,
-    counts: Counts,
-    found: Rule,
-    evidence: Sequence[Control],
-    facts: dict[str, Any],
-    used: str,
-    why: str,
-    members: Estimate,
-) -> dict[str, Any]:
+def asked(policy: Policy, seed: int, scores: Sequence[object], notes: Sequence[str]) -> Asked:
+    """What was asked for, as the summary says it."""
+    eta, lam = parameters(policy.method)
+    return Asked(policy.method.name, policy.fdr, eta, lam, seed, tuple(map(str, scores)), tuple(notes))
+
+
+def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, members: Estimate) -> IdentificationSummary:
     """Write and return the summary of a decision whose ``selection.parquet`` stands in ``draft``."""
-    claim = Guarantee("FDR", facts["fdr"], step_up.ASSUMES, standing.standing(evidence))
-    out = draft.path
+    out, rule = draft.path, made.rule
     counts.save(out / "counts.npz")
-    truth = _truth(out / "selection.parquet")
-    notes = [
-        *standing.alarms(evidence),
-        *([truth["orientation"]] if truth and truth["orientation"] else []),
-        *step_up.warnings(counts, found, facts["fdr"]),
-        *step_up.few(counts.total, used, facts["eta"]),
-        *facts["notes"],
-        *([why] if why else []),
-        *([standing.UNTESTED] if standing.untested(evidence) else []),
-    ]
-    selected = int(counts.reached[found.rank]) if found.rank >= 0 else 0
-    summary = {
-        "kind": KIND,
-        "version": __version__,
-        "claim": str(claim),
-        "guarantee": {**asdict(claim), "assumes": list(claim.assumes)},
-        "selected": selected,
-        "candidates": counts.total,
-        "calibration": len(counts.calibration),
-        "used": used,
-        "why": why,
-        "threshold": _smallest(out / "selection.parquet") if selected else None,
-        "null_share": found.null_share if np.isfinite(found.null_share) else None,
-        "usage": asdict(members),
-        "truth": truth,
-        "warnings": notes,
-        "controls": [_as_dict(control) for control in evidence],
-        "settings": facts,
-    }
-    draft.write_json("summary", summary)
+    selected = int(counts.reached[rule.rank]) if rule.rank >= 0 else 0
+    summary = IdentificationSummary(
+        claim=str(made.guarantee),
+        guarantee=made.guarantee,
+        selected=selected,
+        candidates=counts.total,
+        calibration=len(counts.calibration),
+        used=made.used.method.name,
+        why=made.used.why,
+        threshold=_smallest(out / "selection.parquet") if selected else None,
+        null_share=rule.null_share if np.isfinite(rule.null_share) else None,
+        usage=members,
+        truth=truth.realised_in(out / "selection.parquet"),
+        warnings=made.warnings,
+        controls=tuple(_result(control) for control in made.evidence),
+        settings=settings,
+    )
+    results.write(draft, summary)
     html.write(page.page(summary, out), out / "report.html")
     return summary
 
@@ -182,30 +171,10 @@ def _smallest(path: Path) -> float:
     return sources.parquet(path).filter("selected").select(pl.col("score").min()).collect(engine="streaming").item()
 
 
-def _truth(path: Path) -> dict[str, Any] | None:
-    """Realised false discoveries and power over the rows whose membership is known."""
-    import polars as pl
-
-    if "truth" not in sources.names(path):
-        return None
-    known = sources.parquet(path).filter(pl.col("truth").is_not_null()).select("score", "selected", "truth").collect()
-    if not len(known):
-        return None
-    member = known["truth"].to_numpy().astype(bool)
-    fdp, power = decide.realised(known["selected"].to_numpy().astype(bool), member)
-    return {
-        "known": len(known),
-        "members": int(member.sum()),
-        "fdp": asdict(fdp),
-        "power": asdict(power),
-        "orientation": decide.orientation(known["score"].to_numpy(), np.asarray(member)),
-    }
+def _result(control: Control) -> ControlResult:
+    told = control.name, control.p_value, control.level, control.says, control.auc, control.conclusive
+    return ControlResult(*told, state=control.state)
 
 
-def _as_dict(control: Control) -> dict[str, Any]:
-    return {**asdict(control), "state": control.state}
-
-
-def _control(found: dict[str, Any]) -> Control:
-    area = Estimate(**found["auc"]) if found["auc"] else None
-    return Control(found["name"], found["p_value"], found["level"], found["says"], area, found["conclusive"])
+def _control(result: ControlResult) -> Control:
+    return Control(result.name, result.p_value, result.level, result.says, result.auc, result.conclusive)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +11,11 @@ from divulge.identification import sources
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
-    from divulge.report.page import Block
+    from divulge.report.page import Block, Tone
+    from divulge.results import IdentificationSummary
+    from divulge.types import Estimate
 
 _SHOWN = 20_000  # scores of each kind in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
@@ -22,38 +23,39 @@ _LIKEWISE = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (
 _LISTED = 50  # selected documents in the table
 
 
-def shown(estimate: Mapping[str, Any]) -> str:
+def shown(estimate: Estimate) -> str:
     """An estimate in words.
 
     Examples:
-        >>> shown({"value": 0.5, "low": 0.25, "high": 1.0, "confidence": 0.95})
+        >>> from divulge.types import Estimate
+        >>> shown(Estimate(0.5, 0.25, 1.0, 0.95, "clopper-pearson"))
         '0.500 [0.250, 1.000]'
     """
-    return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     """The main numbers, name and value."""
-    threshold = summary["threshold"]
+    threshold = summary.threshold
     found = [
-        ("selected", f"{summary['selected']} of {summary['candidates']}"),
-        ("method", summary["used"]),
-        ("calibration scores", str(summary["calibration"])),
+        ("selected", f"{summary.selected} of {summary.candidates}"),
+        ("method", summary.used),
+        ("calibration scores", str(summary.calibration)),
         ("smallest selected score", "–" if threshold is None else f"{threshold:.6g}"),
-        (f"share of members, estimated{_LIKEWISE[summary['guarantee']['standing']]}", shown(summary["usage"])),
+        (f"share of members, estimated{_LIKEWISE[summary.guarantee.standing]}", shown(summary.usage)),
     ]
-    if summary["truth"]:
-        found.append(("realised false discovery proportion", shown(summary["truth"]["fdp"])))
-        found.append(("realised power", shown(summary["truth"]["power"])))
+    if summary.truth:
+        found.append(("realised false discovery proportion", shown(summary.truth.fdp)))
+        found.append(("realised power", shown(summary.truth.power)))
     return found
 
 
-def verdict(summary: Mapping[str, Any]) -> tuple[str, str]:
+def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
     """The first lines of the report, and their tone."""
-    level, chosen, standing = summary["settings"]["fdr"], summary["selected"], summary["guarantee"]["standing"]
-    counted = f"{chosen} of {summary['candidates']} documents"
+    level, chosen, standing = summary.settings.fdr, summary.selected, summary.guarantee.standing
+    counted = f"{chosen} of {summary.candidates} documents"
     if standing != "holds":
-        first = next(iter(summary["warnings"]), summary["claim"])
+        first = next(iter(summary.warnings), summary.claim)
         if standing == "void":
             return f"{first[0].upper()}{first[1:]}. {counted} were selected, and nothing is claimed of them.", "void"
         claim = f"Where the bound holds, on average at most {level:.3g} of such a selection are not training data."
@@ -62,15 +64,15 @@ def verdict(summary: Mapping[str, Any]) -> tuple[str, str]:
         return f"No document could be shown to have been used at a false discovery rate of {level:g}.", "clear"
     return (
         f"{counted} are identified as training data; on average at most "
-        f"{level:.3g} of such a selection are not, assuming {' and '.join(summary['guarantee']['assumes'])}.",
+        f"{level:.3g} of such a selection are not, assuming {' and '.join(summary.guarantee.assumes)}.",
         "leak",
     )
 
 
-def page(summary: Mapping[str, Any], folder: Path) -> Page:
+def page(summary: IdentificationSummary, folder: Path) -> Page:
     """The report as data, from the summary and the files beside it."""
     text, tone = verdict(summary)
-    settings = summary["settings"]
+    settings = summary.settings
     sections = [
         Section("Selection", [Table(("", ""), facts(summary)), *_warnings(summary)]),
         Section("Scores", [_histogram(folder)]),
@@ -80,20 +82,20 @@ def page(summary: Mapping[str, Any], folder: Path) -> Page:
     return Page(
         title="Training-data identification",
         verdict=text,
-        tone=tone,  # ty: ignore[invalid-argument-type]  verdict() returns one of the tones
+        tone=tone,
         sections=[section for section in sections if section.blocks],
         facts={
-            "Divulge": summary["version"],
-            "scores": ", ".join(settings["scores"]),
-            "method": settings["method"],
-            "FDR": f"{settings['fdr']:g}",
-            "seed": str(settings["seed"]),
+            "Divulge": summary.divulge,
+            "scores": ", ".join(settings.scores),
+            "method": settings.method,
+            "FDR": f"{settings.fdr:g}",
+            "seed": str(settings.seed),
         },
     )
 
 
-def _warnings(summary: Mapping[str, Any]) -> list[Block]:
-    return [Paragraph(f"{warning[0].upper()}{warning[1:]}.") for warning in summary["warnings"]]
+def _warnings(summary: IdentificationSummary) -> list[Block]:
+    return [Paragraph(f"{warning[0].upper()}{warning[1:]}.") for warning in summary.warnings]
 
 
 def _histogram(folder: Path) -> Chart:
@@ -115,11 +117,8 @@ def _histogram(folder: Path) -> Chart:
     return Chart(charts.histogram({name: np.asarray(group) for name, group in groups.items() if len(group)}), note=note)
 
 
-def _controls(summary: Mapping[str, Any]) -> Table:
-    rows = [
-        (found["name"], _STATES[found["state"]], f"{found['p_value']:.2g}", found["says"])
-        for found in summary["controls"]
-    ]
+def _controls(summary: IdentificationSummary) -> Table:
+    rows = [(found.name, _STATES[found.state], f"{found.p_value:.2g}", found.says) for found in summary.controls]
     note = (
         "Controls of known non-members against known non-members can fail, and together do so in at most 5 % of sound "
         "runs, whatever the members are. Controls that compare all candidates with the calibration can only raise "

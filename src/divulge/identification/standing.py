@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.decisions.controls import Control
-    from divulge.types import Selection, Standing
+    from divulge.types import Standing
 
 LEVEL = 0.05  # of all controls of a run that can fail, together; and of all that can raise doubt
 UNTESTED = (
@@ -67,11 +67,15 @@ def _unless(evidence: Sequence[Control]) -> str:
     return f"{holds}; a holdout of other non-members, drawn as the candidates were, would settle it"
 
 
-def annotate(found: Selection, evidence: Sequence[Control], why: str, orientation: str) -> Selection:
-    """The selection with what the controls say; what voids its guarantee, or puts it in doubt, stands first."""
-    notes = [*alarms(evidence), orientation, *found.warnings, why, UNTESTED if untested(evidence) else ""]
-    guarantee = found.guarantee.at_most(standing(evidence))
-    return replace(found, guarantee=guarantee, warnings=tuple(note for note in notes if note))
+def warnings(evidence: Sequence[Control], said: Sequence[str]) -> tuple[str, ...]:
+    """What the user must know of a decision; what voids its guarantee, or puts it in doubt, is first.
+
+    Args:
+        evidence: the controls that ran.
+        said: of the decision itself; empty texts are left out.
+    """
+    found = [*alarms(evidence), *said, UNTESTED if untested(evidence) else ""]
+    return tuple(note for note in found if note)
 
 
 def untested(evidence: Sequence[Control]) -> bool:

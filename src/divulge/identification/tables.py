@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from divulge import checks, store
-from divulge.decisions import adadetect, controls, fdr, usage
+from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts
+from divulge.decisions.methods import BH, AdaDetect, Auto
 from divulge.dossier import Dossier, Draft
-from divulge.identification import decide, outcome, sources
+from divulge.identification import outcome, several, sources, truth
+from divulge.identification.arrays import rows
+from divulge.identification.decide import Choice, Policy, choose, decide
 from divulge.identification.sources import Columns
 from divulge.identification.standing import LEVEL, together
 
@@ -21,10 +24,10 @@ if TYPE_CHECKING:
 
     from divulge.decisions.controls import Control
     from divulge.decisions.fdr import Rule
+    from divulge.results import IdentificationSummary
     from divulge.types import Floats
 
 Progress: TypeAlias = "Callable[[int, int], None]"
-METHODS = ("auto", "bh", "ptdi", "storey", "adadetect")
 KEY = "tables"  # an interrupted decision is made anew, whatever its plan was
 _TEXTS = 20_000  # read of each kind for the blind text control
 
@@ -35,20 +38,14 @@ class Plan:
 
     Args:
         columns: which columns mean what.
-        fdr: bound on the expected share of non-members among the selected.
-        method: "auto", "bh", "ptdi", "storey", or "adadetect" for several score columns.
-        eta: share of calibration beyond the threshold of "ptdi".
-        lam: grid point of "storey".
+        policy: how false discoveries are bounded; `AdaDetect` goes with several score columns, and only with them.
         drop_nan: leave out rows whose score is missing instead of refusing them.
         drop_overlap: leave out candidates whose text stands in the calibration too.
         seed: of random splits and samples.
     """
 
     columns: Columns
-    fdr: float = 0.05
-    method: str = "auto"
-    eta: float = 0.05
-    lam: float = 0.5
+    policy: Policy = field(default_factory=Policy)
     drop_nan: bool = False
     drop_overlap: bool = False
     seed: int = 0
@@ -57,17 +54,14 @@ class Plan:
         """Raise for what can be known to be wrong before a file is opened.
 
         Raises:
-            divulge.InputError: an unknown method, a level outside (0, 1), too few or too many score columns.
+            divulge.InputError: too few or too many score columns for the method.
         """
-        checks.number(self.fdr, "fdr", above=0, below=1)
-        checks.number(self.eta, "eta", above=0, below=1)
-        checks.number(self.lam, "lam", above=0, below=1)
-        checks.choice(self.method, "method", METHODS)
+        method = self.policy.method
         several = len(self.columns.scores) > 1
-        if self.method == "adadetect" and not several:
+        if isinstance(method, AdaDetect) and not several:
             raise checks.InputError("score: 'adadetect' learns from at least two score columns, got 1")
-        if several and self.method not in ("auto", "adadetect"):
-            raise checks.InputError(f"score: {self.method!r} judges one column, got {len(self.columns.scores)}")
+        if several and not isinstance(method, Auto | AdaDetect):
+            raise checks.InputError(f"score: {method.name!r} judges one column, got {len(self.columns.scores)}")
 
 
 def run(
@@ -80,7 +74,7 @@ def run(
     members: Sequence[Path] = (),
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> IdentificationSummary:
     """Decide on tables of scores and write ``selection.parquet``, ``summary.json`` and ``counts.npz`` to ``out``.
 
     Candidates are never held in memory: scores, identifiers and digests of texts pass through in chunks
@@ -111,26 +105,19 @@ def run(
         return _decide(draft, given, plan, tell)
 
 
-def _decide(draft: Draft, given: _Given, plan: Plan, tell: Progress) -> dict[str, Any]:
+def _decide(draft: Draft, given: _Given, plan: Plan, tell: Progress) -> IdentificationSummary:
     frame, known = sources.scan(given.candidates, "candidates"), sources.scan(given.calibration, "calibration")
     with draft.workshop() as folder:
         tables = _Tables.make(frame, known, folder, plan)
         texts = _blind(frame, known, plan)
         apart = _other(given.holdout, "holdout", tables, plan) if given.holdout else None
         taught = _members(given.members, tables, plan)
-        counts, evidence, used, why = _weigh(tables, texts, apart, plan, tell)
-        facts = {
-            "method": plan.method,
-            "fdr": plan.fdr,
-            "eta": plan.eta,
-            "lam": plan.lam,
-            "seed": plan.seed,
-            "scores": [str(score) for score in plan.columns.scores],
-            "notes": list(tables.notes),
-        }
-        rule = outcome.rule(counts, used, facts)
-        _write(tables.candidates, draft.path, rule, counts.calibration, tell)
-    return outcome.conclude(draft, counts, rule, evidence, facts, used, why, usage.share(counts, taught))
+        counts, evidence, used = _weigh(tables, texts, apart, plan, tell)
+        orientation = truth.declared(tables.candidates, "score0")
+        made = decide(counts, evidence, plan.policy, used=used, orientation=orientation, notes=tables.notes)
+        _write(tables.candidates, draft.path, made.rule, counts.calibration, tell)
+    asked = outcome.asked(plan.policy, plan.seed, plan.columns.scores, tables.notes)
+    return outcome.conclude(draft, counts, made, asked, usage.share(counts, taught))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +200,7 @@ def _part(judged: Path, unseen: Path, drop: bool) -> str:
         return ""
     if not drop:
         raise checks.InputError(
-            f"candidates: the text of {decide.rows(found.to_numpy())} stands in the calibration too; a document cannot "
+            f"candidates: the text of {rows(found.to_numpy())} stands in the calibration too; a document cannot "
             "be both in question and known to be unseen (--drop-overlap leaves it out of the candidates)"
         )
     _filter(judged, ~both)
@@ -277,7 +264,7 @@ def _column(path: Path, count: int) -> Floats:
 
 def _weigh(
     tables: _Tables, texts: Sequence[Control], holdout: Floats | None, plan: Plan, progress: Progress
-) -> tuple[Counts, list[Control], str, str]:
+) -> tuple[Counts, list[Control], Choice]:
     """Count the candidates, run the controls that compare scores, choose the method."""
     count = len(plan.columns.scores)
     known = _column(tables.calibration, count)
@@ -285,16 +272,14 @@ def _weigh(
     if judged is None:
         counts = _count(tables.candidates, known[:, 0], progress)
     else:
-        fdr.refuse_small(len(known), len(judged), plan.fdr)
-        learned, kept = adadetect.scores(judged, known, seed=plan.seed)
-        counts = _replace(tables.candidates, learned, kept, progress)
-    apart = [] if holdout is None else [decide.held_out(holdout, known, judged, plan.seed)]
+        counts = _replace(tables.candidates, *several.learned(judged, known, plan.policy.fdr, plan.seed), progress)
+    apart = [] if holdout is None else [several.held_out(holdout, known, judged, plan.seed)]
     found = together([*texts, *apart, controls.low_scores_of(counts, level=LEVEL)])
-    used, why = decide.choose(plan.method, found, counts, several=judged is not None, eta=plan.eta)
-    if judged is not None and used == "bh":
-        ranked, kept = decide.mean_rank(judged, known)
+    used = choose(plan.policy, found, counts, several=judged is not None)
+    if judged is not None and isinstance(used.method, BH):
+        ranked, kept = several.mean_rank(judged, known)
         counts = _replace(tables.candidates, ranked, kept, progress)
-    return counts, found, used, why
+    return counts, found, used
 
 
 def _count(path: Path, calibration: Floats, progress: Progress) -> Counts:

@@ -1,0 +1,210 @@
+"""Methods of bounding false discoveries, as values: `Storey(0.5)` says all, "storey" is short for it.
+
+A method estimates the share of non-members among the candidates; the step-up of `divulge.decisions.fdr`
+multiplies the p-values by it. Sources are named there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+
+from divulge import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.decisions.counts import Counts
+
+_TOLERATED = 1.01  # times its level that PTDI may reach before a warning says so
+
+
+@dataclass(frozen=True, slots=True)
+class BH:
+    """Benjamini and Hochberg: every candidate may be a non-member, so nothing is estimated.
+
+    Examples:
+        >>> BH().name
+        'bh'
+    """
+
+    name: ClassVar[str] = "bh"
+
+    def null_share(self, counts: Counts) -> tuple[float, float]:
+        """The estimated share of non-members as numerator and denominator, both whole numbers."""
+        return 1.0, 1.0
+
+    def caution(self, m: int) -> tuple[str, ...]:
+        """A warning where ``m`` candidates are too few for the bound; none is."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Storey:
+    """Storey: non-members are counted among p-values of at least ``lam``, on the conformal grid.
+
+    Args:
+        lam: p-values of at least the grid point next below it are counted.
+
+    Raises:
+        divulge.InputError: ``lam`` outside (0, 1).
+
+    Examples:
+        >>> Storey().grid(99), Storey(0.5).grid(200)
+        (50, 100)
+    """
+
+    lam: float = 0.5
+
+    name: ClassVar[str] = "storey"
+
+    def __post_init__(self) -> None:
+        checks.number(self.lam, "lam", above=0, below=1)
+
+    def grid(self, n: int) -> int:
+        """``K`` of ``λ = K / (n + 1)``: the grid point, of ``n`` calibration scores, at or next below ``lam``."""
+        return max(math.floor(self.lam * (n + 1) + 1e-9), 1)
+
+    def null_share(self, counts: Counts) -> tuple[float, float]:
+        """The estimated share of non-members as numerator and denominator, both whole numbers."""
+        m, n = counts.total, len(counts.calibration)
+        k = self.grid(n)
+        small = int(counts.above[-(k - 1)]) if k >= 2 else 0
+        return float((1 + m - small) * (n + 1)), float(m * (n + 1 - k))
+
+    def caution(self, m: int) -> tuple[str, ...]:
+        """A warning where ``m`` candidates are too few for the bound; none is."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class PTDI:
+    """PTDI: non-members are counted where members are rare, among the least member-like ``eta`` of calibration.
+
+    Args:
+        eta: share of calibration beyond the threshold τ.
+
+    Raises:
+        divulge.InputError: ``eta`` outside (0, 1).
+
+    Examples:
+        >>> PTDI(0.5).caution(5)
+        ('with 5 candidates and eta=0.5 ptdi can reach 1.16 times its bound; storey and bh do not',)
+    """
+
+    eta: float = 0.05
+
+    name: ClassVar[str] = "ptdi"
+
+    def __post_init__(self) -> None:
+        checks.number(self.eta, "eta", above=0, below=1)
+
+    def region(self, counts: Counts) -> tuple[int, int]:
+        """Candidates and calibration scores in the region R, where members are rare.
+
+        The paper's scores are low for members, its τ is the ``1 - eta`` quantile of calibration and ``R = (τ, ∞)``.
+        Larger is more member-like here, so R holds the scores strictly below the calibration score that has
+        ``floor(eta · n)`` others below it. Where that many tie with it, or ``eta · n < 1``, no calibration score
+        lies in R, the paper's ratio has a zero below, and nothing can be selected.
+
+        Examples:
+            >>> from divulge.decisions.counts import Counts
+            >>> PTDI(0.05).region(Counts.empty(range(100)).add([2.0, 5.0, 70.0]))
+            (1, 5)
+        """
+        n = len(counts.calibration)
+        edge = min(math.floor(self.eta * n + 1e-9), n - 1)
+        inside = int(np.searchsorted(counts.calibration, counts.calibration[edge], side="left"))
+        return counts.below(edge), inside
+
+    def null_share(self, counts: Counts) -> tuple[float, float]:
+        """The estimated share of non-members as numerator and denominator, both whole numbers."""
+        beyond, inside = self.region(counts)  # nothing in R: infinite, and nothing is selected
+        return float((1 + beyond) * len(counts.calibration)), float((counts.total + 1) * inside)
+
+    def caution(self, m: int) -> tuple[str, ...]:
+        """A warning when ``m`` candidates are so few, and the region so wide, that the bound is not kept.
+
+        The estimated share of non-members has ``m + 1`` where ``m`` would be exact. Without members and with
+        calibration in plenty the false discovery rate is ``(1 + 1/m) (1 - (1 - eta)^m)`` times the level, where that
+        is above 1; at ``eta`` = .05 never by more than .7 %.
+        """
+        excess = (1 + 1 / m) * (1 - (1 - self.eta) ** m)
+        if excess <= _TOLERATED:
+            return ()
+        said = f"with {m} candidates and eta={self.eta:g} ptdi can reach {excess:.2f} times its bound"
+        return (f"{said}; storey and bh do not",)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaDetect:
+    """`divulge.decisions.adadetect`: one score is learned from several signals, and `BH` judges that."""
+
+    name: ClassVar[str] = "adadetect"
+
+
+@dataclass(frozen=True, slots=True)
+class Knockoff:
+    """`divulge.decisions.knockoff`: candidates against their own paraphrases, a baseline known to fail."""
+
+    name: ClassVar[str] = "knockoff"
+
+
+@dataclass(frozen=True, slots=True)
+class Auto:
+    """The method that the controls and the numbers of scores suggest; `divulge.identify` says which when.
+
+    Args:
+        ptdi: taken where scores are many and a holdout was compared.
+        storey: taken elsewhere, of one score.
+    """
+
+    ptdi: PTDI = PTDI()
+    storey: Storey = Storey()
+
+    name: ClassVar[str] = "auto"
+
+
+StepUp: TypeAlias = BH | PTDI | Storey
+"""A method that judges one score."""
+Method: TypeAlias = Auto | BH | PTDI | Storey | AdaDetect | Knockoff
+Kind = TypeVar("Kind", bound=Auto | BH | PTDI | Storey | AdaDetect | Knockoff)
+
+
+def named(method: object, kinds: Sequence[type[Kind]], *, eta: float = 0.05, lam: float = 0.5) -> Kind:
+    """The method that a name is short for; a method is itself.
+
+    Args:
+        method: a method, or its name.
+        kinds: those that apply.
+        eta: of `PTDI`, where a name is given.
+        lam: of `Storey`, where a name is given.
+
+    Raises:
+        divulge.InputError: a method that does not apply, or is none; ``eta`` or ``lam`` outside (0, 1).
+
+    Examples:
+        >>> named("auto", (Auto, BH), lam=0.3)
+        Auto(ptdi=PTDI(eta=0.05), storey=Storey(lam=0.3))
+    """
+    ptdi, storey = PTDI(eta), Storey(lam)
+    if isinstance(method, tuple(kinds)):
+        return method
+    checks.choice(getattr(method, "name", method), "method", [kind.name for kind in kinds])
+    defaults: tuple[Method, ...] = (Auto(ptdi, storey), BH(), ptdi, storey, AdaDetect(), Knockoff())
+    return next(one for one in defaults if isinstance(one, tuple(kinds)) and one.name == method)
+
+
+def parameters(method: Method) -> tuple[float, float]:
+    """``eta`` and ``lam`` with which `named` makes the method of its name; the defaults where it has none.
+
+    Examples:
+        >>> parameters(PTDI(0.1)), parameters(BH())
+        ((0.1, 0.5), (0.05, 0.5))
+    """
+    ptdi, storey = (method.ptdi, method.storey) if isinstance(method, Auto) else (PTDI(), Storey())
+    eta = method.eta if isinstance(method, PTDI) else ptdi.eta
+    return eta, method.lam if isinstance(method, Storey) else storey.lam

@@ -1,0 +1,201 @@
+"""From arrays of scores to a selection, with the negative controls that its guarantee rests on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.decisions import controls, knockoff
+from divulge.decisions.fdr import Judged
+from divulge.decisions.methods import BH, Knockoff, named
+from divulge.identification import standing
+from divulge.identification.decide import METHODS, Policy, choose, decide
+from divulge.identification.several import held_out, learned, mean_rank
+from divulge.identification.standing import LEVEL, together
+from divulge.identification.truth import orientation
+from divulge.types import Guarantee
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.decisions.controls import Control
+    from divulge.decisions.methods import Method
+    from divulge.types import Floats, Selection
+
+SYMMETRIC = "a non-member scores above and below its own paraphrase equally often"
+
+
+def identify(
+    candidates: object,
+    calibration: object,
+    *,
+    fdr: float = 0.05,
+    method: Method | str = "auto",
+    eta: float = 0.05,
+    lam: float = 0.5,
+    holdout: object = None,
+    candidate_texts: Sequence[str] | None = None,
+    calibration_texts: Sequence[str] | None = None,
+    knockoffs: object = None,
+    calibration_knockoffs: object = None,
+    members: object = None,
+    truth: object = None,
+    seed: int = 0,
+) -> Selection:
+    """Which candidates were used for training, with the false discovery rate bounded by ``fdr``.
+
+    Negative controls run on whatever is handed in: low scores always, ``holdout`` scores and the texts
+    where given. A holdout, known non-members compared with known non-members, fails in at most 5 % of sound
+    runs, whatever the members are: then the guarantee is void. Texts and low scores compare *all* candidates
+    with the calibration, and members may well be about something else: they can only put the guarantee in
+    doubt. The first warning says which, and "auto" then falls back to "bh", which a shift of the scores
+    hurts least.
+
+    Args:
+        candidates: scores ``[m]``, larger = more member-like; or several signals ``[m, d]``.
+        calibration: scores ``[n]`` (or ``[n, d]``) of documents known not to have been used.
+        fdr: bound on the expected share of non-members among the selected.
+        method: of `divulge.decisions.methods`, or the name of one: "bh"; "ptdi"; "storey"; "adadetect"
+            (learns one score from several with half the calibration, then "bh"); "knockoff" (a baseline
+            known to fail, needs ``knockoffs``); "auto": when the controls pass "storey", or "ptdi" where a
+            holdout was compared and scores are many, or "adadetect" for several signals; "bh" when one does
+            not (on the mean rank of several signals).
+        eta: share of calibration beyond the threshold of "ptdi", where the method is named.
+        lam: grid point of "storey", where the method is named.
+        holdout: scores ``[h]`` (or ``[h, d]``) of other known non-members, for the exchangeability control.
+        candidate_texts: the candidates' texts ``[m]``, for the blind text control.
+        calibration_texts: the calibration's texts ``[n]``.
+        knockoffs: scores ``[m]`` of paraphrases of the candidates.
+        calibration_knockoffs: scores ``[n]`` of paraphrases of the calibration, for the symmetry test.
+        members: scores ``[k]`` of documents known to have been used (planted ones, or a twin model's):
+            ``usage`` is then estimated with them, see `divulge.decisions.usage.mixture`.
+        truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
+        seed: of random splits.
+
+    Raises:
+        divulge.InputError: NaN or infinity (the rows are named), empty or constant scores, calibration too
+            small for the level, a text among both candidates and calibration, texts of one side alone,
+            lengths or numbers of signals that differ.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> scores = np.append(rng.normal(3, 1, 100), rng.normal(size=100))
+        >>> found = identify(scores, rng.normal(size=500), fdr=0.1, method="ptdi")
+        >>> found.count, round(found.threshold, 2), print(found.usage)
+        0.4801 [0.3465, 0.7444]
+        (104, 1.39, None)
+    """
+    asked = named(method, (*METHODS, Knockoff), eta=eta, lam=lam)
+    checks.number(fdr, "fdr", above=0, below=1)
+    checks.integer(seed, "seed", least=0)
+    judged, known = _signals(candidates, "candidates"), _signals(calibration, "calibration")
+    _same_width(judged, known, "calibration")
+    apart = None if holdout is None else _signals(holdout, "holdout")
+    if apart is not None:
+        _same_width(judged, apart, "holdout")
+    _needs(asked, judged.ndim, knockoffs, members)
+    evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
+    one = Judged.of(*learned(judged, known, fdr, seed), members)
+    if apart is not None:
+        evidence.append(held_out(apart, known, judged if judged.ndim == 2 else None, seed))
+    evidence.append(controls.low_scores_of(one.counts, level=LEVEL))
+    evidence = together(evidence)
+    if isinstance(asked, Knockoff):
+        return _knockoff(one, (known, knockoffs, calibration_knockoffs), fdr, evidence, orientation(one.scores, truth))
+    policy = Policy(fdr, asked)
+    used = choose(policy, evidence, one.counts, several=judged.ndim == 2)
+    if judged.ndim == 2 and isinstance(used.method, BH):
+        one = Judged.of(*mean_rank(judged, known), members)
+    made = decide(one.counts, evidence, policy, used=used, orientation=orientation(one.scores, truth))
+    found = one.chosen(one.scores > made.rule.cut, fdr=fdr, warnings=made.warnings)
+    return replace(found, guarantee=made.guarantee)
+
+
+def _signals(value: object, name: str) -> Floats:
+    found = checks.nonempty(checks.array(value, name, finite=False), name)
+    if found.ndim not in (1, 2) or not found.size:
+        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {found.shape}")
+    found = found.astype(np.float64, copy=False)
+    finite = np.isfinite(found) if found.ndim == 1 else np.isfinite(found).all(axis=1)
+    if not finite.all():
+        raise checks.InputError(f"{name}: NaN or infinite scores in {rows(np.flatnonzero(~finite))}; leave these out")
+    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+
+
+def rows(index: Sequence[int] | np.ndarray) -> str:
+    """Row numbers in words, the first ten of them.
+
+    Examples:
+        >>> rows([4, 7])
+        '2 rows (4, 7)'
+    """
+    shown = ", ".join(str(int(i)) for i in index[:10])
+    return f"{len(index)} rows ({shown}{', …' if len(index) > 10 else ''})"
+
+
+def _same_width(judged: Floats, other: Floats, name: str) -> None:
+    if judged.shape[1:] != other.shape[1:]:
+        raise checks.InputError(
+            f"{name}: the same signals as in candidates are needed, got shapes {other.shape} and {judged.shape}"
+        )
+
+
+def _needs(asked: Method, dimensions: int, knockoffs: object, members: object) -> None:
+    method = asked.name
+    if members is not None and dimensions == 2:
+        raise checks.InputError("members: the share is estimated from one score column, got several")
+    if method == "adadetect" and dimensions == 1:
+        raise checks.InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
+    if method not in ("auto", "adadetect") and dimensions == 2:
+        raise checks.InputError(f"candidates: {method!r} judges one score, got several; use 'adadetect' or one column")
+    if method == "knockoff" and knockoffs is None:
+        raise checks.InputError("knockoffs: 'knockoff' needs the scores of paraphrases of the candidates")
+
+
+def _texts_control(
+    judged: Sequence[str] | None, known: Sequence[str] | None, m: int, n: int, seed: int
+) -> list[Control]:
+    if judged is None and known is None:
+        return []
+    if judged is None or known is None:
+        missing = "candidate_texts" if judged is None else "calibration_texts"
+        raise checks.InputError(f"{missing}: the texts of both sides are needed to compare them, got those of one")
+    for name, texts, length in (("candidate_texts", judged, m), ("calibration_texts", known, n)):
+        if len(texts) != length:
+            raise checks.InputError(f"{name}: {length} texts are needed (one a score), got {len(texts)}")
+    refuse_overlap(judged, known)
+    return [controls.blind_text(known, judged, level=LEVEL, seed=seed)]
+
+
+def refuse_overlap(judged: Sequence[str], known: Sequence[str]) -> None:
+    """Raise when a candidate's text is also declared unseen.
+
+    Raises:
+        divulge.InputError: as said; the rows are named.
+    """
+    unseen = set(known)
+    both = [i for i, text in enumerate(judged) if text in unseen]
+    if both:
+        raise checks.InputError(
+            f"candidate_texts: {rows(both)} are also among the calibration texts; a document cannot be both "
+            "in question and known to be unseen"
+        )
+
+
+def _knockoff(
+    one: Judged, paraphrased: tuple[Floats, object, object], level: float, evidence: list[Control], orientation: str
+) -> Selection:
+    """The baseline: its assumption is another one, and fails unless paraphrases of ``known`` show that it holds."""
+    known, knockoffs, known_knockoffs = paraphrased
+    selected, _ = knockoff.select(one.scores, knockoffs, fdr=level)
+    said = ""
+    if known_knockoffs is None:
+        said = "symmetry was not tested (calibration_knockoffs is missing); with paraphrases it usually fails"
+    else:
+        evidence = together([*evidence, knockoff.symmetry(known, known_knockoffs, level=LEVEL)])
+    claim = Guarantee("FDR", level, (SYMMETRIC,), "void" if said else "holds").at_most(standing.standing(evidence))
+    warnings = standing.warnings(evidence, [orientation, said])
+    return replace(one.chosen(selected, fdr=level, warnings=warnings), guarantee=claim)

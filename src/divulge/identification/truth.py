@@ -1,0 +1,93 @@
+"""What came true of a selection, where membership is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from divulge import checks
+from divulge.decisions import controls
+from divulge.identification import sources
+from divulge.results import Realised
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+    from divulge.types import Bools, Floats
+
+
+def orientation(scores: Floats, truth: object) -> str:
+    """A warning when declared members score below declared non-members; empty when not."""
+    if truth is None:
+        return ""
+    member = checks.mask(truth, "truth", (len(scores),))
+    if member.all() or not member.any():
+        return ""
+    area = controls.auc(scores[member], scores[~member])
+    if area.value >= 0.5:
+        return ""
+    return (
+        f"the scores seem to be the wrong way round: declared members score lower (AUC {area}); "
+        "larger must mean more member-like"
+    )
+
+
+def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
+    """The false discovery proportion and the power that were realised, where membership is known.
+
+    Args:
+        selected: bool ``[m]``.
+        truth: bool ``[m]``, True for members.
+
+    Returns:
+        Share of non-members among the selected (0 of none counts as 0), share of members that were
+        selected; both with Clopper-Pearson intervals.
+
+    Examples:
+        >>> import numpy as np
+        >>> fdp, power = realised(np.array([True, True, False]), np.array([True, False, True]))
+        >>> fdp.value, power.value
+        (0.5, 0.5)
+    """
+    chosen = checks.mask(selected, "selected", (None,))
+    member = checks.mask(truth, "truth", (len(chosen),))
+    both = int((chosen & member).sum())
+    return portion(int(chosen.sum()) - both, int(chosen.sum())), portion(both, int(member.sum()))
+
+
+def portion(hits: int, total: int) -> Estimate:
+    """``hits`` of ``total`` with a 95 % Clopper-Pearson interval; nothing of nothing is 0, known to be in [0, 1]."""
+    from scipy.stats import binomtest
+
+    if not total:
+        return Estimate(0.0, 0.0, 1.0, 0.95, "clopper-pearson")
+    interval = binomtest(hits, total).proportion_ci(0.95, method="exact")
+    return Estimate(hits / total, float(interval.low), float(interval.high), 0.95, "clopper-pearson")
+
+
+def realised_in(path: Path) -> Realised | None:
+    """What came true in a finished ``selection.parquet``; None where no membership is known."""
+    known = _known(path, "score", "selected")
+    if known is None:
+        return None
+    member = known["truth"].to_numpy().astype(bool)
+    fdp, power = realised(known["selected"].to_numpy().astype(bool), member)
+    return Realised(len(known), int(member.sum()), fdp, power, orientation(known["score"].to_numpy(), member))
+
+
+def declared(path: Path, score: str = "score") -> str:
+    """`orientation` of the scores in a Parquet file, by the membership that it declares."""
+    known = _known(path, score)
+    return "" if known is None else orientation(known[score].to_numpy(), known["truth"].to_numpy().astype(bool))
+
+
+def _known(path: Path, *columns: str) -> pl.DataFrame | None:
+    """The rows whose membership is known; None where it is of none."""
+    import polars as pl
+
+    if "truth" not in sources.names(path):
+        return None
+    known = sources.parquet(path).filter(pl.col("truth").is_not_null()).select(*columns, "truth").collect()
+    return known if len(known) else None

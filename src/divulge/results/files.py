@@ -1,0 +1,73 @@
+"""Summaries as JSON and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from divulge import checks, store
+from divulge.dossier import shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from divulge.dossier import Draft
+
+    Summary = TypeVar("Summary")
+
+NAME = "summary.json"
+VERSION = 1
+"""Of the shape of all summaries; one of another version is not read."""
+
+
+def plain(value: object) -> Any:
+    """A summary as what JSON can say: dataclasses are objects by their fields, an open end of an interval is None.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> plain(Estimate(0.5, 0.25, float("inf"), 0.95, "counted"))
+        {'value': 0.5, 'low': 0.25, 'high': None, 'confidence': 0.95, 'method': 'counted'}
+    """
+    if is_dataclass(value):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def write(draft: Draft, summary: object) -> None:
+    """Write the summary of a run into its draft."""
+    draft.write_json(NAME.removesuffix(".json"), plain(summary))
+
+
+def read(folder: Path, kind: type[Summary]) -> Summary:
+    """The summary in the run directory ``folder``.
+
+    Raises:
+        divulge.InputError: missing, damaged, of another version, or of another shape than ``kind``.
+    """
+    path = folder / NAME
+    found = store.read_json(path)
+    version = found.get("version") if isinstance(found, dict) else None
+    if version != VERSION:
+        raise checks.InputError(
+            f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
+        )
+    summary = shape.parse(found, kind, path)
+    if odd := set(_keys(found)) ^ set(_keys(plain(summary))):
+        raise checks.InputError(f"{path}: damaged at {min(odd)}: a key that is missing or unknown")
+    return summary
+
+
+def _keys(value: Any, above: str = "") -> Iterator[str]:
+    """Every key of a JSON value, with those it stands below."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in entries:
+        place = f"{above}{key}"
+        yield place
+        yield from _keys(part, f"{place}.")

@@ -1,0 +1,91 @@
+"""Summaries: what is written is what is read, and nothing else is."""
+
+import json
+from dataclasses import fields, is_dataclass
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge import results
+from divulge.identification import redecide, tables
+from divulge.identification.decide import Policy
+from divulge.identification.sources import Columns, Score
+
+
+@pytest.fixture(scope="module")
+def identified(tmp_path_factory):
+    """Run directory and summary of an identification with every optional part."""
+    folder, rng = tmp_path_factory.mktemp("identified"), np.random.default_rng(0)
+    scores = np.append(rng.normal(3, 1, 60), rng.normal(size=90))
+    pl.DataFrame({"loss": scores, "member": np.arange(150) < 60}).write_parquet(folder / "judged.parquet")
+    for name in ("known", "apart"):
+        pl.DataFrame({"loss": rng.normal(size=120)}).write_parquet(folder / f"{name}.parquet")
+    judged, known, apart = ([folder / f"{name}.parquet"] for name in ("judged", "known", "apart"))
+    plan = tables.Plan(Columns((Score("loss"),), truth="member"), Policy(0.2))
+    return folder / "run", tables.run(judged, known, folder / "run", plan, holdout=apart)
+
+
+RUNS = (("identified", results.IdentificationSummary),)
+
+
+@pytest.mark.parametrize(("run", "kind"), RUNS)
+def test_what_is_written_is_what_is_read(run, kind, request):
+    folder, summary = request.getfixturevalue(run)
+    assert results.read(folder, kind) == summary
+    assert results.plain(summary) == json.loads((folder / "summary.json").read_text())
+
+
+def changed(value):
+    """Something of another type than ``value``."""
+    return 3 if isinstance(value, str | list | dict) or value is None else "3"
+
+
+def places(summary, at=()):
+    """Where the fields of a summary stand in its JSON, those of the dataclasses within too."""
+    for field in fields(summary):
+        value = getattr(summary, field.name)
+        yield (*at, field.name)
+        if is_dataclass(value):
+            yield from places(value, (*at, field.name))
+
+
+@pytest.mark.parametrize("change", ["type", "missing", "unknown"])
+@pytest.mark.parametrize(("run", "kind"), RUNS)
+def test_every_field_is_held_against_its_type(run, kind, change, request, tmp_path):
+    folder, summary = request.getfixturevalue(run)
+    text = (folder / "summary.json").read_text()
+    for *above, last in places(summary):
+        content = json.loads(text)
+        inner = content
+        for name in above:
+            inner = inner[name]
+        if change == "type":
+            inner[last] = changed(inner[last])
+        elif change == "missing":
+            del inner[last]
+        else:
+            inner[f"{last}_"] = 1
+        (tmp_path / "summary.json").write_text(json.dumps(content))
+        with pytest.raises(dv.InputError, match=r"summary\.json: (damaged at .*|a summary of version)"):
+            results.read(tmp_path, kind)
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "{}", '{"version": 0}', '{"version": "1"}', '{"version": 2}', "null"])
+def test_another_version_is_refused_by_name(tmp_path, content):
+    (tmp_path / "summary.json").write_text(content)
+    with pytest.raises(dv.InputError, match="a summary of version 1 is needed"):
+        results.read(tmp_path, results.IdentificationSummary)
+
+
+def test_a_run_of_another_version_is_refused_by_what_reads_it(identified, tmp_path, monkeypatch):
+    folder, _ = identified
+    monkeypatch.setattr("divulge.results.files.VERSION", 2)
+    with pytest.raises(dv.InputError, match="version 2 is needed, got 1"):
+        redecide(folder, fdr=0.3)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_json_cannot_say_is_none(value):
+    assert results.plain(dv.Estimate(0.5, 0.25, value, 0.95, "counted"))["high"] is None
