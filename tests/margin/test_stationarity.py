@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import nnls
+from scipy.optimize import LinearConstraint, minimize, nnls
 
 import divulge as dv
 from divulge import margin
+from divulge.margin.stationarity import weigh
 
 
 def test_clarke_against_zero_one_at_an_exact_point(mixture):
@@ -94,3 +95,27 @@ def test_bad_input(mixture):
         margin.multipliers(net, x[:, 1:], y)
     with pytest.raises(dv.InputError, match="every weight is zero"):
         margin.multipliers(margin.ShallowReLU(np.zeros((2, 30)), np.zeros(2), np.zeros(2)), x)
+
+
+def test_a_derivative_at_a_kink_stays_within_its_bounds():
+    """(λ - .1)² + (κ - 3)² under κ ≤ λ is least at 1.55 for both, also where the columns are large or small."""
+    for scale in (1e-3, 1.0, 1e3):
+        found = weigh(scale**2 * np.eye(2), scale**2 * np.array([0.1, 3.0]), np.array([0]))
+        np.testing.assert_allclose(found, [1.55, 1.55], atol=1e-4)
+
+
+def test_multipliers_with_kinks_are_those_of_a_quadratic_program():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        n, p = 4, 5
+        columns, owner = rng.normal(size=(8, n + p)), rng.integers(0, n, p)
+        target = rng.normal(size=8)
+        found = weigh(columns.T @ columns, columns.T @ target, owner)
+        bounds = LinearConstraint(np.eye(n)[owner] @ np.eye(n, n + p) - np.eye(p, n + p, n), 0, np.inf)
+        best = minimize(
+            lambda z, a=columns, t=target: (np.sum((a @ z - t) ** 2), 2 * a.T @ (a @ z - t)),
+            np.ones(n + p), jac=True, method="SLSQP", bounds=[(0, None)] * (n + p), constraints=bounds,
+            options={"ftol": 1e-14, "maxiter": 1000},
+        )  # fmt: skip
+        assert np.sum((columns @ found - target) ** 2) <= best.fun * (1 + 1e-4) + 1e-6
+        assert (found[n:] <= found[:n][owner] + 1e-3).all()

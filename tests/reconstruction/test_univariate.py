@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import margin, reconstruction
-from divulge.reconstruction.lines import bends, crossings, nodes
+from divulge.reconstruction.lines import Bends, bends, crossings, nodes
 from divulge.reconstruction.windows import fewest, windows, within
 
 
@@ -62,6 +62,15 @@ def test_windows_hold_training_points(exact):
             assert np.abs(np.abs(net(inside[:, None])) - 1).min() < 1e-5
             count += 1
     assert count >= 4
+
+
+def test_a_window_has_no_piece_on_the_margin():
+    bent = Bends(np.arange(4.0), np.zeros(4), margin.ShallowReLU([[1.0]], [0.0], [1.0]))
+    found = {flat: len(windows(bent, np.array(flat))) for flat in itertools.product([False, True], repeat=3)}
+    assert found[False, False, False] == 2
+    assert found[True, False, False] == found[False, False, True] == 1
+    assert sum(found.values()) == 4
+    np.testing.assert_array_equal(windows(bent, np.array([True, False, False])), [[1.0, 3.0]])
 
 
 def test_what_is_guaranteed_is_kept(exact):
