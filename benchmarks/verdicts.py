@@ -56,7 +56,7 @@ def seen(runs: int) -> None:
         rng, members = np.random.default_rng(m + n), sizes(m, n)
         named = null(rng, "continuous", m, n, 1)
         enough = named.verdict.answer == "no leak found"
-        area = named.summary()["smallest_detectable"]["auc"] if enough else 0.75
+        area = named.summary().smallest_detectable.auc if enough else 0.75
         drawn = rng.normal(size=(runs, m + n)) + 2**0.5 * ndtri(area) * members
         found = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
         print(f"| {m:,} / {n:,} | {area:.3f}{'' if enough else ' (too little)'} | {found / runs:.3f} |", flush=True)

@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from divulge import results
 from divulge.auditing import Audit
+from divulge.types import Estimate
 
 # Scores that know nothing of membership, by what they look like.
 KINDS = {
@@ -29,9 +31,9 @@ def scored(scores, members, *, nulls=None, fpr=(0.05,), confounded=False, labels
         path: its run directory.
     """
     members = np.asarray(members)
-    recipe = {"references": "none", "reads": "logits", "signal": "negative-loss", "queries": 1, "raw_thresholds": {}}
-    area = {"value": 0.9, "low": 0.8, "high": 0.95}
-    blind = {"confounded": True, "auc": area, "p_value": 1e-3, "method": "permutation"} if confounded else None
+    recipe = results.Conducted("negative-loss", "logits", "Threshold()", "none", None, "", 1, {}, None)
+    area = Estimate(0.9, 0.8, 0.95, 0.95, "delong")
+    blind = results.BlindBaseline(area, True, 1e-3, 1e-3, len(members), "permutation") if confounded else None
     return Audit(
         scores={name: np.asarray(values, float) for name, values in scores.items()},
         nulls=nulls or dict.fromkeys(scores, np.arange(99.0)),
@@ -42,13 +44,32 @@ def scored(scores, members, *, nulls=None, fpr=(0.05,), confounded=False, labels
         unseen_classes=unseen,
         fpr=fpr,
         signals={},
-        about={
-            "recipes": dict.fromkeys(scores, recipe),
-            "blind_baseline": blind,
-            "counts": {"members": int(members.sum()), "nonmembers": int((~members).sum())},
-            "transfer": None,
-            "duplicates": 0,
-        },
+        about=results.About(
+            settings=results.Settings(
+                seed=0,
+                recipes=tuple(scores),
+                attacks={},
+                references="none",
+                unseen_classes=unseen,
+                fpr=fpr,
+                calibration=0.25,
+                duplicates="error",
+                outputs="logits",
+                device="cpu",
+                data=results.Digests("", "", ""),
+                target="none",
+                partial=None,
+            ),
+            recipes=dict.fromkeys(scores, recipe),
+            counts=results.Sizes(int(members.sum()), int((~members).sum()), 1, 99, 2),
+            duplicates=0,
+            blind_baseline=blind,
+            transfer=None,
+            warnings=(),
+            environment=results.environment(),
+            timings={},
+            engine="",
+        ),
         path=path,
     )
 

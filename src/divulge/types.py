@@ -23,6 +23,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
 Standing: TypeAlias = Literal["holds", "doubtful", "void"]  # from best to worst
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
+Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "doubt", "plain"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,9 +8,11 @@ import polars as pl
 import pytest
 
 import divulge as dv
+from divulge import results
 from divulge.auditing import load, settings
 from divulge.auditing.compare import compare
 from divulge.recipes import Recipe, recipes
+from divulge.report.text import shown
 
 LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
 
@@ -40,7 +42,7 @@ def test_ids_of_one_set_alone_are_mentioned(case):
 
 def test_a_leak_is_the_verdict_and_its_numbers_are_estimates(run):
     summary = run.summary()
-    assert summary["verdict"]["tone"] == "leak"
+    assert summary.verdict.tone == "leak"
     estimate = run["loss"].tpr_at_fpr(0.05)
     assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
     assert "clopper-pearson" in estimate.method
@@ -50,10 +52,10 @@ def test_a_leak_is_the_verdict_and_its_numbers_are_estimates(run):
 
 def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(honest):
     summary = honest.summary()
-    assert summary["verdict"]["tone"] == "clear", summary["verdict"]
-    assert summary["verdict"]["answer"] == "no leak found"
-    assert "the smallest that would have been seen with 80% probability is an AUC of" in summary["verdict"]["text"]
-    assert 0.5 < summary["smallest_detectable"]["auc"] < 0.7
+    assert summary.verdict.tone == "clear", summary.verdict
+    assert summary.verdict.answer == "no leak found"
+    assert "the smallest that would have been seen with 80% probability is an AUC of" in summary.verdict.text
+    assert 0.5 < summary.smallest_detectable.auc < 0.7
     for name in honest:
         assert honest[name].auc.low < 0.5 < honest[name].auc.high, (name, honest[name].auc)
         assert honest[name].epsilon().low == 0
@@ -75,18 +77,14 @@ def test_selections_hold_their_false_positive_rate_and_can_be_made_by_fdr(run):
 def test_the_run_directory_gives_back_every_number(run):
     again = load(run.path)
     stored = json.loads((run.path / "summary.json").read_text())
-    fresh = json.loads(json.dumps(again.summary()))
-    assert {key: stored[key] for key in fresh} == fresh
-    assert {key: stored[key] for key in ("recipes", "verdict")} == {
-        key: json.loads(json.dumps(run.summary()))[key] for key in ("recipes", "verdict")
-    }
+    assert stored == results.plain(again.summary())
+    assert again.summary() == run.summary()
 
 
 def test_the_report_shows_the_numbers_of_the_summary(run):
     html = (run.path / "report.html").read_text()
-    for recipe in run.summary()["recipes"].values():
-        auc = recipe["auc"]
-        assert f"{auc['value']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}]" in html
+    for recipe in run.summary().recipes.values():
+        assert shown(recipe.auc) in html
 
 
 def test_scores_stand_in_a_table_with_ids_truth_labels_and_signals(run):
@@ -126,16 +124,16 @@ def test_unseen_class_is_never_in_the_auditors_hands_and_is_judged_alone(case):
     population = case.population[case.population.y != 3]
     result = case.audit(recipes=("loss", "lira", "quantile"), population=population, unseen_classes=(3,))
     summary = result.summary()
-    unseen = summary["recipes"]["lira"]["unseen"]
-    assert unseen["members"] + unseen["nonmembers"] == int((np.r_[case.members.y, case.nonmembers.y] == 3).sum())
+    unseen = summary.recipes["lira"].unseen
+    assert unseen.members + unseen.nonmembers == int((np.r_[case.members.y, case.nonmembers.y] == 3).sum())
     assert result["lira"].unseen.auc.value != result["lira"].auc.value
     assert np.isfinite(result["lira"].scores).all()
-    assert "unseen classes [3]" in summary["verdict"]["text"]
+    assert "unseen classes [3]" in summary.verdict.text
 
 
 def test_groups_are_tabulated(case):
     result = case.audit(recipes=("loss",), groups=["a", "b"] * 200)
-    assert set(result.summary()["recipes"]["loss"]["groups"]) == {"a", "b"}
+    assert set(result.summary().recipes["loss"].groups) == {"a", "b"}
 
 
 def test_a_third_partys_recipe_and_an_active_signal(case):
@@ -148,14 +146,14 @@ def test_a_third_partys_recipe_and_an_active_signal(case):
     mine = Recipe("mine", Margin(), recipes()[0].attack)
     result = case.audit(recipes=(mine, "gap"))
     np.testing.assert_allclose(result["mine"].scores, result["gap"].scores)
-    assert result.about["recipes"]["mine"]["queries"] == 900
+    assert result.about.recipes["mine"].queries == 900
 
 
 def test_confounded_split_is_said_first(case):
     shifted = dv.Records(case.nonmembers.x + 1.0, case.nonmembers.y)
     summary = case.audit(recipes=("loss",), nonmembers=shifted).summary()
-    assert summary["verdict"]["tone"] == "void"
-    assert summary["verdict"]["text"].startswith("The split is confounded")
+    assert summary.verdict.tone == "void"
+    assert summary.verdict.text.startswith("The split is confounded")
 
 
 def test_records_without_labels_leave_the_label_agnostic_recipes(case):
@@ -294,9 +292,9 @@ def test_decisions_about_unseen_classes_are_void():
 
 def test_the_power_that_is_stated_is_the_power_of_the_verdict():
     one, many = honest_audit(), honest_audit(recipes=("loss", "entropy", "gap"))
-    smallest = many.summary()["smallest_detectable"]
-    assert smallest["confidence"] == pytest.approx(1 - 0.05 / 9)  # AUC, one TPR and ε of three recipes
-    assert smallest["auc"] > one.summary()["smallest_detectable"]["auc"]
+    smallest = many.summary().smallest_detectable
+    assert smallest.confidence == pytest.approx(1 - 0.05 / 9)  # AUC, one TPR and ε of three recipes
+    assert smallest.auc > one.summary().smallest_detectable.auc
 
 
 def test_an_active_signal_stands_beside_recipes_with_references(case):
@@ -313,9 +311,9 @@ def test_an_active_signal_stands_beside_recipes_with_references(case):
 
 
 def test_reference_models_are_described_as_they_were(run):
-    assert run.about["recipes"]["lira"]["references"] == "out"
-    assert run.about["recipes"]["lira-online"]["references"] == "in and out"
-    assert run.about["recipes"]["loss"]["references"] == "none"
+    assert run.about.recipes["lira"].references == "out"
+    assert run.about.recipes["lira-online"].references == "in and out"
+    assert run.about.recipes["loss"].references == "none"
 
 
 @pytest.mark.parametrize(

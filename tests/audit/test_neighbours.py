@@ -303,7 +303,7 @@ def test_models_of_both_kinds_are_trained_once_and_taken_from_the_pool_afterward
     assert {total for _, total in told} == {8}
     assert told[-1] == (8.0, 8)
     for names in (["lira"], ["lira-online"], both[::-1]):
-        assert audit(names, pool=tmp_path).about["engine"] == "nothing to train"
+        assert audit(names, pool=tmp_path).about.engine == "nothing to train"
     assert len(list(tmp_path.glob("*.safetensors"))) == 8
 
 
@@ -329,10 +329,10 @@ def test_networks_too_are_the_same_alone_and_beside_the_other_kind(training):
 
 
 def test_what_is_recorded_is_the_models_that_a_recipe_had():
-    about = audit(["loss", "lira", "lira-online"]).about["recipes"]
-    assert [about[name]["references"] for name in ("loss", "lira", "lira-online")] == ["none", "out", "in and out"]
-    assert about["loss"]["training"] is None
-    assert about["lira"]["training"]["count"] == "4"
+    about = audit(["loss", "lira", "lira-online"]).about.recipes
+    assert [about[name].references for name in ("loss", "lira", "lira-online")] == ["none", "out", "in and out"]
+    assert about["loss"].training is None
+    assert about["lira"].training["count"] == "4"
 
 
 def test_runs_with_other_reference_models_are_not_compared():

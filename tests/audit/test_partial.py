@@ -33,7 +33,7 @@ def test_orientation_every_recipe_finds_members_from_part_of_the_record(partial_
 
 def test_mrad_is_run_and_counted(partial_run):
     assert np.isfinite(partial_run["mrad"].scores).all()
-    queries = {name: recipe["queries"] for name, recipe in partial_run.summary()["recipes"].items()}
+    queries = {name: recipe.queries for name, recipe in partial_run.about.recipes.items()}
     # 400 candidates, 125 calibration and 375 population records; 8 completions of the first two.
     assert queries["mrad"] == 525
     assert queries["partial-loss"] == queries["partial-lira-online"] == 900
@@ -57,7 +57,7 @@ def test_the_report_names_share_imputer_and_queries(partial_run):
     assert "knows 83% of the values" in html
     assert "class-conditional Gaussian" in html
     assert "the attack itself, from Mean(per_class=False)" in html
-    assert load(partial_run.path).summary()["partial"]["draws"] == 8
+    assert load(partial_run.path).about.settings.partial.draws == 8
 
 
 @pytest.mark.parametrize("known", [KNOWN, np.random.default_rng(0).random((400, 12)) < 0.8])
@@ -73,7 +73,7 @@ def test_unknown_values_never_matter(case, known):
         ]
         recipes = ("partial-loss", "gap", Recipe("mean", "hinge", dv.attacks.Threshold(), imputed=Imputed(3)))
         found = case.audit(known=known, recipes=recipes, fpr=(0.05,), members=changed[0], nonmembers=changed[1])
-        return found.scores | {"blind": np.array(found.about["blind_baseline"]["auc"]["value"])}
+        return found.scores | {"blind": np.array(found.about.blind_baseline.auc.value)}
 
     first, second = scores(1), scores(2)
     for name in first:
@@ -94,8 +94,8 @@ def test_the_imputer_can_be_chosen(case):
 
     chosen = {"mean": completion.Mean(), "zero": zero}
     found = {n: case.audit(known=KNOWN, recipes=("partial-loss",), fpr=(0.05,), imputer=i) for n, i in chosen.items()}
-    assert found["zero"].about["partial"]["imputer"] == "zero"
-    assert found["mean"].about["partial"]["imputer"] == "class mean"
+    assert found["zero"].about.settings.partial.imputer == "zero"
+    assert found["mean"].about.settings.partial.imputer == "class mean"
     assert not np.array_equal(found["zero"]["partial-loss"].scores, found["mean"]["partial-loss"].scores)
 
 
@@ -150,7 +150,7 @@ def test_several_shares_in_one_report(case, tmp_path):
     # All have the same models, which saw no candidate.
     assert len(list((tmp_path / "pool").glob("*.safetensors"))) == case.references.count
     assert not (tmp_path / "run" / "pool").exists()
-    assert [result.about["partial"]["share"] for result in found] == [0.5, pytest.approx(10 / 12), 1.0]
+    assert [result.about.settings.partial.share for result in found] == [0.5, pytest.approx(10 / 12), 1.0]
     html = (tmp_path / "run" / "report.html").read_text()
     for words in (
         "AUC over the known share",
@@ -198,7 +198,10 @@ def test_a_list_in_a_plan_is_one_run(tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    shares = [found[f"known: {words}"]["partial"]["share"] for words in ("share:0.4", "block:top-left:0.5", "share:1")]
+    shares = [
+        found[f"known: {words}"]["about"]["settings"]["partial"]["share"]
+        for words in ("share:0.4", "block:top-left:0.5", "share:1")
+    ]
     assert shares == [6 / 16, 9 / 16, 1.0]
 
 

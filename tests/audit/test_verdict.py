@@ -8,9 +8,10 @@ import pytest
 import divulge as dv
 from divulge.auditing import page
 from divulge.auditing.nominal import realised
-from divulge.cli.audit import _decision
+from divulge.auditing.summary import decided
 from divulge.report import html
 from divulge.report.text import render
+from divulge.results import plain
 from score_audits import scored, sizes
 
 
@@ -86,7 +87,7 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     assert epsilon.method.endswith("from sure non-members")
     notes = page.notes(audit.summary())
     assert any(f"ε ≥ {epsilon.low:.2f} comes from sure non-members" in note for note in notes)
-    assert any(epsilon.method in str(recipe["epsilon"]) for recipe in audit.summary()["recipes"].values())
+    assert any(epsilon.method in str(recipe.epsilon) for recipe in audit.summary().recipes.values())
     turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
     assert turned["loss"].epsilon().method.endswith("from sure members")
     assert turned["loss"].epsilon().low == epsilon.low
@@ -125,7 +126,7 @@ def test_every_answer_is_said_in_words_in_the_report_and_is_plain_data():
         (scored({"loss": sizes(50, 50) * 1.0}, sizes(50, 50)), "Leak found"),
         (scored({"loss": sizes(50, 50) * 1.0}, sizes(50, 50), confounded=True), "Guarantee void"),
     ):
-        stored = json.loads(json.dumps(audit.summary()["verdict"]))
+        stored = json.loads(json.dumps(plain(audit.summary().verdict)))
         assert stored == {"answer": audit.verdict.answer, "tone": audit.verdict.tone, "text": audit.verdict.text}
         first = dv.report.Page("title", audit.verdict.text, audit.verdict.tone, ())
         assert f"</span> {heading}</p>" in html.render(first)
@@ -151,9 +152,9 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
     members = sizes(10, 400)
     outside = np.r_[np.full(200, 1000.0), np.linspace(0, 50, 200)]
     summary = scored({"loss": np.r_[np.zeros(10), outside]}, members).summary()
-    rate = summary["recipes"]["loss"]["realised_fpr"]["0.05"]
-    assert rate["broken"]
-    assert rate["low"] > 0.05
+    rate = summary.recipes["loss"].realised_fpr["0.05"]
+    assert rate.broken
+    assert rate.rate.low > 0.05
     assert any("realised FPR at nominal 0.05" in note and "TOO HIGH" in note for note in page.notes(summary))
 
 
@@ -161,7 +162,7 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
 def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, said):
     outside = np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)]
     outcome = scored({"loss": np.r_[np.zeros(10), outside]}, sizes(10, 400))["loss"]
-    warnings = _decision(outcome, outcome.selection(fpr=0.05), 0.05, 1)["warnings"]
+    warnings = decided(outcome, outcome.selection(fpr=0.05), 0.05, 1).warnings
     flagged = [warning for warning in warnings if "the realised FPR at nominal 0.05" in warning]
     assert len(flagged) == bool(said)
     assert not said or said in flagged[0]

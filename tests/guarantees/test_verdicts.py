@@ -72,9 +72,9 @@ def test_the_smallest_leak_named_is_found_as_often_as_said(m, n):
     """200 leaking audits, 80 %, four standard errors; ε and TPR may find what the AUC does not, so one-sided."""
     rng = np.random.default_rng(3)
     members = sizes(m, n)
-    named = null(rng, "continuous", m, n, 1).summary()["smallest_detectable"]
-    assert named["auc"] == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.05 / 3).auc
-    apart = 2**0.5 * ndtri(named["auc"]) * members
+    named = null(rng, "continuous", m, n, 1).summary().smallest_detectable
+    assert named.auc == dv.evaluation.smallest_detectable(m, n, 0.1, 1 - 0.05 / 3).auc
+    apart = 2**0.5 * ndtri(named.auc) * members
     drawn = rng.normal(size=(200, m + n)) + apart
     found = sum(scored({"r": row}, members, fpr=(0.1,)).verdict.answer == "leak found" for row in drawn)
     assert found / 200 >= 0.8 - 4 * (0.16 / 200) ** 0.5

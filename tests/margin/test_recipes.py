@@ -39,5 +39,5 @@ def test_members_are_found(trained, kind):
         population=records[140:],
         recipes=named[:3] if kind == "arrays" else named,
     )
-    for name, rates in found.summary()["recipes"].items():
-        assert rates["auc"]["value"] > 0.9, name
+    for name, rates in found.summary().recipes.items():
+        assert rates.auc.value > 0.9, name

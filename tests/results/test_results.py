@@ -9,9 +9,11 @@ import pytest
 
 import divulge as dv
 from divulge import results
+from divulge.dossier import Dossier
 from divulge.identification import redecide, tables
 from divulge.identification.decide import Policy
 from divulge.identification.sources import Columns, Score
+from score_audits import scored, sizes
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +29,20 @@ def identified(tmp_path_factory):
     return folder / "run", tables.run(judged, known, folder / "run", plan, holdout=apart)
 
 
-RUNS = (("identified", results.IdentificationSummary),)
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory):
+    """Run directory and summary of an audit, with classes that are unseen and a confounded split."""
+    rng, members = np.random.default_rng(1), sizes(60, 60)
+    labels = np.arange(120) % 3
+    scores = {"loss": rng.normal(size=120) + members, "lira": rng.normal(size=120)}
+    audit = scored(scores, members, confounded=True, labels=labels, unseen=(2,))
+    folder = tmp_path_factory.mktemp("audited") / "run"
+    with Dossier(folder).writing("audit", "key") as draft:
+        audit.save(draft)
+    return folder, audit.summary()
+
+
+RUNS = (("identified", results.IdentificationSummary), ("audited", results.AuditSummary))
 
 
 @pytest.mark.parametrize(("run", "kind"), RUNS)
@@ -39,7 +54,7 @@ def test_what_is_written_is_what_is_read(run, kind, request):
 
 def changed(value):
     """Something of another type than ``value``."""
-    return 3 if isinstance(value, str | list | dict) or value is None else "3"
+    return 3 if isinstance(value, dict) else {"odd": 1}
 
 
 def places(summary, at=()):
@@ -47,8 +62,10 @@ def places(summary, at=()):
     for field in fields(summary):
         value = getattr(summary, field.name)
         yield (*at, field.name)
-        if is_dataclass(value):
-            yield from places(value, (*at, field.name))
+        inner = value.items() if isinstance(value, dict) else [(None, value)]
+        for key, part in inner:
+            if is_dataclass(part):
+                yield from places(part, (*at, field.name) if key is None else (*at, field.name, key))
 
 
 @pytest.mark.parametrize("change", ["type", "missing", "unknown"])

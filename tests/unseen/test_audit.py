@@ -54,11 +54,11 @@ def found():
 
 
 def test_the_report_says_whether_the_rate_is_expected_to_carry_over(found, tmp_path):
-    carried = found.summary()["transfer"]
-    assert set(carried["recipes"]) == {"loss", "quantile", "transductive"}
-    for one in carried["recipes"].values():
-        assert one["text"].startswith("The FPR of 0.05 is ")
-        assert one["holds"] == ("is expected to hold" in one["text"])
+    carried = found.summary().about.transfer
+    assert set(carried.recipes) == {"loss", "quantile", "transductive"}
+    for one in carried.recipes.values():
+        assert one.text.startswith("The FPR of 0.05 is ")
+        assert one.holds == ("is expected to hold" in one.text)
     page = found.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Will the false-positive rate carry over to the unseen classes?" in page
     assert "density ratio" in page
@@ -66,7 +66,7 @@ def test_the_report_says_whether_the_rate_is_expected_to_carry_over(found, tmp_p
 
 def test_without_unseen_classes_nothing_is_said_of_them():
     seen = audit(unseen_classes=(), population=records(2, 600), recipes=("loss",))
-    assert seen.summary()["transfer"] is None
+    assert seen.summary().about.transfer is None
 
 
 def test_a_class_with_too_few_candidates_says_so_and_states_the_power(found):
@@ -75,7 +75,7 @@ def test_a_class_with_too_few_candidates_says_so_and_states_the_power(found):
     (said,) = [line for line in scarce.warnings if line.startswith("fpr:")]
     assert "needs at least 19 non-members of the unseen classes [2], got 15" in said
     assert "power 80%" in said
-    assert scarce.summary()["recipes"]["loss"]["unseen"]["tpr_at_fpr"]["0.05"] is None
+    assert scarce.summary().recipes["loss"].unseen.tpr_at_fpr["0.05"] is None
     assert not [line for line in found.warnings if line.startswith("fpr:")]
 
 

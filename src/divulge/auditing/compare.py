@@ -88,8 +88,8 @@ def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
 def _apart(before: Audit, after: Audit, name: str) -> list[str]:
     """Settings of a recipe's reference models that differ, in words."""
     first, second = (
-        {"references": recipe["references"]} | (recipe.get("training") or {})
-        for recipe in (before.about["recipes"][name], after.about["recipes"][name])
+        {"references": recipe.references, **(recipe.training or {})}
+        for recipe in (before.about.recipes[name], after.about.recipes[name])
     )
     return [
         f"{setting}: {first.get(setting, 'unknown')} before, {second.get(setting, 'unknown')} after"
@@ -235,8 +235,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
         key: None if lacking else evaluation.measure(outcome.scores, outcome.members, key[-1], each)
         for key, (outcome, lacking) in asked.items()
     }
-    blind = audit.about["blind_baseline"]
-    void = CONFOUNDED if blind is not None and blind["confounded"] else ""
+    blind = audit.about.blind_baseline
+    void = CONFOUNDED if blind is not None and blind.confounded else ""
     return [
         Ruling(name, scope, metric, one.limit, found[name, scope, metric], void or lacking)
         for one in policies

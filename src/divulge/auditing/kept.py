@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
-from divulge.dossier import shape
+from divulge import checks, results
 from divulge.recipes import RESERVED
-from divulge.types import Estimate
+from divulge.results import AuditSummary
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import polars as pl
@@ -24,122 +23,23 @@ SIGNAL = "signal:"
 """How the names of columns of signals begin in ``scores.parquet``."""
 
 
-@dataclass
-class _Recipe:
-    signal: str
-    reads: str
-    attack: str
-    references: Literal["none", "out", "in and out"]
-    summary: str
-    queries: int
-    raw_thresholds: dict[str, float]
-    completed_by: str | None
-    training: dict[str, str] | None = None
-
-
-@dataclass
-class _Counts:
-    members: int
-    nonmembers: int
-    population: int
-    calibration: int
-    classes: int
-
-
-@dataclass
-class _Data:
-    candidates: str
-    calibration: str
-    population: str
-
-
-@dataclass
-class _Settings:
-    seed: int
-    data: _Data
-
-
-@dataclass
-class _Blind:
-    auc: Estimate
-    confounded: bool
-    p_value: float
-    method: str
-
-
-@dataclass
-class _Carried:
-    holds: bool
-    text: str
-    expected_fpr: float
-    error: float
-    explained: float
-    violation: float
-    p_value: float
-
-
-@dataclass
-class _Transfer:
-    level: float
-    recipes: dict[str, _Carried]
-    plane: dict[str, list[tuple[float, float]]]
-    ratio: list[tuple[float, float]]
-
-
-@dataclass
-class _Environment:
-    python: str
-    packages: dict[str, str]
-    git_commit: str | None
-
-
-@dataclass
-class _Partial:
-    share: float
-    imputer: str
-    draws: int
-
-
-@dataclass
-class _About:
-    settings: _Settings
-    recipes: dict[str, _Recipe]
-    counts: _Counts
-    duplicates: int
-    blind_baseline: _Blind | None
-    transfer: _Transfer | None
-    warnings: list[str]
-    environment: _Environment
-    timings: dict[str, float]
-    engine: str
-    partial: _Partial | None
-
-
-@dataclass
-class _Summary:
-    unseen_classes: list[int]
-    fpr: list[float]
-    texts: dict[str, str]
-    about: _About
-
-
 def read(dossier: Dossier) -> dict[str, Any]:
     """The fields of `divulge.auditing.Audit` as they were saved.
 
     Raises:
         divulge.InputError: a missing or damaged file, a value of another kind, numbers that contradict each other.
     """
-    scores, nulls, summary = dossier.read_table("scores"), dossier.read_table("nulls"), dossier.read_json("summary")
     where = dossier.path
-    shape.parse(summary, _Summary, where / "summary.json")
+    scores, nulls = dossier.read_table("scores"), dossier.read_table("nulls")
+    summary = results.read(where, AuditSummary)
     _refuse_missing(scores, ("id", "member"), where / "scores.parquet")
     recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith(SIGNAL)]
     _refuse_missing(nulls, recipes, where / "nulls.parquet")
-    if not recipes or set(recipes) != set(summary["about"]["recipes"]):
+    if not recipes or set(recipes) != set(summary.about.recipes):
         raise checks.InputError(f"{where}: scores.parquet and summary.json are of different recipes")
     members = checks.mask(scores["member"].to_numpy(), f"{where / 'scores.parquet'}: member", (None,))
-    counts = summary["about"]["counts"]
-    if (counts["members"], counts["nonmembers"]) != (int(members.sum()), int((~members).sum())):
+    counts = summary.about.counts
+    if (counts.members, counts.nonmembers) != (int(members.sum()), int((~members).sum())):
         raise checks.InputError(f"{where}: scores.parquet and summary.json are of different candidates")
     return {
         "scores": {name: _numbers(scores, name, where) for name in recipes},
@@ -148,13 +48,13 @@ def read(dossier: Dossier) -> dict[str, Any]:
         "members": members,
         "labels": _labels(scores, where),
         "null_labels": _labels(nulls, where),
-        "unseen_classes": tuple(summary["unseen_classes"]),
-        "fpr": tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary["fpr"]),
+        "unseen_classes": summary.unseen_classes,
+        "fpr": tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
         "signals": {
             name.removeprefix(SIGNAL): scores[name].to_numpy() for name in scores.columns if name.startswith(SIGNAL)
         },
-        "about": summary["about"],
-        "exhibits": _exhibits(dossier, summary["texts"], len(members)),
+        "about": summary.about,
+        "exhibits": _exhibits(dossier, summary.texts, len(members)),
         "groups": scores["group"].to_numpy() if "group" in scores.columns else None,
         "path": where,
     }
@@ -173,7 +73,7 @@ def _labels(frame: pl.DataFrame, where: Path) -> Any:
     return checks.labels(frame["label"].to_numpy(), f"{where}: label") if "label" in frame.columns else None
 
 
-def _exhibits(dossier: Dossier, texts: dict[str, str], candidates: int) -> dict[int, Array | str]:
+def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
     found: dict[str, Array | str] = dict(texts)
     for row, values in dossier.read_arrays("exhibits").items():
         found[row] = checks.nonempty(np.atleast_1d(checks.array(values, f"{dossier.path}: exhibit {row}")), row)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from divulge import checks, evaluation
 from divulge.report import Chart, Paragraph, Section, Table, charts
+from divulge.report.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.outcome import Findings
     from divulge.report.page import Block
+    from divulge.results import PartlyKnown
     from divulge.types import Estimate
 
 
@@ -22,11 +24,11 @@ def section(audit: Findings, inner: Sequence[Findings]) -> Section:
         audit: the audit reported.
         inner: the same audit under other conditions; those of partly known records are shown beside it.
     """
-    partial = audit.about["partial"]
+    partial = audit.about.settings.partial
     if partial is None:
         return Section("Known share", [])
     blocks: list[Block] = [Paragraph(_described(partial)), _completers(audit)]
-    found = sorted((a for a in (audit, *inner) if a.about["partial"] is not None), key=_share)
+    found = sorted((a for a in (audit, *inner) if a.about.settings.partial is not None), key=_share)
     if len(found) > 1:
         statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr(min(audit.fpr))}
         blocks += [_chart(found, statistic, *named) for statistic, named in statistics.items()]
@@ -34,23 +36,20 @@ def section(audit: Findings, inner: Sequence[Findings]) -> Section:
     return Section("Known share", blocks)
 
 
-def _described(partial: Mapping[str, Any]) -> str:
-    if partial["share"] == 1.0:
+def _described(partial: PartlyKnown) -> str:
+    if partial.share == 1.0:
         return "Every value of every record is known; nothing was completed."
-    drawn = f" and {partial['draws']} random draws" if partial["draws"] else ""
+    drawn = f" and {partial.draws} random draws" if partial.draws else ""
     return (
-        f"The adversary knows {partial['share']:.0%} of the values. The others were completed from the population by: "
-        f"{partial['imputer']} (the single best completion{drawn} of every record). A number made with another "
+        f"The adversary knows {partial.share:.0%} of the values. The others were completed from the population by: "
+        f"{partial.imputer} (the single best completion{drawn} of every record). A number made with another "
         "imputer is another attack's."
     )
 
 
 def _completers(audit: Findings) -> Table:
-    recipes = audit.about["recipes"]
-    rows = [
-        [recipe, recipes[recipe].get("completed_by", "–") or "nothing", str(recipes[recipe]["queries"])]
-        for recipe in audit
-    ]
+    recipes = audit.about.recipes
+    rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
     return Table(["recipe", "completed by", "queries"], rows, title="What made each number")
 
 
@@ -59,7 +58,8 @@ def _tpr(level: float) -> tuple[str, float]:
 
 
 def _share(audit: Findings) -> float:
-    return float(audit.about["partial"]["share"])
+    partial = audit.about.settings.partial
+    return 1.0 if partial is None else partial.share
 
 
 def _chart(found: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
@@ -91,8 +91,8 @@ def _table(found: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
     rows = []
     for audit in found:
         for recipe in audit:
-            measured = [_shown(_measured(audit, recipe, statistic)) for statistic in statistics]
-            queries = str(audit.about["recipes"][recipe]["queries"])
+            measured = [shown(_measured(audit, recipe, statistic)) for statistic in statistics]
+            queries = str(audit.about.recipes[recipe].queries)
             rows.append([f"{_share(audit):.0%}", recipe, *measured, _gap(audit, whole, recipe), queries])
     columns = ["known", "recipe", *statistics.values(), "AUC less that of the whole record", "queries"]
     note = "The gap's interval is of paired differences, record by record."
@@ -104,10 +104,4 @@ def _table(found: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
 def _gap(audit: Findings, whole: Findings | None, recipe: str) -> str:
     if whole is None or whole is audit or recipe not in whole.scores:
         return "–"
-    return _shown(evaluation.paired_difference(audit.scores[recipe], whole.scores[recipe], audit.members, "auc"), "+")
-
-
-def _shown(estimate: Estimate | None, sign: str = "") -> str:
-    if estimate is None:
-        return "–"
-    return f"{estimate.value:{sign}.3f} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"
+    return shown(evaluation.paired_difference(audit.scores[recipe], whole.scores[recipe], audit.members, "auc"), "+")

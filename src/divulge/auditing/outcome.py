@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from divulge.decisions.methods import Method
     from divulge.evaluation import ROC
+    from divulge.results import About
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
 # How often the control of a sound decision voids its guarantee.
@@ -202,7 +203,7 @@ class Findings:
     unseen_classes: tuple[int, ...]
     fpr: tuple[float, ...]
     signals: Mapping[str, Floats]
-    about: Mapping[str, Any]
+    about: About
     exhibits: Mapping[int, Array | str] = field(default_factory=dict)
     groups: Array | None = None
     path: Path | None = None
@@ -223,9 +224,9 @@ class Findings:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user must know before relying on the numbers."""
-        return tuple(self.about.get("warnings", ()))
+        return self.about.warnings
 
     @property
     def candidates(self) -> str:
         """Digest of the candidates' records and of the truth, in their order."""
-        return str(self.about["settings"]["data"]["candidates"])
+        return self.about.settings.data.candidates

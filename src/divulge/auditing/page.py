@@ -11,18 +11,20 @@ from divulge.auditing.summary import summarise
 from divulge.auditing.verdict import counted
 from divulge.evaluation.epsilon import BY_NONMEMBERS
 from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
-from divulge.types import Estimate
+from divulge.report.text import shown
+from divulge.results import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from divulge.auditing.outcome import Findings, Outcome
     from divulge.report.page import Block
+    from divulge.results import AuditSummary, BlindBaseline, Called, Group, Numbers, RealisedRate
 
 _EXHIBITS = 12
 
 
-def page(audit: Findings, summary: Mapping[str, Any], inner: Mapping[str, Findings]) -> Page:
+def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings]) -> Page:
     """The report as data; every number in it comes from a summary or from the scores.
 
     Args:
@@ -35,72 +37,63 @@ def page(audit: Findings, summary: Mapping[str, Any], inner: Mapping[str, Findin
         known.section(audit, tuple(inner.values())),
         *(_inner(name, summarise(found)) for name, found in inner.items()),
     ]
-    sections += [_curves(audit), _classes(audit, summary), _calibration(summary), shift.section(summary["transfer"])]
-    sections += [_exposed(audit, summary), _split(summary), _reproduce(audit, summary)]
+    sections += [_curves(audit), _classes(audit, summary), _calibration(summary), shift.section(audit.about.transfer)]
+    sections += [_exposed(audit, summary), _split(summary), _reproduce(summary)]
     return Page(
         title="Membership inference audit",
-        verdict=summary["verdict"]["text"],
-        tone=summary["verdict"]["tone"],
+        verdict=summary.verdict.text,
+        tone=summary.verdict.tone,
         sections=[section for section in sections if section.blocks],
-        facts=_facts(audit, summary),
+        facts=_facts(summary),
     )
 
 
-def shown(estimate: Mapping[str, Any] | None) -> str:
-    """An estimate as the report prints it; a dash where there were too few records.
-
-    Examples:
-        >>> shown({"value": 0.5, "low": 0.4, "high": 0.6})
-        '0.500 [0.400, 0.600]'
-    """
-    if estimate is None:
-        return "–"
-    return f"{estimate['value']:.3f} [{estimate['low']:.3f}, {estimate['high']:.3f}]"
-
-
-def table(summary: Mapping[str, Any], scope: str | None = None) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of attacks; ``scope`` "unseen" restricts it to the unseen classes."""
-    levels = [f"{level:g}" for level in summary["fpr"]]
+def table(summary: AuditSummary, *, unseen: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of attacks, of all candidates or of the unseen classes alone."""
+    levels = [f"{level:g}" for level in summary.fpr]
     columns = ["recipe", "AUC", *(f"TPR at FPR {level}" for level in levels), "advantage", "ε ≥", "queries"]
     rows = []
-    for name, recipe in summary["recipes"].items():
-        found = recipe if scope is None else recipe[scope]
-        epsilon = "–" if found["epsilon"] is None else f"{found['epsilon']['low']:.2f}"
-        rates = [shown(found["tpr_at_fpr"][level]) for level in levels]
-        rows.append([name, shown(found["auc"]), *rates, shown(found["advantage"]), epsilon, str(recipe["queries"])])
+    for name, recipe in summary.recipes.items():
+        found = recipe.unseen if unseen else recipe
+        if found is None:
+            continue
+        epsilon = "–" if found.epsilon is None else f"{found.epsilon.low:.2f}"
+        rates = [shown(found.tpr_at_fpr[level]) for level in levels]
+        queries = str(summary.about.recipes[name].queries)
+        rows.append([name, shown(found.auc), *rates, shown(found.advantage), epsilon, queries])
     return columns, rows
 
 
-def notes(summary: Mapping[str, Any]) -> list[str]:
+def notes(summary: AuditSummary) -> list[str]:
     """What the tables of attacks leave open: where an ε comes from, which false-positive rates were not kept."""
     return [*_sure_nonmembers(summary), *_overruns(summary)]
 
 
-def _sure_nonmembers(summary: Mapping[str, Any]) -> Iterator[str]:
+def _sure_nonmembers(summary: AuditSummary) -> Iterator[str]:
     for name, where, numbers in _everywhere(summary):
-        if (epsilon := numbers["epsilon"]) and epsilon["method"].endswith(BY_NONMEMBERS):
+        if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS):
             yield (
-                f"{name}{where}: ε ≥ {epsilon['low']:.2f} comes from sure non-members, records that score lower than "
+                f"{name}{where}: ε ≥ {epsilon.low:.2f} comes from sure non-members, records that score lower than "
                 "nearly every member; TPR counts sure members, and can stay at chance beside it"
             )
 
 
-def _overruns(summary: Mapping[str, Any]) -> Iterator[str]:
+def _overruns(summary: AuditSummary) -> Iterator[str]:
     for name, where, numbers in _everywhere(summary):
-        for level, rate in numbers["realised_fpr"].items():
-            if rate and rate["broken"]:
-                yield f"{name}{where}: the realised FPR at nominal {level} is {shown(rate)}, {rate['judged']}"
+        for level, rate in numbers.realised_fpr.items():
+            if rate and rate.broken:
+                yield f"{name}{where}: the realised FPR at nominal {level} is {shown(rate.rate)}, {rate.judged}"
 
 
-def _everywhere(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
     """Every recipe's numbers: of all candidates, then of the unseen classes alone."""
-    for name, recipe in summary["recipes"].items():
+    for name, recipe in summary.recipes.items():
         yield name, "", recipe
-        if "unseen" in recipe:
-            yield name, " on the unseen classes", recipe["unseen"]
+        if recipe.unseen is not None:
+            yield name, " on the unseen classes", recipe.unseen
 
 
-def _attacks(audit: Findings, summary: Mapping[str, Any]) -> Section:
+def _attacks(audit: Findings, summary: AuditSummary) -> Section:
     note = (
         "95 % intervals. TPR at FPR is conservative: the threshold's own uncertainty is in the interval. "
         "ε is a lower bound at 95 % confidence, 0 when nothing can be claimed; it takes the records' scores as "
@@ -108,22 +101,22 @@ def _attacks(audit: Findings, summary: Mapping[str, Any]) -> Section:
     )
     blocks: list[Block] = []
     if audit.unseen_classes:
-        columns, rows = table(summary, "unseen")
+        columns, rows = table(summary, unseen=True)
         title = f"Unseen classes {', '.join(map(str, audit.unseen_classes))}: the auditor holds no record of them"
         blocks.append(Table(columns, rows, title=title, note=note))
     columns, rows = table(summary)
     blocks.append(Table(columns, rows, title="All candidates", note=note))
-    explained = [[name, r["signal"], r["summary"], r["references"]] for name, r in summary["recipes"].items()]
+    explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
     blocks += [Paragraph(f"{text}.") for text in notes(summary)]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
     return Section("Attacks", blocks)
 
 
-def _inner(name: str, summary: Mapping[str, Any]) -> Section:
-    blocks: list[Block] = [Paragraph(summary["verdict"]["text"])]
-    if summary["unseen_classes"]:
-        listed = ", ".join(map(str, summary["unseen_classes"]))
-        blocks.append(Table(*table(summary, "unseen"), title=f"Unseen classes {listed} alone"))
+def _inner(name: str, summary: AuditSummary) -> Section:
+    blocks: list[Block] = [Paragraph(summary.verdict.text)]
+    if summary.unseen_classes:
+        listed = ", ".join(map(str, summary.unseen_classes))
+        blocks.append(Table(*table(summary, unseen=True), title=f"Unseen classes {listed} alone"))
     blocks.append(Table(*table(summary), title="All candidates", note=f"The full report is {name}/report.html."))
     return Section(f"The same audit: {name}", blocks)
 
@@ -146,39 +139,41 @@ def _roc(outcomes: Mapping[str, Outcome], title: str) -> Chart:
     )
 
 
-def _classes(audit: Findings, summary: Mapping[str, Any]) -> Section:
+def _classes(audit: Findings, summary: AuditSummary) -> Section:
     blocks: list[Block] = []
-    for name, recipe in summary["recipes"].items():
-        for kind, one in (("classes", "class"), ("groups", "group")):
-            if any(row["auc"] for row in recipe.get(kind, {}).values()):
-                blocks.append(_bars(audit, recipe[kind], name, one))
+    for name, recipe in summary.recipes.items():
+        for one, found in (("class", recipe.classes), ("group", recipe.groups)):
+            if any(row.auc for row in found.values()):
+                blocks.append(_bars(audit, found, name, one))
     strongest = _strongest(summary)
-    for kind, one in (("classes", "class"), ("groups", "group")):
-        if found := summary["recipes"][strongest].get(kind):
-            blocks.append(_rates(found, one, strongest, max(summary["fpr"])))
+    recipe = summary.recipes[strongest]
+    for one, found in (("class", recipe.classes), ("group", recipe.groups)):
+        if found:
+            blocks.append(_rates(found, one, strongest, max(summary.fpr)))
     return Section("Classes and subgroups", blocks)
 
 
-def _strongest(summary: Mapping[str, Any]) -> str:
-    return max(summary["recipes"], key=lambda name: (summary["recipes"][name]["auc"] or {"value": 0.0})["value"])
+def _strongest(summary: AuditSummary) -> str:
+    areas = {name: recipe.auc for name, recipe in summary.recipes.items()}
+    return max(areas, key=lambda name: 0.0 if (area := areas[name]) is None else area.value)
 
 
-def _rates(found: Mapping[str, Any], one: str, name: str, level: float) -> Table:
+def _rates(found: Mapping[str, Group], one: str, name: str, level: float) -> Table:
     columns = [one, "members", "non-members", "AUC", "TPR", "FPR"]
     rows = [
-        [group, str(row["members"]), str(row["nonmembers"]), *(shown(row[rate]) for rate in ("auc", "tpr", "fpr"))]
+        [group, str(row.members), str(row.nonmembers), *map(shown, (row.auc, row.tpr, row.fpr))]
         for group, row in found.items()
     ]
     note = f"TPR and FPR at one threshold for all, where the FPR over all non-members is at most {level:g}."
     return Table(columns, rows, title=f"{name}: by {one}", note=note)
 
 
-def _bars(audit: Findings, found: Mapping[str, Any], name: str, one: str) -> Chart:
-    judged = {group: row["auc"] for group, row in found.items() if row["auc"] is not None}
+def _bars(audit: Findings, found: Mapping[str, Group], name: str, one: str) -> Chart:
+    judged = {group: row.auc for group, row in found.items() if row.auc is not None}
     unseen = [one == "class" and int(group) in audit.unseen_classes for group in judged]
     spec = charts.bars(
         [f"{one} {group}" for group in judged],
-        [Estimate(**estimate) for estimate in judged.values()],
+        list(judged.values()),
         quantity="AUC",
         unseen=unseen if any(unseen) else None,
         reference=0.5,
@@ -186,16 +181,14 @@ def _bars(audit: Findings, found: Mapping[str, Any], name: str, one: str) -> Cha
     return Chart(spec, title=f"{name}: AUC by {one}", note="The dashed line is guessing; whiskers are 95 % intervals.")
 
 
-def _calibration(summary: Mapping[str, Any]) -> Section:
+def _calibration(summary: AuditSummary) -> Section:
     rows, claims = [], []
-    for name, recipe in summary["recipes"].items():
-        for level, decision in recipe["decisions"].items():
-            raw = shown(recipe["raw_fpr"][level]) if "raw_fpr" in recipe else "–"
-            for where, numbers in (("all", recipe), ("unseen classes", recipe.get("unseen"))):
+    for name, recipe in summary.recipes.items():
+        for level, decision in recipe.decisions.items():
+            for where, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
                 if numbers is not None:
-                    rate = numbers["realised_fpr"][level]
-                    judged = "–" if rate is None else rate["judged"]
-                    rows.append([name, where, level, shown(rate), judged, raw if where == "all" else "–"])
+                    raw = shown(recipe.raw_fpr.get(level)) if where == "all" else "–"
+                    rows.append([name, where, level, *_realised(numbers.realised_fpr[level]), raw])
             claims.append([name, level, *_claim(decision)])
     note = (
         "What share of the true non-members is called members by a threshold set on calibration records, which "
@@ -219,19 +212,23 @@ def _calibration(summary: Mapping[str, Any]) -> Section:
         ),
         Table(columns, rows, title="What it came to here", note=note),
     ]
-    warnings = {w for r in summary["recipes"].values() for d in r["decisions"].values() if d for w in d["warnings"]}
+    warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
     return Section(
         "Decisions, and whether their false-positive rate holds", [*blocks, *map(Paragraph, sorted(warnings))]
     )
 
 
-def _claim(decision: Mapping[str, Any] | None) -> tuple[str, str, str]:
+def _realised(rate: RealisedRate | None) -> tuple[str, str]:
+    return ("–", "–") if rate is None else (shown(rate.rate), rate.judged)
+
+
+def _claim(decision: Called | None) -> tuple[str, str, str]:
     if decision is None:
         return "–", "–", "too few calibration records for this level"
-    return str(decision["selected"]), shown(decision["one_calibration"]), decision["guarantee"]
+    return str(decision.selected), shown(decision.one_calibration), decision.guarantee
 
 
-def _exposed(audit: Findings, summary: Mapping[str, Any]) -> Section:
+def _exposed(audit: Findings, summary: AuditSummary) -> Section:
     strongest = _strongest(summary)
     scores = audit.scores[strongest]
     inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
@@ -264,35 +261,35 @@ def _as_image(value: Any) -> Any:
     return (value - low) / (high - low) if high > low else np.zeros(value.shape)
 
 
-def _split(summary: Mapping[str, Any]) -> Section:
-    counts = summary["counts"]
-    rows = [[name, f"{count:,}"] for name, count in counts.items()]
+def _split(summary: AuditSummary) -> Section:
+    about = summary.about
+    rows = [[name, f"{count:,}"] for name, count in plain(about.counts).items()]
     texts: Iterable[str] = [
-        _blind(summary["blind_baseline"]),
-        f"Exact duplicates across members, non-members and population: {summary['duplicates']}.",
-        *summary["warnings"],
+        _blind(about.blind_baseline),
+        f"Exact duplicates across members, non-members and population: {about.duplicates}.",
+        *about.warnings,
     ]
     return Section("Is the comparison fair?", [*map(Paragraph, texts), Table(["set", "records"], rows)])
 
 
-def _blind(found: Mapping[str, Any] | None) -> str:
+def _blind(found: BlindBaseline | None) -> str:
     if found is None:
         return "Blind baseline: too few records for one, so a confounded split would go unseen."
-    judged = "it can: the split is confounded" if found["confounded"] else "no difference found"
+    judged = "it can: the split is confounded" if found.confounded else "no difference found"
     return (
         "Blind baseline: can a classifier that never sees the model tell members from non-members? "
-        f"AUC {shown(found['auc'])}, p = {found['p_value']:.2g} ({found['method']}): {judged}."
+        f"AUC {shown(found.auc)}, p = {found.p_value:.2g} ({found.method}): {judged}."
     )
 
 
-def _reproduce(audit: Findings, summary: Mapping[str, Any]) -> Section:
-    environment = audit.about["environment"]
-    rows = [["seed", str(audit.about["settings"]["seed"])], ["divulge", summary["divulge"]]]
-    rows += [["python", environment["python"]], *([name, v] for name, v in environment["packages"].items())]
-    rows += [[f"{name} digest", digest[:16]] for name, digest in audit.about["settings"]["data"].items()]
-    rows += [["git commit", environment["git_commit"] or "–"], ["reference engine", audit.about["engine"] or "–"]]
-    timings = [[name, f"{seconds:.2f}"] for name, seconds in audit.about["timings"].items()]
-    attacks = [[name, recipe["attack"]] for name, recipe in summary["recipes"].items()]
+def _reproduce(summary: AuditSummary) -> Section:
+    about, environment = summary.about, summary.about.environment
+    rows = [["seed", str(about.settings.seed)], ["divulge", summary.divulge]]
+    rows += [["python", environment.python], *([name, v] for name, v in environment.packages.items())]
+    rows += [[f"{name} digest", digest[:16]] for name, digest in plain(about.settings.data).items()]
+    rows += [["git commit", environment.git_commit or "–"], ["reference engine", about.engine or "–"]]
+    timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
+    attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]
     return Section(
         "Reproduce it",
         [
@@ -303,12 +300,12 @@ def _reproduce(audit: Findings, summary: Mapping[str, Any]) -> Section:
     )
 
 
-def _facts(audit: Findings, summary: Mapping[str, Any]) -> dict[str, str]:
-    counts = summary["counts"]
+def _facts(summary: AuditSummary) -> dict[str, str]:
+    counts = summary.about.counts
     return {
-        "candidates": counted(counts["members"], counts["nonmembers"]),
-        "auditor holds": f"{counts['population'] + counts['calibration']:,} records",
-        "unseen classes": ", ".join(map(str, audit.unseen_classes)) or "none",
-        "seed": str(audit.about["settings"]["seed"]),
-        "divulge": summary["divulge"],
+        "candidates": counted(counts.members, counts.nonmembers),
+        "auditor holds": f"{counts.population + counts.calibration:,} records",
+        "unseen classes": ", ".join(map(str, summary.unseen_classes)) or "none",
+        "seed": str(summary.about.settings.seed),
+        "divulge": summary.divulge,
     }

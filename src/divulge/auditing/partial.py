@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, completion, seeds
+from divulge import checks, completion, seeds, store
 from divulge.evidence import concatenate
+from divulge.results import PartlyKnown
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
 _LESSONS = 8
 # What is reported where every value is known.
-WHOLE = MappingProxyType({"share": 1.0, "imputer": "none", "draws": 0})
+WHOLE = PartlyKnown(1.0, "none", 0, None)
 # A coincidence less likely than this is none.
 _CHANCE = 1e-4
 
@@ -50,9 +50,9 @@ class Partial:
         """All that a model is asked about: the best completion, then the draws."""
         return (self.best, *self.draws)
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> PartlyKnown:
         """For the report."""
-        return {"share": self.share, "imputer": self.imputer.name, "draws": len(self.draws)}
+        return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.digest(self.seen.known))
 
     def completer(self, recipe: Recipe) -> str:
         """What completed the records for this recipe."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from divulge.auditing import active, settings
+from divulge.results import Conducted, Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,35 +15,35 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
 
 
-def recipes(case: Case, log: Log, found: Mapping[str, Scored], fpr: Sequence[float]) -> dict[str, Any]:
+def recipes(case: Case, log: Log, found: Mapping[str, Scored], fpr: Sequence[float]) -> dict[str, Conducted]:
     """Every recipe by its name: what it read, what it was given, what it asked."""
     signals = active.names(case.given.recipes)
     return {
-        recipe.name: {
-            "signal": recipe.signal_name,
-            "reads": recipe.reads,
-            "attack": repr(recipe.attack),
-            "references": recipe.references,
-            "training": settings.training(case.references) if recipe.needs_training else None,
-            "summary": recipe.summary,
-            "queries": log.queries.get(signals[recipe.name], _queries(case, recipe)),
-            "raw_thresholds": _raw_thresholds(found[recipe.name], fpr),
-            "completed_by": None if case.partial is None else case.partial.completer(recipe),
-        }
+        recipe.name: Conducted(
+            signal=recipe.signal_name,
+            reads=recipe.reads,
+            attack=repr(recipe.attack),
+            references=recipe.references,
+            training=settings.training(case.references) if recipe.needs_training else None,
+            summary=recipe.summary,
+            queries=log.queries.get(signals[recipe.name], _queries(case, recipe)),
+            raw_thresholds=_raw_thresholds(found[recipe.name], fpr),
+            completed_by=None if case.partial is None else case.partial.completer(recipe),
+        )
         for recipe in case.given.recipes
     }
 
 
-def counts(case: Case) -> dict[str, int]:
+def counts(case: Case) -> Sizes:
     """How many records of each kind, and classes."""
     given = case.given
-    return {
-        "members": int(given.members.sum()),
-        "nonmembers": int((~given.members).sum()),
-        "population": len(given.population),
-        "calibration": len(given.calibration),
-        "classes": case.classes,
-    }
+    return Sizes(
+        members=int(given.members.sum()),
+        nonmembers=int((~given.members).sum()),
+        population=len(given.population),
+        calibration=len(given.calibration),
+        classes=case.classes,
+    )
 
 
 def _raw_thresholds(found: Scored, fpr: Sequence[float]) -> dict[str, float]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from divulge import results
 from divulge.auditing import kept
 from divulge.auditing.outcome import Findings
 from divulge.auditing.page import page
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from divulge.dossier import Draft
+    from divulge.results import AuditSummary
 
 KIND = "audit"
 
@@ -28,8 +30,8 @@ class Audit(Findings):
     Its fields are those of `divulge.auditing.outcome.Findings`.
     """
 
-    def summary(self) -> dict[str, Any]:
-        """Every number of the report as plain data; what ``summary.json`` holds."""
+    def summary(self) -> AuditSummary:
+        """Every number of the report, and what was done; what ``summary.json`` holds."""
         return summarise(self)
 
     @property
@@ -76,10 +78,9 @@ class Audit(Findings):
         if self.null_labels is not None:
             nulls = {"label": self.null_labels} | nulls
         draft.write_table("nulls", pl.DataFrame(nulls))
-        texts = {str(row): text for row, text in self.exhibits.items() if isinstance(text, str)}
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
-        draft.write_json("summary", {"kind": KIND, **self.summary(), "about": dict(self.about), "texts": texts})
+        results.write(draft, self.summary())
         self.report(draft.path / "report.html", beside={})
 
     def __repr__(self) -> str:

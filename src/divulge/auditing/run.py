@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,8 +18,9 @@ from divulge.auditing.measuring import measure
 from divulge.auditing.partial import WHOLE, prepare
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.scoring import score
-from divulge.dossier import Dossier, Draft, environment
+from divulge.dossier import Dossier, Draft
 from divulge.references.progress import silent
+from divulge.results import About, BlindBaseline, environment, plain
 from divulge.targets import adapt
 from divulge.types import Records
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from divulge.evidence import Measurements
     from divulge.references import Progress
+    from divulge.results import Settings, TransferSummary
     from divulge.types import Floats
 
 DEFAULT_RECIPES = ("loss", "lira", "rmia", "quantile")
@@ -136,10 +138,10 @@ def audit(
         progress or silent,
         None if pool is None else Path(pool),
     )
-    settings = describe.settings(whole, references, fpr, calibration, duplicates, outputs, device, seed)
-    settings["target"] = describe.target(adapted)
-    if known is not None:
-        settings["partial"] = dict(WHOLE) if seen is None else seen.about() | {"known": store.digest(seen.seen.known)}
+    partly = None if known is None else WHOLE if seen is None else seen.about()
+    settings = describe.settings(
+        whole, references, fpr, calibration, duplicates, outputs, device, seed, describe.target(adapted), partly
+    )
     if out is None:
         return _result(case, tuple(fpr), settings, None)
     if isinstance(out, Draft):
@@ -149,17 +151,17 @@ def audit(
 
 
 def _kept(
-    case: Case, fpr: tuple[float, ...], settings: Mapping[str, Any], plan: Mapping[str, Any] | None, draft: Draft
+    case: Case, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: Draft
 ) -> Audit:
     """The result, with all of it written into ``draft``."""
     case = replace(case, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
     result = _result(case, fpr, settings, draft.home)
-    draft.write_plan(plan or settings)
+    draft.write_plan(plan or {name: said for name, said in plain(settings).items() if said is not None})
     result.save(draft)
     return result
 
 
-def _result(case: Case, fpr: tuple[float, ...], settings: Mapping[str, Any], path: Path | None) -> Audit:
+def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
     """The order of work."""
     given, n, log = case.given, len(case.given.candidates), Log()
     views = measure(case, log)
@@ -170,19 +172,18 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Mapping[str, Any], pat
     nulls = {name: scored.scores[n:] for name, scored in found.items()}
     checked = log.timed("blind baseline", lambda: _blind(case, log))
     carried = log.timed("transfer", lambda: _transfer(case, nulls, views[0], max(fpr)))
-    about = {
-        "settings": dict(settings),
-        "recipes": recorded.recipes(case, log, found, fpr),
-        "counts": recorded.counts(case),
-        "duplicates": given.duplicates,
-        "blind_baseline": checked,
-        "transfer": carried,
-        "warnings": [*given.warnings, *log.warnings],
-        "environment": environment(),
-        "timings": {name: round(seconds, 3) for name, seconds in log.timings.items()},
-        "engine": "; ".join(dict.fromkeys(log.engines)),
-        "partial": settings.get("partial"),
-    }
+    about = About(
+        settings=settings,
+        recipes=recorded.recipes(case, log, found, fpr),
+        counts=recorded.counts(case),
+        duplicates=given.duplicates,
+        blind_baseline=checked,
+        transfer=carried,
+        warnings=(*given.warnings, *log.warnings),
+        environment=environment(),
+        timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
+        engine="; ".join(dict.fromkeys(log.engines)),
+    )
     return Audit(
         scores=scores,
         nulls=nulls,
@@ -200,7 +201,7 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Mapping[str, Any], pat
     )
 
 
-def _transfer(case: Case, nulls: Mapping[str, Floats], measured: Measurements, level: float) -> dict[str, Any] | None:
+def _transfer(case: Case, nulls: Mapping[str, Floats], measured: Measurements, level: float) -> TransferSummary | None:
     """Whether thresholds set on seen classes are expected to hold on the unseen ones; None without any."""
     candidates, held = case.given.candidates, measured.features
     if not case.given.unseen_classes or candidates.y is None or held is None:
@@ -209,7 +210,7 @@ def _transfer(case: Case, nulls: Mapping[str, Floats], measured: Measurements, l
     return shift.assess(nulls, held[len(candidates) : measured.candidates], held[query], level, case.seed)
 
 
-def _blind(case: Case, log: Log) -> dict[str, Any] | None:
+def _blind(case: Case, log: Log) -> BlindBaseline | None:
     """What can be told without the model; None (with a warning) where there are too few records to tell."""
     from divulge.evaluation import blind
 
@@ -221,4 +222,4 @@ def _blind(case: Case, log: Log) -> dict[str, Any] | None:
     except checks.InputError as error:
         log.warnings.append(f"no blind baseline, so a confounded split would go unseen: {error}")
         return None
-    return asdict(found)
+    return BlindBaseline(**{field.name: getattr(found, field.name) for field in fields(found)})

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, store
+from divulge.results import Digests, Settings
 from divulge.targets import GivesWeights
 from divulge.targets.rights import Own
 from divulge.types import Records
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.inputs import Inputs
+    from divulge.results import PartlyKnown
     from divulge.targets import GivesLogits
 
 # Where an object lies in memory, as a repr tells it.
@@ -32,25 +34,29 @@ def settings(
     outputs: str,
     device: str,
     seed: int,
-) -> dict[str, Any]:
+    target: str,
+    partial: PartlyKnown | None,
+) -> Settings:
     """All that determines the run: kept as its plan, and its digest names an interrupted run."""
-    return {
-        "seed": seed,
-        "recipes": [recipe.name for recipe in given.recipes],
-        "attacks": {recipe.name: f"{recipe.signal_name}: {_plain(recipe.attack)}" for recipe in given.recipes},
-        "references": "none" if references is None else described(references),
-        "unseen_classes": list(given.unseen_classes),
-        "fpr": list(fpr),
-        "calibration": calibration,
-        "duplicates": duplicates,
-        "outputs": outputs,
-        "device": device,
-        "data": {
-            "candidates": _digest(given.candidates, given.members),
-            "calibration": _digest(given.calibration),
-            "population": _digest(given.population),
-        },
-    }
+    return Settings(
+        seed=seed,
+        recipes=tuple(recipe.name for recipe in given.recipes),
+        attacks={recipe.name: f"{recipe.signal_name}: {_plain(recipe.attack)}" for recipe in given.recipes},
+        references="none" if references is None else described(references),
+        unseen_classes=given.unseen_classes,
+        fpr=tuple(map(float, fpr)),
+        calibration=float(calibration),
+        duplicates=duplicates,
+        outputs=outputs,
+        device=device,
+        data=Digests(
+            candidates=_digest(given.candidates, given.members),
+            calibration=_digest(given.calibration),
+            population=_digest(given.population),
+        ),
+        target=target,
+        partial=partial,
+    )
 
 
 def target(target: GivesLogits) -> str:

@@ -10,6 +10,7 @@ from divulge import checks
 from divulge.decisions import fpr as by_fpr
 from divulge.evaluation import transfer
 from divulge.report import Chart, Paragraph, Section, Table, charts
+from divulge.results import Carried, Plane, TransferSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,8 +22,8 @@ _POINTS = 400
 _NUMBERS = ("outside", "effective", "error", "explained", "violation", "p_value", "bound")
 
 
-def assess(nulls: Mapping[str, Floats], seen: Floats, query: Floats, level: float, seed: int) -> dict[str, Any] | None:
-    """`divulge.evaluation.transfer.assess` of every recipe's threshold, as plain data.
+def assess(nulls: Mapping[str, Floats], seen: Floats, query: Floats, level: float, seed: int) -> TransferSummary | None:
+    """`divulge.evaluation.transfer.assess` of every recipe's threshold, in a summary.
 
     Args:
         nulls: recipe → scores of the calibration records, ``[k]``.
@@ -43,55 +44,52 @@ def assess(nulls: Mapping[str, Floats], seen: Floats, query: Floats, level: floa
         return None
     # The plane and the densities depend on the records alone: every recipe has the same.
     first = next(iter(found.values()))
-    return {
-        "level": level,
-        "recipes": {
-            name: {
-                "holds": one.holds,
-                "text": str(one),
-                "expected_fpr": one.expected_fpr.value,
-                **{key: getattr(one, key) for key in _NUMBERS},
-            }
+    return TransferSummary(
+        level=level,
+        recipes={
+            name: Carried(
+                one.holds, str(one), one.expected_fpr.value, *(float(getattr(one, each)) for each in _NUMBERS)
+            )
             for name, one in found.items()
         },
-        "plane": {"seen": _some(first.seen), "query": _some(first.query)},
-        "ratio": _some(np.column_stack([first.linear, first.ratio])),
-    }
+        plane=Plane(_some(first.seen), _some(first.query)),
+        ratio=_some(np.column_stack([first.linear, first.ratio])),
+    )
 
 
-def section(found: Mapping[str, Any] | None) -> Section:
+def section(found: TransferSummary | None) -> Section:
     """What speaks for and against, recipe by recipe, and the plane it was read off."""
     if found is None:
         return Section("Will the false-positive rate carry over to the unseen classes?", [])
     rows = [
         [
             name,
-            "expected to hold" if one["holds"] else "not expected to hold",
-            f"{one['expected_fpr']:.3f}",
-            f"{one['violation']:.2g} (p = {one['p_value']:.2g})",
+            "expected to hold" if one.holds else "not expected to hold",
+            f"{one.expected_fpr:.3f}",
+            f"{one.violation:.2g} (p = {one.p_value:.2g})",
         ]
-        for name, one in found["recipes"].items()
+        for name, one in found.recipes.items()
     ]
-    any_one = next(iter(found["recipes"].values()))
+    any_one = next(iter(found.recipes.values()))
     note = (
         f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
-        f"{any_one['error']:.2g}, {any_one['explained']:.0%} of its variance explained): the rate carries over to the "
+        f"{any_one.error:.2g}, {any_one.explained:.0%} of its variance explained): the rate carries over to the "
         "extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
     )
-    blocks: list[Block] = [Paragraph(f"{name}: {one['text']}") for name, one in found["recipes"].items()]
-    columns = ["recipe", f"FPR of {found['level']:g}", "rate expected there", "multi-accuracy violation"]
+    blocks: list[Block] = [Paragraph(f"{name}: {one.text}") for name, one in found.recipes.items()]
+    columns = ["recipe", f"FPR of {found.level:g}", "rate expected there", "multi-accuracy violation"]
     blocks.append(Table(columns, rows))
-    plane = {f"{name} records": _columns(points) for name, points in found["plane"].items()}
+    plane = {"seen records": _columns(found.plane.seen), "query records": _columns(found.plane.query)}
     blocks.append(Chart(charts.scatter(plane, x="first component", y="second component"), title="Where they lie"))
-    ratio = {"seen records": _columns(found["ratio"])}
+    ratio = {"seen records": _columns(found.ratio)}
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
     return Section("Will the false-positive rate carry over to the unseen classes?", blocks)
 
 
-def _some(points: Floats) -> list[list[float]]:
+def _some(points: Floats) -> tuple[tuple[float, float], ...]:
     """At most 400 rows, evenly spaced, in four digits: enough for a chart."""
     rows = np.unique(np.linspace(0, len(points) - 1, min(_POINTS, len(points))).astype(int))
-    return [[float(f"{value:.4g}") for value in row] for row in points[rows]]
+    return tuple((float(f"{x:.4g}"), float(f"{y:.4g}")) for x, y in points[rows])
 
 
 def _columns(points: Any) -> tuple[Any, Any]:

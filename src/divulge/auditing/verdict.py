@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from divulge import evaluation
+from divulge.report.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.outcome import Findings, Outcome
     from divulge.evaluation import Detectable
-    from divulge.report.page import Tone
-    from divulge.types import Estimate
+    from divulge.results import Answer, Conducted
+    from divulge.types import Estimate, Tone
 
 CONFIDENCE = 0.95
 # The largest AUC that may go unseen and "no leak found" still be said: halfway from guessing to certainty.
 UNSEEN = 0.75
 
-Answer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",
     "no leak found": "clear",
@@ -161,13 +161,13 @@ def detectable(audit: Findings, scope: Scope) -> Detectable:
 
 def verdict(audit: Findings) -> Verdict:
     """What leaks, how sure we are, under which threat model."""
-    blind = audit.about["blind_baseline"]
-    if blind is not None and blind["confounded"]:
-        area = blind["auc"]
+    blind = audit.about.blind_baseline
+    if blind is not None and blind.confounded:
+        area = blind.auc
         return Verdict(
             "split is confounded",
             "The split is confounded: a classifier that never saw the model tells members from non-members "
-            f"(AUC {area['value']:.3f} [{area['low']:.3f}, {area['high']:.3f}], p = {blind['p_value']:.2g}). No number "
+            f"(AUC {shown(area)}, p = {blind.p_value:.2g}). No number "
             "below can be blamed on the model.",
         )
     first, *more = (_judged(audit, scope) for scope in scopes(audit))
@@ -186,7 +186,7 @@ def _judged(audit: Findings, scope: Scope) -> Verdict:
             "leak found",
             f"This model gives away who was in its training data{scope.where}. The strongest evidence is {worst} "
             f"(intervals of all recipes hold at once with {CONFIDENCE:.0%} confidence). "
-            f"{_adversary(audit.about['recipes'][worst.recipe])}",
+            f"{_adversary(audit.about.recipes[worst.recipe])}",
         )
     smallest = detectable(audit, scope)
     if smallest.auc is not None and smallest.auc <= UNSEEN:
@@ -229,10 +229,10 @@ def counted(members: int, nonmembers: int) -> str:
     return " and ".join(words)
 
 
-def _adversary(recipe: Mapping[str, str]) -> str:
+def _adversary(recipe: Conducted) -> str:
     models = {
         "none": "no reference models",
         "out": "reference models trained on other data of the same kind",
         "in and out": "reference models trained on halves of population and candidates",
-    }[recipe["references"]]
-    return f"The adversary needs {recipe['reads']} ({recipe['signal']}) and {models}."
+    }[recipe.references]
+    return f"The adversary needs {recipe.reads} ({recipe.signal}) and {models}."

@@ -42,9 +42,10 @@ def audit(
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
     found = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite, trust or ())
     if json:
-        printing.as_json(
-            found[""].summary() if "" in found else {name: result.summary() for name, result in found.items()}
-        )
+        from divulge.results import plain
+
+        told = {name: result.summary() for name, result in found.items()}
+        printing.as_json(plain(told.get("", told)))
         return
     for title, result in found.items():
         _show(result, title)
@@ -85,9 +86,9 @@ def _show(result: Any, title: str) -> None:
     if title:
         printing.line()
         printing.line(title)
-    printing.verdict(summary["verdict"]["tone"], summary["verdict"]["text"])
+    printing.verdict(summary.verdict.tone, summary.verdict.text)
     if result.unseen_classes:
-        printing.table("Unseen classes", *page.table(summary, "unseen"))
+        printing.table("Unseen classes", *page.table(summary, unseen=True))
     printing.table("All candidates", *page.table(summary))
     for note in page.notes(summary):
         printing.line(f"note: {note}")
@@ -139,22 +140,22 @@ def decide(
         _redecide(run, fpr, fdr, method, json)
         return
     from divulge.auditing import load
+    from divulge.auditing.summary import decided
+    from divulge.report.text import shown
+    from divulge.results import plain
 
     result = load(run)
     names = list(result) if recipe is None else [checks.choice(recipe, "--recipe", result.scores)]
     chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
-    found = {name: _decision(result[name], selection, fpr, len(names)) for name, selection in chosen.items()}
+    found = {name: decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()}
     if json:
-        printing.as_json(found)
+        printing.as_json(plain(found))
         return
-    from divulge.auditing.page import shown
-
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "guarantee"]
-    rates = ("fpr", "tpr", "precision")
-    rows = [[name, d["selected"], *(shown(d[rate]) for rate in rates), d["guarantee"]] for name, d in found.items()]
+    rows = [[name, d.selected, *map(shown, (d.fpr, d.tpr, d.precision)), d.guarantee] for name, d in found.items()]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
-    for note in dict.fromkeys(warning for d in found.values() for warning in d["warnings"]):
+    for note in dict.fromkeys(warning for d in found.values() for warning in d.warnings):
         printing.line(f"warning: {note}")
 
 
@@ -173,39 +174,19 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
     printing.line(f"{found.selected} of {found.candidates}: {found.claim}")
 
 
-def _decision(outcome: Any, selection: Any, fpr: float | None, tests: int) -> dict[str, Any]:
-    """What was decided and, where ``fpr`` was asked for, whether it was kept; one of ``tests`` such questions."""
-    from dataclasses import asdict
-
-    from divulge import evaluation
-    from divulge.auditing.nominal import realised
-
-    kept = None if fpr is None else realised(outcome, fpr, tests)
-    above = kept is not None and kept.rate.low > kept.nominal
-    over = [f"{outcome.recipe}: the realised FPR at nominal {fpr:g} is {kept.rate}, {kept.judged}"] if above else []
-    return {
-        "selected": selection.count,
-        "threshold": selection.threshold if selection.count else None,
-        **asdict(evaluation.rates(selection.selected, outcome.members)),
-        "guarantee": str(selection.guarantee),
-        "warnings": [*selection.warnings, *over],
-    }
-
-
 def compare(
     before: Annotated[Path, typer.Argument(help="Run before the defence.", show_default=False)],
     after: Annotated[Path, typer.Argument(help="Run after it, of the same candidates.", show_default=False)],
     json: printing.Json = False,
 ) -> None:
     """What a defence changed: paired differences with intervals."""
-    from dataclasses import asdict
-
     from divulge.auditing import load
     from divulge.auditing.compare import compare as differences
+    from divulge.results import plain
 
     found = differences(load(before), load(after))
     if json:
-        printing.as_json([asdict(difference) for difference in found])
+        printing.as_json(plain(found))
         return
     columns = ["recipe", "statistic", "before", "after", "change"]
     rows = [[d.recipe, d.statistic, d.before, d.after, d.change] for d in found]
@@ -227,23 +208,18 @@ def gate(
 
     Kept: the upper end of every interval is at most its limit. Broken: the lower end of one is above it.
     """
-    from dataclasses import asdict
-
     from divulge import checks
     from divulge.auditing import load
     from divulge.auditing.compare import STATES
     from divulge.auditing.compare import gate as hold
-    from divulge.auditing.summary import as_data
+    from divulge.results import plain
 
     passed = {"kept", *(checks.choice(word.strip(), "--pass", STATES) for word in passing.split(","))}
     rulings = hold(load(run), limits)
     worst = max((ruling.state for ruling in rulings), key=STATES.index)
     failed = max((r.state for r in rulings if r.state not in passed), key=STATES.index, default="kept")
     if json:
-        found = [
-            asdict(r) | {"estimate": r.estimate and as_data(r.estimate), "state": r.state, "reason": r.reason}
-            for r in rulings
-        ]
+        found = [plain(r) | {"state": r.state, "reason": r.reason} for r in rulings]
         printing.as_json({"state": worst, "passed": failed == "kept", "rulings": found})
     else:
         shout = {"broken": "BROKEN"}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from divulge.report.page import Tone
+    from divulge.types import Tone
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from divulge.margin import MarginDecision
     from divulge.reconstruction import Reconstruction
-    from divulge.report.page import Tone
-    from divulge.types import Array, Bools, Floats, Selection
+    from divulge.types import Array, Bools, Floats, Selection, Tone
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,7 +2,6 @@
 
 from divulge.dossier.directory import Dossier
 from divulge.dossier.draft import Draft
-from divulge.dossier.environment import environment
 from divulge.dossier.mark import FORMAT
 
-__all__ = ["FORMAT", "Dossier", "Draft", "environment"]
+__all__ = ["FORMAT", "Dossier", "Draft"]

@@ -9,29 +9,19 @@ import numpy as np
 from divulge.decisions.counts import Counts
 from divulge.identification import sources
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
+from divulge.report.text import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from divulge.report.page import Block, Tone
+    from divulge.report.page import Block
     from divulge.results import IdentificationSummary
-    from divulge.types import Estimate
+    from divulge.types import Tone
 
 _SHOWN = 20_000  # scores of each kind in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
 _LIKEWISE = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}  # same assumption
 _LISTED = 50  # selected documents in the table
-
-
-def shown(estimate: Estimate) -> str:
-    """An estimate in words.
-
-    Examples:
-        >>> from divulge.types import Estimate
-        >>> shown(Estimate(0.5, 0.25, 1.0, 0.95, "clopper-pearson"))
-        '0.500 [0.250, 1.000]'
-    """
-    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
 def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from divulge.report.page import Block, Page
+    from divulge.types import Estimate
 
 
 def render(page: Page) -> str:
@@ -38,6 +39,19 @@ def render(page: Page) -> str:
         parts.append(f"## {_line(section.title)}")
         parts += [text for block in section.blocks for text in _block(block)]
     return "\n\n".join(parts) + "\n"
+
+
+def shown(estimate: Estimate | None, sign: str = "") -> str:
+    """An estimate in words; a dash where there were too few records.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> shown(Estimate(0.5, 0.25, 1.0, 0.95, "delong")), shown(None)
+        ('0.500 [0.250, 1.000]', '–')
+    """
+    if estimate is None:
+        return "–"
+    return f"{estimate.value:{sign}.3f} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"
 
 
 def _block(block: Block) -> Iterator[str]:

@@ -7,14 +7,14 @@ import os
 import platform
 import shutil
 import subprocess
-from typing import Any
 
 from divulge._version import __version__
+from divulge.results.recorded import Environment
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "torch", "transformers", "polars", "ray")
 
 
-def environment() -> dict[str, Any]:
+def environment() -> Environment:
     """Versions, machine kind and the git commit of the working directory, where there is one."""
     versions = {}
     for name in _PACKAGES:
@@ -22,14 +22,7 @@ def environment() -> dict[str, Any]:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
-    return {
-        "divulge": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cpu_count": os.cpu_count(),
-        "packages": versions,
-        "git_commit": _commit(),
-    }
+    return Environment(__version__, platform.python_version(), platform.platform(), os.cpu_count(), versions, _commit())
 
 
 def _commit() -> str | None:

@@ -1,0 +1,202 @@
+"""What was done in an audit, beside its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from divulge.types import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """Digests of the records, and of the truth behind the candidates."""
+
+    candidates: str
+    calibration: str
+    population: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartlyKnown:
+    """What the adversary knows of the records.
+
+    Args:
+        share: part of all values that is known.
+        imputer: what completed the others.
+        draws: random completions of each record, beside the best one.
+        known: digest of which values are known; None where all are.
+    """
+
+    share: float
+    imputer: str
+    draws: int
+    known: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that determines an audit, in words that are the same in every process.
+
+    Args:
+        seed: of every random draw.
+        recipes: names of the recipes.
+        attacks: recipe → its signal and attack.
+        references: how reference models are trained.
+        unseen_classes: classes the auditor holds no records of.
+        fpr: the levels reported.
+        calibration: share of the population set aside.
+        duplicates: what was done about records in several sets.
+        outputs: what the target returns.
+        device: where it runs.
+        data: digests of the records.
+        target: what was audited.
+        partial: what is known of the records; None where whole records are.
+    """
+
+    seed: int
+    recipes: tuple[str, ...]
+    attacks: Mapping[str, str]
+    references: str
+    unseen_classes: tuple[int, ...]
+    fpr: tuple[float, ...]
+    calibration: float
+    duplicates: str
+    outputs: str
+    device: str
+    data: Digests
+    target: str
+    partial: PartlyKnown | None
+
+
+@dataclass(frozen=True, slots=True)
+class Conducted:
+    """One recipe, as it was run.
+
+    Args:
+        signal: name of the signal.
+        reads: what of the target the adversary must see.
+        attack: the attack's configuration.
+        references: which reference models it is given.
+        training: what decides which reference models come out, setting by setting; None without any.
+        summary: the recipe in a line.
+        queries: how many records the target was asked about.
+        raw_thresholds: level → threshold that the attack would set by itself.
+        completed_by: what completed partly known records; None where whole records are.
+    """
+
+    signal: str
+    reads: str
+    attack: str
+    references: Literal["none", "out", "in and out"]
+    training: Mapping[str, str] | None
+    summary: str
+    queries: int
+    raw_thresholds: Mapping[str, float]
+    completed_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Numbers of records of each kind, and of classes."""
+
+    members: int
+    nonmembers: int
+    population: int
+    calibration: int
+    classes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlindBaseline:
+    """What a classifier that never saw the model could tell, see `divulge.evaluation.blind.Blind`."""
+
+    auc: Estimate
+    confounded: bool
+    p_value: float
+    false_alarm: float
+    records: int
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Whether a recipe's rate is expected to hold on unseen classes, see `divulge.evaluation.transfer.Transfer`."""
+
+    holds: bool
+    text: str
+    expected_fpr: float
+    outside: float
+    effective: float
+    error: float
+    explained: float
+    violation: float
+    p_value: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """Where seen and unseen records lie, in the plane of two components."""
+
+    seen: tuple[tuple[float, float], ...]
+    query: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSummary:
+    """Whether a false-positive rate set on seen classes carries over to the unseen ones.
+
+    Args:
+        level: the rate.
+        recipes: recipe → what is expected of its threshold.
+        plane: where the records lie.
+        ratio: linear fit and density ratio of the seen records.
+    """
+
+    level: float
+    recipes: Mapping[str, Carried]
+    plane: Plane
+    ratio: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a run was made with."""
+
+    divulge: str
+    python: str
+    platform: str
+    cpu_count: int | None
+    packages: Mapping[str, str]
+    git_commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """An audit beside its scores.
+
+    Args:
+        settings: all that determines it.
+        recipes: recipe → how it was run.
+        counts: numbers of records.
+        duplicates: number of records that stood in more than one set.
+        blind_baseline: what can be told without the model; None where there are too few records to tell.
+        transfer: whether thresholds carry over to unseen classes; None without any.
+        warnings: what the user must know before relying on the numbers.
+        environment: what it was run with.
+        timings: step → seconds.
+        engine: what trained the reference models.
+    """
+
+    settings: Settings
+    recipes: Mapping[str, Conducted]
+    counts: Sizes
+    duplicates: int
+    blind_baseline: BlindBaseline | None
+    transfer: TransferSummary | None
+    warnings: tuple[str, ...]
+    environment: Environment
+    timings: Mapping[str, float]
+    engine: str
