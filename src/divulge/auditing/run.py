@@ -156,7 +156,7 @@ def _kept(
     """The result, with all of it written into ``draft``."""
     case = replace(case, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
     result = _result(case, fpr, settings, draft.home)
-    draft.write_plan(plan or {name: said for name, said in plain(settings).items() if said is not None})
+    draft.write_plan(plan or plain(settings))
     result.save(draft)
     return result
 

@@ -39,10 +39,10 @@ class Draft:
     old: Mark | None = None
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
-        """Keep the complete, resolved plan as TOML."""
+        """Keep the complete, resolved plan as TOML, which has no word for None: such entries are left out."""
         import tomli_w
 
-        store.write_text(self.path / "plan.toml", tomli_w.dumps(plan))
+        store.write_text(self.path / "plan.toml", tomli_w.dumps(_said(plan)))
 
     def write_table(self, name: str, frame: pl.DataFrame) -> None:
         """Keep ``frame`` as ``name``.parquet."""
@@ -107,3 +107,10 @@ def walk(folder: Path) -> Iterator[str]:
             yield from (f"{entry.name}/{name}" for name in walk(Path(entry.path)))
         elif entry.is_file():
             yield entry.name
+
+
+def _said(value: Any) -> Any:
+    """``value`` without the entries of tables that are None."""
+    if not isinstance(value, dict):
+        return value
+    return {name: _said(part) for name, part in value.items() if part is not None}
