@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 import divulge as dv
 from divulge import completion, signals
 from divulge.auditing import load, over_shares
-from divulge.recipes import Imputed, Recipe, partial_recipes
+from divulge.recipes import Imputed, Recipe, partial_recipes, recipes
 
 KNOWN = np.arange(12) < 10
 NAMES = tuple(recipe.name for recipe in partial_recipes())
@@ -50,6 +50,17 @@ def test_what_the_adversary_must_see_is_said():
 
 def test_ordinary_recipes_are_asked_about_the_best_completion(partial_run):
     np.testing.assert_array_equal(partial_run["loss"].scores, partial_run["partial-loss"].scores)
+
+
+def test_partial_knowledge_is_a_setting_of_the_recipes_for_whole_records():
+    whole, known = ({recipe.name: recipe for recipe in book()} for book in (recipes, partial_recipes))
+    for name in ("loss", "lira", "learned", "lira-online", "learned-online"):
+        one, other = whole[name], known[f"partial-{name}"]
+        assert (one.signal, one.attack, one.references) == (other.signal, other.attack, other.references)
+        assert other.needs_known
+        assert not one.needs_known
+    assert all(recipe.imputed == Imputed() for recipe in whole.values())
+    assert known["partial-lira"].imputed == Imputed(8, "signal")
 
 
 def test_the_report_names_share_imputer_and_queries(partial_run):

@@ -9,6 +9,7 @@ import numpy as np
 
 from divulge import checks, completion, seeds, store
 from divulge.evidence import concatenate
+from divulge.recipes import Imputed
 from divulge.results import PartlyKnown
 from divulge.types import PartialRecords, Records
 
@@ -138,11 +139,11 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
 def _whole(recipe: Recipe) -> Recipe:
     """The same for whole records; a signal that completes them has nothing to do and gives way to the loss."""
     signal = recipe.signal if isinstance(recipe.signal, str) or not recipe.needs_known else "negative-loss"
-    return replace(recipe, signal=signal, imputed=None)
+    return replace(recipe, signal=signal, imputed=Imputed(), partial=False)
 
 
 def _draws(recipes: tuple[Recipe, ...]) -> int:
-    return max((r.imputed.draws for r in recipes if r.imputed is not None and r.imputed.draws > 1), default=0)
+    return max(recipe.imputed.random for recipe in recipes)
 
 
 def _lessons(recipes: tuple[Recipe, ...]) -> int:

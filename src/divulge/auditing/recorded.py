@@ -53,5 +53,4 @@ def _raw_thresholds(found: Scored, fpr: Sequence[float]) -> dict[str, float]:
 
 def _queries(case: Case, recipe: Recipe) -> int:
     """Records the target is asked about for this recipe."""
-    draws = 1 if recipe.imputed is None else recipe.imputed.draws
-    return draws * case.held if draws > 1 else case.held + len(case.given.population)
+    return recipe.imputed.random * case.held or case.held + len(case.given.population)

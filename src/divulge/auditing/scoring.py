@@ -40,9 +40,9 @@ def score(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> Scored:
 def evidences(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> list[Evidence]:
     """What the recipe's attack looks at, once or several times: no more than it needs."""
     imputed = recipe.imputed
-    if imputed is None or imputed.draws == 1:
+    if not imputed.random:
         return [views[0].evidence(signal, recipe.needs)]
-    drawn = [view.evidence(signal, recipe.needs) for view in views[1 : 1 + imputed.draws]]
+    drawn = [view.evidence(signal, recipe.needs) for view in views[1 : 1 + imputed.random]]
     return drawn if imputed.average == "score" else [averaged(drawn, likelihood=imputed.average == "likelihood")]
 
 

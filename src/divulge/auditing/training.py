@@ -55,8 +55,7 @@ def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
 
 def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progress: Progress) -> list[Models]:
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in recipes))
-    draws = max(0 if r.imputed is None or r.imputed.draws == 1 else r.imputed.draws for r in recipes)
-    views = case.views[: 1 + draws]
+    views = case.views[: 1 + max(recipe.imputed.random for recipe in recipes)]
     records, rows = lessons(case, kind)
     found: Trained = log.timed(
         "reference models",

@@ -2,75 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from divulge.recipes.recipe import Imputed, Recipe
+from divulge.recipes.whole import recipes
 
 
 @cache
 def partial_recipes() -> tuple[Recipe, ...]:
-    """The recipes for records of which only part is known (``dv.audit(known=…)``)."""
-    from divulge.attacks import Learned, LiRA, LogRatio, Threshold
+    """The recipes for records of which only part is known (``dv.audit(known=…)``).
+
+    Every recipe for whole records takes partly known ones too, with the best completion of each. Some have a second
+    name here, under which they refuse whole records.
+
+    Examples:
+        >>> [recipe.name for recipe in partial_recipes()][:3]
+        ['partial-loss', 'partial-lira', 'partial-rmia']
+    """
+    from divulge.attacks import LogRatio, Threshold
     from divulge.signals import MRAD, GradientMatching
 
+    draws = 8
+    ratio = Recipe(
+        "partial-rmia",
+        "negative-loss",
+        LogRatio(),
+        "out",
+        "RMIA's log ratio, averaged over completions",
+        Imputed(draws, "score"),
+        partial=True,
+    )
     return (
-        Recipe("partial-loss", "negative-loss", Threshold(), summary="LOSS on the completed record", imputed=Imputed()),
-        Recipe(
-            "partial-lira",
-            "scaled-logit",
-            LiRA(mode="offline", variance="global"),
-            "out",
-            "offline LiRA, its signal averaged over completions",
-            Imputed(8, "signal"),
+        _partial("loss", "LOSS on the completed record"),
+        _partial("lira", "offline LiRA, its signal averaged over completions", Imputed(draws, "signal")),
+        ratio,
+        replace(
+            ratio,
+            name="partial-marginal",
+            summary="ratio of likelihoods marginalised over completions",
+            imputed=Imputed(draws, "likelihood"),
         ),
-        Recipe(
-            "partial-rmia",
-            "negative-loss",
-            LogRatio(),
-            "out",
-            "RMIA's log ratio, averaged over completions",
-            Imputed(8, "score"),
+        _partial("learned", "log-odds learned on the reference models' own records"),
+        _partial("lira-online", "online LiRA, IN models trained on completed records"),
+        replace(
+            ratio,
+            name="partial-rmia-online",
+            attack=LogRatio(over="all"),
+            references="in and out",
+            summary="RMIA's log ratio, IN models trained on completed records",
+            imputed=Imputed(),
         ),
-        Recipe(
-            "partial-marginal",
-            "negative-loss",
-            LogRatio(),
-            "out",
-            "ratio of likelihoods marginalised over completions",
-            Imputed(8, "likelihood"),
-        ),
-        Recipe(
-            "partial-learned",
-            "scaled-logit",
-            Learned(),
-            "out",
-            "log-odds learned on the reference models' own records",
-            Imputed(),
-        ),
-        Recipe(
-            "partial-lira-online",
-            "scaled-logit",
-            LiRA(mode="online", variance="global"),
-            "in and out",
-            "online LiRA, IN models trained on completed records",
-            Imputed(),
-        ),
-        Recipe(
-            "partial-rmia-online",
-            "negative-loss",
-            LogRatio(over="all"),
-            "in and out",
-            "RMIA's log ratio, IN models trained on completed records",
-            Imputed(),
-        ),
-        Recipe(
-            "partial-learned-online",
-            "scaled-logit",
-            Learned("online"),
-            "in and out",
-            "log-odds learned on IN models trained on completed records",
-            Imputed(),
-        ),
+        _partial("learned-online", "log-odds learned on IN models trained on completed records"),
         Recipe(
             "mrad",
             MRAD(),
@@ -86,3 +69,9 @@ def partial_recipes() -> tuple[Recipe, ...]:
         ),
         Recipe("gradient-matching", GradientMatching(), Threshold(), summary="match a member's gradient (as DLG does)"),
     )
+
+
+def _partial(name: str, summary: str, imputed: Imputed | None = None) -> Recipe:
+    """The recipe for whole records of that name, for partly known ones alone."""
+    whole = next(recipe for recipe in recipes() if recipe.name == name)
+    return replace(whole, name=f"partial-{name}", summary=summary, imputed=imputed or whole.imputed, partial=True)

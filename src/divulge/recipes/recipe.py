@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from divulge import checks
@@ -81,6 +81,11 @@ class Imputed:
         checks.integer(self.draws, "draws", least=1)
         checks.choice(self.average, "average", ("signal", "likelihood", "score"))
 
+    @property
+    def random(self) -> int:
+        """How many random completions of each record are asked about; 0 where the best one is."""
+        return 0 if self.draws == 1 else self.draws
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -94,9 +99,10 @@ class Recipe:
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
             each trained on a random half of population and candidates.
         summary: one line for `divulge list`.
+        imputed: how completions of partly known records become one score.
         features: whether the attack is given ``evidence.features`` (they cost a reduction of all records).
-        imputed: for recipes made for partly known records: how completions are averaged. Others see the
-            single best completion.
+        partial: whether whole records are refused; always so where there are random completions, or where the signal
+            itself deals with unknown values.
 
     Raises:
         divulge.InputError: an unknown signal, a signal of one's own that is called like one of ours, a name that a
@@ -109,8 +115,9 @@ class Recipe:
     attack: Scores
     references: References = "none"
     summary: str = ""
-    imputed: Imputed | None = None
+    imputed: Imputed = field(default_factory=Imputed)
     features: bool = False
+    partial: bool = False
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
@@ -175,4 +182,4 @@ class Recipe:
     @property
     def needs_known(self) -> bool:
         """Whether it is made for records of which only part is known."""
-        return self.imputed is not None or isinstance(self.signal, PartialSignal)
+        return self.partial or self.imputed.random > 0 or isinstance(self.signal, PartialSignal)
