@@ -1,6 +1,6 @@
-"""How often verdicts and gates are wrong, on scores whose truth is known: the tables of docs/guarantees.md.
+"""How often verdicts and gates are wrong, on scores whose truth is known, and on models that were trained on nothing.
 
-OMP_NUM_THREADS=1 PYTHONPATH=src:tests python benchmarks/verdicts.py [--runs 1000]
+    OMP_NUM_THREADS=1 PYTHONPATH=src:tests python benchmarks/verdicts.py [models] [wrong] [kept] [seen] [--runs 1000]
 """
 
 from __future__ import annotations
@@ -12,15 +12,33 @@ from scipy.special import ndtri
 
 from divulge.auditing.compare import gate
 from divulge.auditing.nominal import realised
+from null_models import ANSWERS, audited
 from score_audits import KINDS, null, scored, sizes
 
 SIZES = ((1, 1), (1, 1000), (5, 5), (30, 30), (100, 10), (60, 60), (500, 120), (1000, 1000))
+MODEL_SIZES = ((30, 30), (100, 10), (200, 20), (200, 200), (1000, 120))
 POLICIES = ("auc:0.5", "tpr@fpr=0.1:0.1", "epsilon:0")
+
+
+def models(runs: int) -> None:
+    """Whole audits of models that were trained on nothing, three recipes each; a split may be called confounded."""
+    print("\n| answers | members / non-members | leak found | no leak found | too little data | confounded |")
+    print("|---|---|---|---|---|---|")
+    for m, n in MODEL_SIZES:
+        for kind in ANSWERS:
+            answers = [audited(kind, m, n, seed).verdict.answer for seed in range(runs)]
+            print(f"| {kind} | {m:,} / {n:,} | {' | '.join(shares(answers, 'split is confounded'))} |", flush=True)
+
+
+def shares(answers: list[str], *further: str) -> list[str]:
+    """How often each of the three answers was given, and further ones."""
+    said = "leak found", "no leak found", "too little data to say", *further
+    return [f"{answers.count(answer) / len(answers):.3f}" for answer in said]
 
 
 def wrong(runs: int) -> None:
     """Eight recipes that know nothing: shares of audits broken, called a leak, cleared, told of too high an FPR."""
-    print("| scores | members / non-members | broken | leak found | no leak found | too little data | FPR too high |")
+    print("\n| scores | members / non-members | broken | leak found | no leak found | too little data | FPR too high |")
     print("|---|---|---|---|---|---|---|")
     for m, n in SIZES:
         for kind in KINDS:
@@ -31,8 +49,7 @@ def wrong(runs: int) -> None:
                 broken += any(ruling.state == "broken" for ruling in gate(audit, POLICIES))
                 alarms += any(realised(audit[name], 0.1, tests=8).broken for name in audit)
                 answers.append(audit.verdict.answer)
-            shares = [answers.count(a) / runs for a in ("leak found", "no leak found", "too little data to say")]
-            cells = [f"{share:.3f}" for share in (broken / runs, *shares, alarms / runs)]
+            cells = [f"{broken / runs:.3f}", *shares(answers), f"{alarms / runs:.3f}"]
             print(f"| {kind} | {m:,} / {n:,} | {' | '.join(cells)} |", flush=True)
 
 
@@ -62,10 +79,15 @@ def seen(runs: int) -> None:
         print(f"| {m:,} / {n:,} | {area:.3f}{'' if enough else ' (too little)'} | {found / runs:.3f} |", flush=True)
 
 
+PARTS = {"models": models, "wrong": wrong, "kept": kept, "seen": seen}
+
+
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
     parser.add_argument("--runs", type=int, default=1000)
-    asked = parser.parse_args().runs
-    wrong(asked)
-    kept(asked)
-    seen(asked)
+    asked = parser.parse_args()
+    for part in asked.parts:
+        print(f"\n# `benchmarks/verdicts.py {part} --runs {asked.runs}`")
+        print(f"\n{PARTS[part].__doc__}")
+        PARTS[part](asked.runs)

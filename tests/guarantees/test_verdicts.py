@@ -11,6 +11,7 @@ from scipy.stats import binom
 import divulge as dv
 from divulge.auditing.compare import gate
 from divulge.auditing.nominal import realised
+from null_models import ANSWERS, audited
 from score_audits import KINDS, null, scored, sizes
 
 TIED = [kind for kind in KINDS if kind not in ("continuous", "two-valued, rate .02")]
@@ -44,6 +45,17 @@ def test_ties_neither_break_a_gate_nor_make_a_leak(kind, m, n):
         verdicts += audit.verdict.answer == "leak found"
     assert gates <= most(50), gates
     assert verdicts <= most(50), verdicts
+
+
+@pytest.mark.parametrize(
+    ("answer", "m", "n", "recipes"),
+    [("constant", 1000, 120, ["loss"]), *((answer, 200, 20, ["loss", "entropy", "gap"]) for answer in ANSWERS)],
+)
+def test_a_model_that_was_trained_on_nothing_is_seldom_said_to_leak(answer, m, n, recipes):
+    """40 whole audits: 5 tests, one of which fails by chance in .5 % at the worst. With DeLong's interval alone 10 of
+    the 40 constant models are called a leak."""
+    answers = [audited(answer, m, n, seed, recipes).verdict.answer for seed in range(40)]
+    assert answers.count("leak found") <= most(40)
 
 
 def test_no_recipe_above_its_limit_is_kept():

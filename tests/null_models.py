@@ -1,0 +1,33 @@
+"""Models that were trained on nothing, by what they answer, and whole audits of them."""
+
+import numpy as np
+
+import divulge as dv
+
+RECIPES = ("loss", "entropy", "gap")
+# With rare classes a constant answer has rare losses.
+LABELS = (0.99, 0.005, 0.005)
+ANSWERS = {
+    "constant": lambda x: np.tile([2.0, 1.0, -3.0], (len(x), 1)),
+    "two-valued": lambda x: np.where(x[:, :1] > 2, [[0.0, 3.0, 0.0]], [[2.0, 1.0, -3.0]]),
+    "rounded": lambda x: np.round(x[:, :3]),
+    "continuous": lambda x: x[:, :3],
+}
+
+
+def audited(answer, m, n, seed, recipes=RECIPES):
+    """An audit of ``m`` members and ``n`` non-members, all drawn alike."""
+    rng = np.random.default_rng([m, n, seed])
+
+    def records(count):
+        return dv.Records(rng.normal(size=(count, 3)), rng.choice(3, count, p=LABELS))
+
+    return dv.audit(
+        ANSWERS[answer],
+        members=records(m),
+        nonmembers=records(n),
+        population=records(400),
+        recipes=recipes,
+        fpr=(0.1,),
+        seed=seed,
+    )
