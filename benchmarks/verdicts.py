@@ -1,6 +1,6 @@
 """How often verdicts and gates are wrong, on scores whose truth is known, and on models that were trained on nothing.
 
-    OMP_NUM_THREADS=1 PYTHONPATH=src:tests python benchmarks/verdicts.py [models] [wrong] [kept] [seen] [--runs 1000]
+OMP_NUM_THREADS=1 PYTHONPATH=src:tests python benchmarks/verdicts.py [models] [wrong] [kept] [seen] [--runs 1000]
 """
 
 from __future__ import annotations
