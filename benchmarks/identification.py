@@ -1,7 +1,7 @@
 """Identification: guarantees, power, traps and the share of members.
 
-Run with ``python benchmarks/identification.py [--quick] [part ...]``; the parts are simulation, power, sizes,
-real, traps, usage and coverage. ``real``, ``usage`` and a part of ``traps`` read the folder that
+Run with ``python benchmarks/identification.py [--quick] [part ...]``; the parts are simulation, learned, power,
+sizes, real, traps, usage and coverage. ``real``, ``usage`` and a part of ``traps`` read the folder that
 DIVULGE_DATA names and are left out without it. All numbers are printed, none is kept. The controls:
 ``benchmarks/identification_controls.py``; speed: ``benchmarks/identification_speed.py``.
 """
@@ -12,6 +12,7 @@ import argparse
 import itertools
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -91,27 +92,25 @@ def cell(rng, n, m, share, shape, runs, learned):
     return false
 
 
-def simulation(quick):
-    for learned in (False, True):
-        runs = {(False, False): 2000, (True, False): 60, (False, True): 200, (True, True): 4}[quick, learned]
-        rows = []
-        for name, shape in SHAPES.items():
-            cells = {}
-            for n in (20, 100, 1000):
-                for m in (10, 100, 1000):
-                    for share in SHARES:
-                        rng = np.random.default_rng([n, m, round(10 * share)])
-                        for method, false in cell(rng, n, m, share, shape, runs, learned).items():
-                            rate, error = false.mean(0), false.std(0, ddof=1) / np.sqrt(runs)
-                            z = np.where(error > 0, (rate - LEVELS) / np.maximum(error, 1e-12), -np.inf)
-                            cells.setdefault(method, []).extend(zip(rate / LEVELS, z, strict=True))
-            for method, found in cells.items():
-                ratio, z = np.array(found).T
-                limit = norm.isf(0.05 / len(z))
-                rows.append((method, name, len(z), f"{ratio.max():.3f}", f"{z.max():.2f}", int((z > limit).sum())))
-                print(f"  {rows[-1]}", flush=True)
-        columns = ("method", "scores", "cells", "worst FDR/level", "worst z", "beyond chance")
-        table(f"False discovery rate, {runs} runs a cell; beyond chance: z above Bonferroni's 5 %", columns, rows)
+def simulation(quick, learned=False):
+    """Of decisions on one score."""
+    runs = {(False, False): 2000, (True, False): 60, (False, True): 200, (True, True): 4}[quick, learned]
+    rows = []
+    for name, shape in SHAPES.items():
+        cells = {}
+        for n, m, share in itertools.product((20, 100, 1000), (10, 100, 1000), SHARES):
+            rng = np.random.default_rng([n, m, round(10 * share)])
+            for method, false in cell(rng, n, m, share, shape, runs, learned).items():
+                rate, error = false.mean(0), false.std(0, ddof=1) / np.sqrt(runs)
+                z = np.where(error > 0, (rate - LEVELS) / np.maximum(error, 1e-12), -np.inf)
+                cells.setdefault(method, []).extend(zip(rate / LEVELS, z, strict=True))
+        for method, found in cells.items():
+            ratio, z = np.array(found).T
+            limit = norm.isf(0.05 / len(z))
+            rows.append((method, name, len(z), f"{ratio.max():.3f}", f"{z.max():.2f}", int((z > limit).sum())))
+            print(f"  {rows[-1]}", flush=True)
+    columns = ("method", "scores", "cells", "worst FDR/level", "worst z", "beyond chance")
+    table(f"False discovery rate, {runs} runs a cell; beyond chance: z above Bonferroni's 5 %", columns, rows)
 
 
 def power(quick):
@@ -359,6 +358,7 @@ def duci(scores, members, others):
 
 PARTS = {
     "simulation": simulation,
+    "learned": partial(simulation, learned=True),
     "power": power,
     "sizes": sizes,
     "real": real,
