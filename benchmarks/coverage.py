@@ -3,7 +3,8 @@
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/coverage.py [auc] [paired] [others] [--draws 2000]
 
 95 % intervals. For the AUC of two-valued scores nothing is simulated: every table is weighed by its probability.
-*Before* is DeLong's interval alone, as it was; it is kept here for comparison only.
+*Before* is DeLong's interval alone, as it was; it is kept here for comparison only. Cells of one size share their
+random numbers.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ def study(pieces, true):
     return before, now, np.median(new[old > 0] / old[old > 0]) if (old > 0).any() else np.inf
 
 
-def of_auc(rng, cell, m, n, draws):
+def of_auc(cell, m, n, draws):
+    rng = np.random.default_rng(1)
     at_once = max(1, CHUNK // (m + n)) if isinstance(cell, float) else draws
     for start in range(0, draws, at_once):
         inside, outside, weights = draw(rng, cell, m, n, min(at_once, draws - start))
@@ -69,7 +71,8 @@ def of_auc(rng, cell, m, n, draws):
         yield [delong_alone(found, ERROR), ranking.bounds(found, ERROR)], weights
 
 
-def of_pair(rng, pair, m, n, draws):
+def of_pair(pair, m, n, draws):
+    rng = np.random.default_rng(1)
     at_once = max(1, CHUNK // (m + n))
     for start in range(0, draws, at_once):
         a, b = areas(rng, pair, m, n, min(at_once, draws - start), ERROR)
@@ -80,9 +83,9 @@ def of_pair(rng, pair, m, n, draws):
 def compare(title, cells, sizes, true, pieces, smooth, draws):
     """Coverage before → now, a row a distribution; then the lengths of those without ties."""
     found = {}
-    for seed, (name, cell) in enumerate(cells.items()):
-        value, rngs = true(cell), np.random.default_rng(seed).spawn(len(sizes))
-        found[name] = [study(pieces(rng, cell, *size, draws), value) for rng, size in zip(rngs, sizes, strict=True)]
+    for name, cell in cells.items():
+        value = true(cell)
+        found[name] = [study(pieces(cell, m, n, draws), value) for m, n in sizes]
     rows = ([name, *(f"{share(a)} → {share(b)}" for a, b, _ in row)] for name, row in found.items())
     table(f"{title}: coverage before → now", ["members/non-members", *sized(sizes)], rows)
     rows = ([name, *(f"{ratio:.2f}" for *_, ratio in found[name])] for name in smooth)
