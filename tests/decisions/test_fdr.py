@@ -227,6 +227,14 @@ def test_the_excess_of_ptdi_is_what_its_warning_says(m, eta, excess):
     assert all(f"{excess:.2f} times its bound" in text for text in warned)
 
 
+def test_a_selection_says_that_its_candidates_are_too_few_for_the_bound():
+    rng = np.random.default_rng(13)
+    candidates, calibration = rng.normal(3, 1, 5), rng.normal(size=100)
+    for method, few in ((PTDI(0.5), True), (PTDI(), False), ("storey", False)):
+        warned = fdr.select(candidates, calibration, fdr=0.5, method=method).warnings
+        assert any("1.16 times its bound" in text for text in warned) == few
+
+
 @pytest.mark.parametrize(
     ("candidates", "calibration"),
     [(np.arange(30.0), np.arange(19.0)), ([1.0] * 5 + [0.0] * 5, [0.0] * 40), ([1.0, 0.0], [0.0] * 20 + [0.5] * 20)],
