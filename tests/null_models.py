@@ -26,7 +26,7 @@ def audited(answer, m, n, seed, recipes=RECIPES):
         ANSWERS[answer],
         members=records(m),
         nonmembers=records(n),
-        population=records(400),
+        population=records(1500),
         recipes=recipes,
         fpr=(0.1,),
         seed=seed,
