@@ -17,7 +17,7 @@ from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from divulge.labels.losses import Loss
     from divulge.labels.questions import Question
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "primes", "exhaustive")
 _GRID_ROWS = 20_000
 _TRIAL_BITS = 5
+_MOST_SPLITS = 39
+_MOST_ROWS, _MOST_CLASSES = 10**8, 10**4  # designs beyond take hours, and no endpoint takes such submissions
+_SMALLER = {2: 1, 3: 2, 5: 3}
 
 
 def design(
@@ -54,7 +57,8 @@ def design(
 
     Raises:
         divulge.InputError: nothing leaks at this precision (the message names the threshold), or the method
-            does not apply to the metric.
+            does not apply to the metric; more than 10^8 rows or 10^4 classes, or a submission that does not fit
+            into memory.
 
     Examples:
         >>> from divulge.labels import OracleSpec
@@ -62,6 +66,7 @@ def design(
         207
     """
     checks.choice(method, "method", METHODS)
+    _can_end(spec)
     most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
     if spec.scored != "all":
         return split.plan(spec, method, guard=guard, most=most)
@@ -75,6 +80,15 @@ def design(
     if spec.noise_kind == "bounded":
         return linear_plan(spec, method, options)
     return _against_chance(spec, method, options, queries)
+
+
+def _can_end(spec: OracleSpec) -> None:
+    """Refuse what could not be designed in reasonable time, or not be submitted."""
+    for name, value, most in (("n", spec.n, _MOST_ROWS), ("classes", spec.classes, _MOST_CLASSES)):
+        if value > most:
+            raise checks.InputError(f"{name}: a design takes at most {most:,}, got {value:,}")
+    columns = 1 if spec.submission == "positive" else spec.classes
+    checks.memory(8.0 * spec.n * columns, "n", f"one submission has {spec.n:,} rows of {columns:,} numbers; take fewer")
 
 
 def _against_chance(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
@@ -125,17 +139,23 @@ def _splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
         >>> _splits(6, True)
         [(6,), (2, 2, 2), (2, 3), (3, 2)]
     """
-    if not dense:
-        return [(classes,)]
     found = [(classes,)]
-    for length in range(2, math.ceil(math.log2(classes)) + 1):
-        for radices in itertools.product((2, 3, 5), repeat=length):
-            product = math.prod(radices)
-            smaller = {2: 1, 3: 2, 5: 3}
-            tight = all(product // radix * smaller[radix] < classes for radix in radices)
-            if product >= classes and tight:
-                found.append(radices)
-    return sorted(set(found), key=lambda split: (len(split) > 1, split)) if len(found) < 40 else found[:1]
+    if dense:
+        # Where there are many ways to split, none is much shorter than the others, and all are longer than K itself.
+        several = list(itertools.islice(_radices(classes, ()), _MOST_SPLITS))
+        found += several if len(several) < _MOST_SPLITS else []
+    return sorted(set(found), key=lambda split: (len(split) > 1, split))
+
+
+def _radices(classes: int, start: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """Two or more radices whose product reaches ``classes``, and would not with any of them one step smaller."""
+    product = math.prod(start)
+    if product >= classes:
+        if len(start) > 1 and all(product // radix * _SMALLER[radix] < classes for radix in start):
+            yield start
+        return
+    for radix in _SMALLER:
+        yield from _radices(classes, (*start, radix))
 
 
 def _estimate(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, most: int) -> float:
