@@ -11,6 +11,7 @@ import divulge as dv
 from divulge import results
 from divulge.auditing import load, settings
 from divulge.auditing.compare import compare
+from divulge.checks import sizes
 from divulge.recipes import Recipe, recipes
 from divulge.report.text import shown
 
@@ -227,6 +228,15 @@ def test_ids_in_both_sets(case):
     nonmembers = dv.Records(case.nonmembers.x, case.nonmembers.y, ids)
     with pytest.raises(dv.InputError, match=r"200 ids stand in both \(first: 0\)"):
         case.audit(recipes=("loss",), members=members, nonmembers=nonmembers)
+
+
+@pytest.mark.parametrize(("recipes", "remedy"), [(["loss"], "take fewer records"), (["lira"], "give out=")])
+def test_an_audit_that_will_not_fit_says_so_before_it_starts(case, monkeypatch, recipes, remedy):
+    monkeypatch.setattr(sizes, "available", lambda: 2**10)
+    message = r"^members, nonmembers, population: about .* MiB of memory are needed, .* are free; they are 900 records"
+    with pytest.raises(dv.InputError, match=message) as told:
+        case.audit(recipes=recipes)
+    assert remedy in str(told.value)
 
 
 def test_out_in_use(case, run, tmp_path):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, store
-from divulge.auditing import active, exhibits, recorded, shift
+from divulge.auditing import active, exhibits, memory, recorded, shift
 from divulge.auditing import settings as describe
 from divulge.auditing.case import Case, Log
 from divulge.auditing.inputs import Duplicates, check, label_set
@@ -97,7 +97,8 @@ def audit(
         divulge.InputError: anything that does not fit, before work starts: NaN or infinity, shapes, labels
             out of range or missing, duplicates across the sets, an unknown recipe, an unseen class that the
             population holds or the candidates lack, too few non-members for ``fpr``, logits that are
-            probabilities, a directory in use, a mask that does not fit or knows nothing of some record.
+            probabilities, a directory in use, more than fits into memory, a mask that does not fit or knows nothing
+            of some record.
 
     Examples:
         >>> import numpy as np
@@ -142,6 +143,7 @@ def audit(
     settings = describe.settings(
         whole, references, fpr, calibration, duplicates, outputs, device, seed, describe.target(adapted), partly
     )
+    memory.check(case, on_disk=out is not None)
     if out is None:
         return _result(case, tuple(fpr), settings, None)
     if isinstance(out, Draft):

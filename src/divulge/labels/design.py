@@ -139,7 +139,7 @@ def _splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
         >>> _splits(6, True)
         [(6,), (2, 2, 2), (2, 3), (3, 2)]
     """
-    found = [(classes,)]
+    found: list[tuple[int, ...]] = [(classes,)]
     if dense:
         # Where there are many ways to split, none is much shorter than the others, and all are longer than K itself.
         several = list(itertools.islice(_radices(classes, ()), _MOST_SPLITS))

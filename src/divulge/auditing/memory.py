@@ -1,0 +1,46 @@
+"""Whether an audit fits into memory, before it starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from divulge import checks
+from divulge.auditing.training import KINDS, MOST_BYTES
+
+if TYPE_CHECKING:
+    from divulge.auditing.case import Case
+
+_LOGITS = 3 * 8  # bytes per output of the target: itself, its copy in double precision, its exponential
+_SIGNAL = 4
+
+
+def check(case: Case, *, on_disk: bool) -> None:
+    """Raise where what an audit will hold at once is more than this machine can still give.
+
+    Counted is what is made of the records: the target's outputs, the features that attacks condition on, and what
+    the reference models say. What training takes depends on the engine, which chooses its stacks by itself.
+
+    Args:
+        case: the audit.
+        on_disk: whether signals of reference models may be kept in the run directory.
+
+    Raises:
+        divulge.InputError: it does not fit; the sizes are named.
+    """
+    view = case.views[0]
+    rows = len(view)
+    outputs = rows * case.classes * _LOGITS
+    features = 0 if view.x.dtype == object else 2 * 8 * view.x.size
+    signals = len({recipe.signal_name for recipe in case.given.recipes})
+    kinds = sum(any(kind in recipe.needs for recipe in case.given.recipes) for kind in KINDS)
+    models = 0 if case.references is None else case.references.count * kinds
+    said = models * rows * (signals * _SIGNAL + 1)
+    if on_disk:
+        said = min(said, 2 * MOST_BYTES * kinds)
+    checks.memory(
+        float(outputs + features + said),
+        "members, nonmembers, population",
+        f"they are {rows:,} records, of {case.classes:,} classes"
+        + (f" and the answers of {models:,} reference models" if models else "")
+        + ("; take fewer records" if on_disk or not models else "; give out=, or take fewer records or models"),
+    )
