@@ -50,7 +50,8 @@ class DropClasses:
     classes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        found = tuple(sorted({checks.integer(label, "DropClasses.classes", least=0) for label in self.classes}))
+        given = checks.listed(self.classes, "DropClasses.classes")
+        found = tuple(sorted({checks.integer(label, "DropClasses.classes", least=0) for label in given}))
         if not found:
             raise checks.InputError("DropClasses.classes: at least 1 class is needed, got none")
         object.__setattr__(self, "classes", found)
@@ -132,6 +133,9 @@ class KeepPerClass:
 
     def __post_init__(self) -> None:
         checks.integer(self.count, "KeepPerClass.count", least=1)
+        given = checks.listed(self.classes, "KeepPerClass.classes")
+        found = tuple(checks.integer(label, "KeepPerClass.classes", least=0) for label in given)
+        object.__setattr__(self, "classes", found)
 
     def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
         """True for ``count`` records of each scarce class and for every record of the others, ``[n]``.
@@ -170,9 +174,10 @@ class DropGroups:
     groups: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if isinstance(self.groups, str) or not len(self.groups):
-            raise checks.InputError(f"DropGroups.groups: at least 1 name in a tuple is needed, got {self.groups!r}")
-        object.__setattr__(self, "groups", tuple(sorted({str(name) for name in self.groups})))
+        given = checks.listed(self.groups, "DropGroups.groups")
+        if not given:
+            raise checks.InputError("DropGroups.groups: at least 1 name is needed, got none")
+        object.__setattr__(self, "groups", tuple(sorted({str(name) for name in given})))
 
     def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
         """True for records of other subgroups, ``[n]``.
@@ -187,7 +192,7 @@ class DropGroups:
         """
         if groups is None:
             raise checks.InputError("DropGroups: the subgroup of each record is needed (groups=…)")
-        names: Array = np.asarray(groups).astype(str)
+        names: Array = checks.plain(groups, "groups").astype(str)
         if names.shape != (len(records),):
             raise checks.InputError(f"groups: {len(records)} names are needed (one a record), got shape {names.shape}")
         if absent := sorted(set(self.groups) - set(np.unique(names).tolist())):

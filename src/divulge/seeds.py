@@ -29,5 +29,5 @@ def integer(seed: int, *path: str | int) -> int:
 
 def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
     checks.integer(seed, "seed", least=0)
-    words = [part if isinstance(part, int) else zlib.crc32(part.encode()) for part in path]
+    words = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in path]
     return np.random.SeedSequence(entropy=int(seed), spawn_key=tuple(words))

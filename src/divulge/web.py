@@ -50,7 +50,7 @@ def address(url: object, name: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise checks.InputError(f"{name}: an http:// or https:// address is needed, got {shown(url)!r}")
+        raise checks.InputError(f"{name}: an http:// or https:// address is needed, got {_said(url)}")
     if parts.username is not None or parts.password is not None:
         raise checks.InputError(
             f"{name}: {shown(url)} holds a user name or password, which would be written down with the results; "
@@ -72,6 +72,10 @@ def shown(url: object) -> str:
         return text.rpartition("@")[2]
     host, slash, path = rest.partition("/")
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _said(url: object) -> str:
+    return checks.shown(shown(url) if isinstance(url, str) else url)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,7 @@ class Client:
                 headers = {name.lower(): value for name, value in response.headers.items()}
                 return Answer(response.status_code, headers, body, self._secrets)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
-            if late.is_set():
+            if late.is_set() or isinstance(error, httpx.TimeoutException):  # whichever clock is first
                 raise WebError(f"the answer was not whole after {self._timeout:g} seconds") from None
             raise WebError(f"{type(error).__name__}: {str(error)[:_EXCERPT]}") from None
         finally:

@@ -37,8 +37,12 @@ class Combined:
     attacks: tuple[Scores, ...]
 
     def __post_init__(self) -> None:
-        if len(self.attacks) < 2:
-            raise checks.InputError(f"Combined.attacks: at least 2 are needed, got {len(self.attacks)}")
+        found = tuple(checks.listed(self.attacks, "Combined.attacks"))
+        if len(found) < 2:
+            raise checks.InputError(f"Combined.attacks: at least 2 are needed, got {len(found)}")
+        for attack in found:
+            checks.able(attack, "Combined.attacks", "score")
+        object.__setattr__(self, "attacks", found)
 
     @property
     def needs(self) -> frozenset[Need]:

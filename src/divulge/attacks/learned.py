@@ -60,6 +60,7 @@ class Learned:
     def __post_init__(self) -> None:
         checks.choice(self.mode, "Learned.mode", ("offline", "online"))
         checks.integer(self.most, "Learned.most", least=1)
+        checks.integer(self.seed, "Learned.seed", least=0)
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -114,6 +114,8 @@ def adapt(attack: Scores) -> Attack:
 
 def seeded(attack: Any, seed: int) -> Any:
     """``attack`` with this seed where it draws, whether it is a whole `Attack` or less."""
+    checks.integer(seed, "seed", least=0)
+    checks.able(attack, "attack", "score")
     if isinstance(attack, Attack):
         return attack.seeded(seed)
     if not dataclasses.is_dataclass(attack) or isinstance(attack, type):

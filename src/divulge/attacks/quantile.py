@@ -68,6 +68,8 @@ class QuantileRegression:
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
+        checks.able(self.regressor, "QuantileRegression.regressor", "fit")
+        checks.flag(self.conformal, "QuantileRegression.conformal")
         checks.number(self.calibration, "QuantileRegression.calibration", above=0, below=1)
         checks.choice(self.output, "QuantileRegression.output", ("z", "level"))
         checks.integer(self.seed, "QuantileRegression.seed", least=0)

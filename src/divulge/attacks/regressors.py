@@ -167,6 +167,7 @@ class Boosted:
     least: int = 200
 
     def __post_init__(self) -> None:
+        checks.instance(self.booster, "Boosted.booster", Booster)
         checks.integer(self.folds, "Boosted.folds", least=3)
         checks.integer(self.least, "Boosted.least", least=10 * self.folds)
 
@@ -234,10 +235,8 @@ class Pinball:
     least: int = 500
 
     def __post_init__(self) -> None:
-        if len(self.levels) < 2 or any(a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)):
-            raise checks.InputError(f"Pinball.levels: at least two, increasing, are needed, got {self.levels}")
-        for level in self.levels:
-            checks.number(level, "Pinball.levels", above=0, below=1)
+        object.__setattr__(self, "levels", checks.levels(self.levels, "Pinball.levels", increasing=True))
+        checks.instance(self.booster, "Pinball.booster", Booster)
         checks.integer(self.least, "Pinball.least", least=50)
 
     def fit(self, features: Array, signal: Floats, labels: Ints | None = None, seed: int = 0) -> FittedQuantiles:

@@ -74,6 +74,7 @@ class Transductive:
             raise checks.InputError(f"Transductive: at least {_LEAST} candidates are needed to learn from, got {n}")
         table, kinds = _table(features), _kinds(evidence.labels, n)
         pooled = np.hstack([table, 3.0 * kinds])
+        checks.integer(self.folds, "Transductive.folds", least=2, most=n)
         fold = seeds.generator(self.seed, "transductive", "folds").permutation(n) % self.folds
         scores = np.empty(n)
         for k in range(self.folds):

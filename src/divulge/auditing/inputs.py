@@ -83,7 +83,7 @@ def check(
     checks.choice(duplicates, "duplicates", ("error", "drop", "keep"))
     checks.number(calibration, "calibration", above=0, below=1)
     checks.integer(seed, "seed", least=0)
-    levels, classes = _listed(fpr, "fpr"), _listed(unseen_classes, "unseen_classes")
+    levels, classes = checks.listed(fpr, "fpr"), checks.listed(unseen_classes, "unseen_classes")
     if not levels:
         raise checks.InputError("fpr: at least 1 level is needed, got none")
     wanted = _recipes(recipes, references, seed)
@@ -94,9 +94,11 @@ def check(
     for name, given in (("members", members), ("nonmembers", nonmembers), ("population", population)):
         if not isinstance(given, Records):
             raise checks.InputError(f"{name}: divulge.Records is needed, got {type(given).__name__}")
-    if groups is not None and len(groups) != len(members) + len(nonmembers):
+    names = None if groups is None else checks.plain(groups, "groups")
+    if names is not None and names.shape != (len(members) + len(nonmembers),):
         raise checks.InputError(
-            f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got {len(groups)}"
+            f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got shape "
+            f"{names.shape}"
         )
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     _same_kind(sets)
@@ -122,16 +124,9 @@ def check(
         unseen_classes=unseen,
         warnings=tuple(notes),
         duplicates=count,
-        groups=None if groups is None else np.asarray(groups).astype(str)[kept],
+        groups=None if names is None else names.astype(str)[kept],
         known=None if masks is None else masks[kept],
     )
-
-
-def _listed(value: Any, name: str) -> list[Any]:
-    """A list of numbers; a single number where a list is wanted is a slip with a clear remedy."""
-    if np.ndim(value) != 1:
-        raise checks.InputError(f"{name}: a list of numbers is needed, such as ({value},), got {value!r}")
-    return list(value)
 
 
 def label_set(target: GivesLogits, given: Inputs) -> int:
@@ -144,8 +139,11 @@ def label_set(target: GivesLogits, given: Inputs) -> int:
 
 
 def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Recipe, ...]:
-    if isinstance(recipes, str) or not len(recipes):
-        raise checks.InputError(f"recipes: at least 1 name in a list is needed, got {recipes!r}")
+    recipes = checks.listed(recipes, "recipes")
+    if not recipes:
+        raise checks.InputError("recipes: at least 1 name is needed, got none")
+    if references is not None:
+        checks.able(references, "references", "fit")
     # A recipe handed in as an object keeps the seed its owner gave it.
     found = tuple(
         book.seeded(book.resolve(wanted), seed) if isinstance(wanted, str) else book.resolve(wanted)
@@ -245,7 +243,7 @@ def _unseen(
         return ()
     if members.y is None or nonmembers.y is None or population.y is None:
         raise checks.InputError(f"unseen_classes: {tuple(classes)} needs labelled records, but there are no labels")
-    wanted = tuple(sorted({int(c) for c in classes}))
+    wanted = tuple(sorted({checks.integer(c, "unseen_classes", least=0) for c in classes}))
     present = set(np.unique(np.concatenate([members.y, nonmembers.y])).tolist())
     if absent := [c for c in wanted if c not in present]:
         raise checks.InputError(

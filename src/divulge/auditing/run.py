@@ -111,6 +111,12 @@ def audit(
         >>> found["loss"].auc.low < 0.5 < found["loss"].auc.high
         True
     """
+    checks.flag(overwrite, "overwrite")
+    checks.text(device, "device")
+    folder = None if out is None or isinstance(out, Draft) else checks.path(out, "out")
+    models = None if pool is None else checks.path(pool, "pool")
+    if progress is not None:
+        checks.able(progress, "progress")
     whole = check(
         members=members,
         nonmembers=nonmembers,
@@ -137,18 +143,18 @@ def audit(
         (given.everything,) if seen is None else seen.views,
         seen,
         progress or silent,
-        None if pool is None else Path(pool),
+        models,
     )
     partly = None if known is None else WHOLE if seen is None else seen.about()
     settings = describe.settings(
         whole, references, fpr, calibration, duplicates, outputs, device, seed, describe.target(adapted), partly
     )
     memory.check(case, on_disk=out is not None)
-    if out is None:
-        return _result(case, tuple(fpr), settings, None)
     if isinstance(out, Draft):
         return _kept(case, tuple(fpr), settings, plan, out)
-    with Dossier(Path(out)).writing(KIND, store.digest(settings), overwrite=overwrite) as draft:
+    if folder is None:
+        return _result(case, tuple(fpr), settings, None)
+    with Dossier(folder).writing(KIND, store.digest(settings), overwrite=overwrite) as draft:
         return _kept(case, tuple(fpr), settings, plan, draft)
 
 

@@ -1,13 +1,27 @@
 """Validation of what users hand in: every error names the argument, the bound and the value."""
 
 from divulge.checks.arrays import array, identifiers, labels, mask, matrix, nonempty, plain, records, vector
-from divulge.checks.scalars import choice, flag, instance, integer, levels, listed, number, shown, text
+from divulge.checks.scalars import (
+    able,
+    choice,
+    flag,
+    instance,
+    integer,
+    levels,
+    listed,
+    number,
+    path,
+    shown,
+    text,
+    texts,
+)
 from divulge.checks.sizes import available, memory, readable
 from divulge.errors import InputError, MissingExtraError, extra
 
 __all__ = [
     "InputError",
     "MissingExtraError",
+    "able",
     "array",
     "available",
     "choice",
@@ -24,10 +38,12 @@ __all__ = [
     "memory",
     "nonempty",
     "number",
+    "path",
     "plain",
     "readable",
     "records",
     "shown",
     "text",
+    "texts",
     "vector",
 ]

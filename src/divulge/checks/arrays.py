@@ -169,7 +169,10 @@ def matrix(value: object, name: str, *, columns: int | None = None, finite: bool
         raise InputError(f"{name}: two dimensions are needed, got shape {found.shape}")
     if columns is not None and found.shape[1] != columns:
         raise InputError(f"{name}: {columns} columns are needed, got {found.shape[1]}")
-    return found if found.dtype in (np.float32, np.float64) else found.astype(np.float64)
+    if found.dtype not in (np.float32, np.float64):
+        found = found.astype(np.float64)
+    # Sums depend on the order in memory: the columns of a data frame must give the same number as the rows of a list.
+    return found if found.flags.c_contiguous else np.ascontiguousarray(found)
 
 
 def labels(value: object, name: str, *, length: int | None = None, classes: int | None = None) -> NDArray[np.int64]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import numbers
+import itertools
+import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +16,10 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_LONGEST_NAME = 255  # bytes of a file name
 _LONGEST = 80  # characters of a value in a message
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in memory: another one each time
+_NUMPYS = re.compile(r"\bnp\.\w+\(([^()]*)\)")  # numbers inside lists
 
 
 def shown(value: Any) -> str:
@@ -25,10 +31,10 @@ def shown(value: Any) -> str:
     """
     if isinstance(value, np.generic):
         value = value.item()
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
+    if isinstance(getattr(value, "shape", None), tuple) and hasattr(value, "dtype"):
         return f"an array of shape {tuple(value.shape)}"
     try:
-        said = repr(value)
+        said = _NUMPYS.sub(r"\1", _ADDRESS.sub("", repr(value)))
     except Exception:  # the repr is the user's
         said = f"an object of type {type(value).__name__}"
     return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
@@ -41,12 +47,12 @@ def number(value: float, name: str, *, above: float = -np.inf, below: float = np
         >>> number(0.5, "fpr", above=0, below=1)
         0.5
     """
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name}: a number is needed, got {shown(value)}")
     try:
         found = float(value)
     except OverflowError:
-        found = float("inf") if value > 0 else -float("inf")
+        raise InputError(f"{name}: {shown(value)} is larger than any float64") from None
     if not (above <= found <= below if closed else above < found < below):
         left, right = ("[", "]") if closed else ("(", ")")
         raise InputError(f"{name}: must lie in {left}{above:g}, {below:g}{right}, got {shown(value)}")
@@ -92,6 +98,22 @@ def text(value: str, name: str) -> str:
     return value
 
 
+def path(value: Any, name: str) -> Path:
+    """``value`` as a path that a file can have.
+
+    Examples:
+        >>> path("run", "out")
+        PosixPath('run')
+    """
+    try:
+        found = Path(value)
+        if "\0" not in str(found) and all(len(os.fsencode(part)) <= _LONGEST_NAME for part in found.parts):
+            return found
+    except (TypeError, ValueError):  # half of a surrogate pair is no file name
+        pass
+    raise InputError(f"{name}: the name of a file or folder is needed, got {shown(value)}")
+
+
 def flag(value: bool, name: str) -> bool:
     """``value`` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
@@ -106,15 +128,43 @@ def instance(value: Any, name: str, kind: type, called: str = "") -> Any:
     return value
 
 
+def able(value: Any, name: str, *methods: str) -> Any:
+    """``value`` if it has these methods; without any, if it can be called.
+
+    Examples:
+        >>> able(None, "regressor", "fit")
+        Traceback (most recent call last):
+        divulge.errors.InputError: regressor: an object with fit(…) is needed, got None
+    """
+    if not methods and not callable(value):
+        raise InputError(f"{name}: a function is needed, got {shown(value)}")
+    if methods and (isinstance(value, type) or not all(callable(getattr(value, part, None)) for part in methods)):
+        called = " and ".join(f"{part}(…)" for part in methods)
+        raise InputError(f"{name}: an object with {called} is needed, got {shown(value)}")
+    return value
+
+
 def listed(value: Any, name: str) -> list[Any]:
     """The entries of a list, tuple or vector; a single number where a list is wanted is a slip with a remedy."""
     if isinstance(value, str | bytes | dict) or not hasattr(value, "__len__") or getattr(value, "ndim", 1) != 1:
         raise InputError(f"{name}: a list is needed, such as [{shown(value)}], got {shown(value)}")
-    return list(value)
+    try:
+        return list(value)
+    except Exception:  # of the user's own sequence
+        raise InputError(f"{name}: {shown(value)} cannot be read as a list") from None
 
 
-def levels(value: Any, name: str) -> tuple[float, ...]:
-    """At least one rate, each between 0 and 1.
+def texts(value: Any, name: str) -> tuple[str, ...]:
+    """The entries of a list of strings; a single string where a list is wanted is a slip."""
+    found = listed(value, name)
+    for entry in found:
+        if not isinstance(entry, str):
+            raise InputError(f"{name}: texts are needed, got {shown(entry)}")
+    return tuple(found)
+
+
+def levels(value: Any, name: str, *, increasing: bool = False) -> tuple[float, ...]:
+    """At least one rate, each between 0 and 1; where ``increasing``, at least two, each above the one before.
 
     Examples:
         >>> levels([0.1, 0.01], "fpr")
@@ -123,4 +173,6 @@ def levels(value: Any, name: str) -> tuple[float, ...]:
     found = tuple(number(level, name, above=0, below=1) for level in listed(value, name))
     if not found:
         raise InputError(f"{name}: at least 1 level is needed, got none")
+    if increasing and (len(found) < 2 or any(a >= b for a, b in itertools.pairwise(found))):
+        raise InputError(f"{name}: at least two, increasing, are needed, got {shown(found)}")
     return found

@@ -16,6 +16,7 @@ from divulge.completion.perceptron import Perceptron, standard
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints, Records
 
+_WIDEST = 10**5  # units
 _BATCH = 128
 
 
@@ -49,9 +50,11 @@ class Autoencoder:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("width", "latent", "steps"):
-            checks.integer(getattr(self, name), name, least=1)
+        checks.integer(self.steps, "steps", least=1)
+        for name in ("width", "latent"):
+            checks.integer(getattr(self, name), name, least=1, most=_WIDEST)
         checks.integer(self.seed, "seed", least=0)
+        checks.flag(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> Fitted:
         """Train on the auxiliary records.

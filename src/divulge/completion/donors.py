@@ -30,6 +30,9 @@ class Mean:
 
     per_class: bool = True
 
+    def __post_init__(self) -> None:
+        checks.flag(self.per_class, "per_class")
+
     def fit(self, auxiliary: Records) -> Fitted:
         """Keep the auxiliary records."""
         by_class = self.per_class and auxiliary.y is not None
@@ -53,6 +56,7 @@ class KNN:
 
     def __post_init__(self) -> None:
         checks.integer(self.neighbours, "neighbours", least=1)
+        checks.flag(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> Fitted:
         """Keep the auxiliary records."""
@@ -79,6 +83,7 @@ class HotDeck:
 
     def __post_init__(self) -> None:
         checks.integer(self.donors, "donors", least=1)
+        checks.flag(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> Fitted:
         """Keep the auxiliary records."""

@@ -52,10 +52,11 @@ class ConditionalGaussian:
     per_class: bool = True
 
     def __post_init__(self) -> None:
+        checks.flag(self.per_class, "per_class")
         if isinstance(self.shrinkage, str):
             checks.choice(self.shrinkage, "shrinkage", ("ledoit-wolf",))
-        elif self.shrinkage != 1.0:
-            checks.number(self.shrinkage, "shrinkage", above=0, below=1)
+        elif checks.number(self.shrinkage, "shrinkage", above=0, below=1, closed=True) == 0:
+            raise checks.InputError("shrinkage: must lie in (0, 1], got 0")
 
     def fit(self, auxiliary: Records) -> Fitted:
         """Means and covariance of the auxiliary records.

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, errors, seeds
 from divulge.completion.columns import Columns
+from divulge.types import PartialRecords
 
 if TYPE_CHECKING:
-    from divulge.types import Array, Bools, Floats, Ints, PartialRecords, Records
+    from divulge.types import Array, Bools, Floats, Ints, Records
 
 Function: TypeAlias = Callable[..., object]
 
@@ -107,9 +108,13 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
         >>> overlap(PartialRecords(np.eye(2), None, np.array([True, False])), np.array([[1.0, 5.0]]))
         array([ True, False])
     """
-    n, z = len(partial), len(auxiliary)
+    checks.instance(partial, "partial", PartialRecords)
+    records = checks.nonempty(checks.array(auxiliary, "auxiliary"), "auxiliary")
+    if records.shape[1:] != partial.x.shape[1:]:
+        raise checks.InputError(f"auxiliary: the shape {partial.x.shape[1:]} is needed, got {records.shape[1:]}")
+    n, z = len(partial), len(records)
     x, known = partial.x.reshape(n, -1), partial.known.reshape(n, -1)
-    others = auxiliary.reshape(z, -1).astype(x.dtype, copy=False)
+    others = records.reshape(z, -1).astype(x.dtype, copy=False)
     found = np.zeros(n, dtype=bool)
     masks, which = np.unique(known, axis=0, return_inverse=True)
     for at, mask in enumerate(masks):
@@ -150,7 +155,7 @@ class Custom:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise checks.InputError(f"imputer: a function or an imputer is needed, got {self.function!r}")
+            raise checks.InputError(f"imputer: a function or an imputer is needed, got {checks.shown(self.function)}")
 
     def fit(self, auxiliary: Records) -> Fitted:
         """Keep the auxiliary records."""
@@ -172,10 +177,14 @@ class _Own:
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         hidden = np.where(known, x, np.nan)
         found = [
-            checks.array(self.function(hidden.copy(), known, labels, self.x, rng), "imputer", finite=False)
+            checks.array(self._asked(hidden.copy(), known, labels, rng), "imputer", finite=False)
             for rng in (rngs or [None])
         ]
         for completed in found:
             if completed.shape != x.shape:
                 raise checks.InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
         return checks.array(np.where(known, x, np.stack(found)), "imputer: completed values")
+
+    def _asked(self, x: Floats, known: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
+        with errors.theirs("imputer"):
+            return self.function(x, known, labels, self.x, rng)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,10 +44,14 @@ def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), see
         array([[ True, False],
                [False, False]])
     """
-    kind, _, rest = words.partition(":")
+    kind, _, rest = checks.text(words, "known").partition(":")
+    shape = tuple(checks.integer(side, "shape", least=1, most=2**31) for side in checks.listed(shape, "shape"))
+    names = checks.texts(columns, "columns")
+    checks.integer(seed, "seed", least=0)
+    checks.memory(math.prod(shape), "shape", "smaller records need less")
     checks.choice(kind, "known", ("columns", "share", "block"))
     if kind == "columns":
-        return _columns(rest, shape, columns)
+        return _columns(rest, shape, names)
     if kind == "share":
         return _share(rest, shape, seed)
     return _block(rest, shape)

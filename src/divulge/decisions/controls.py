@@ -133,6 +133,10 @@ def strongest(evidence: Sequence[Control]) -> Control:
         >>> strongest([Control("exchangeability", p, 0.05, "") for p in (0.4, 0.02, 0.9)]).p_value
         0.06
     """
+    if not (given := checks.listed(evidence, "evidence")):
+        raise checks.InputError("evidence: at least 1 control is needed, got none")
+    for control in given:
+        checks.instance(control, "evidence", Control, "a controls.Control")
     found = min(evidence, key=lambda control: control.p_value)
     return replace(found, p_value=min(1.0, len(evidence) * found.p_value))
 
@@ -185,6 +189,7 @@ def low_scores(calibration: object, candidates: object, *, level: float = 0.05) 
 
 def low_scores_of(counts: Counts, *, level: float = 0.05) -> Control:
     """`low_scores` from counts alone, for candidates that were streamed."""
+    checks.instance(counts, "counts", Counts)
     checks.number(level, "level", above=0, below=1)
     m, n = counts.total, len(counts.calibration)
     # The excess is largest just below a calibration score, where the calibration's frequency has not jumped yet.
@@ -200,6 +205,7 @@ def _two_samples(
     name: str, known: Floats, other: Floats, what: str, level: float, seed: int, *, conclusive: bool = False
 ) -> Control:
     checks.number(level, "level", above=0, below=1)
+    checks.integer(seed, "seed", least=0)
     area = auc(other, known)
     says = f"{what} against calibration: AUC {area} (1/2 expected)"
     return Control(name, two_samples.differ(known, other, seed=seed), level, says, area, conclusive)
@@ -257,11 +263,10 @@ def _blind(parts: list[tuple[Floats, Floats]], n: int, m: int, level: float, see
 
 def _texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[str]:
     """The distinct texts, at most `_MOST_TEXTS`; repeats are not independent evidence."""
-    if isinstance(value, str) or not all(isinstance(text, str) for text in value):
-        raise checks.InputError(f"{name}: a sequence of strings is needed")
-    if len(value) < 8:
-        raise checks.InputError(f"{name}: at least 8 texts are needed, got {len(value)}")
-    found = sorted(set(value))
+    given = checks.texts(value, name)
+    if len(given) < 8:
+        raise checks.InputError(f"{name}: at least 8 texts are needed, got {len(given)}")
+    found = sorted(set(given))
     if len(found) <= _MOST_TEXTS:
         return found
     return [found[i] for i in rng.choice(len(found), _MOST_TEXTS, replace=False)]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _KINDS = (BH, PTDI, Storey)
 METHODS = tuple(kind.name for kind in _KINDS)
 ASSUMES = ("candidates that are non-members are exchangeable with the calibration records",)
+_LEAST = 1e-12  # level; a lower one asks for more calibration than can be counted
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +75,7 @@ def decide(counts: Counts, *, fdr: float, method: StepUp | str = "storey") -> Ru
         >>> rule.cut, rule.rank, rule.q_values[:2].round(3).tolist()
         (93.0, 5, [0.015, 0.03])
     """
-    checks.number(fdr, "fdr", above=0, below=1)
+    checks.number(fdr, "fdr", above=_LEAST, below=1)
     used = named(method, _KINDS)
     if counts.total == 0:
         raise checks.InputError("candidates: at least 1 entry is needed, got 0")
@@ -274,8 +275,8 @@ def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
         >>> required_calibration(1000, 0.05, 100)
         199
     """
-    checks.integer(m, "m", least=1)
-    checks.number(fdr, "fdr", above=0, below=1)
+    checks.integer(m, "m", least=1, most=10**15)
+    checks.number(fdr, "fdr", above=_LEAST, below=1)
     checks.integer(expected_selected, "expected_selected", least=1)
     if expected_selected > m:
         raise checks.InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")

@@ -117,10 +117,10 @@ def required_nulls(fpr: float, *, guarantee: Kind = "marginal", confidence: floa
         (99, 299)
     """
     level = checks.number(fpr, "fpr", above=0, below=1)
+    sure = checks.number(confidence, "confidence", above=0, below=1)
     if checks.choice(guarantee, "guarantee", KINDS) == "marginal":
         return math.ceil(1 / Fraction(str(level))) - 1
     # Rank 1 suffices once P(no null in the upper fpr-tail) = (1 - fpr)^n ≤ 1 - confidence.
-    sure = checks.number(confidence, "confidence", above=0, below=1)
     return math.ceil(math.log1p(-sure) / math.log1p(-level))
 
 
@@ -136,7 +136,7 @@ def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
         >>> print(realised_interval(9999, 0.01))
         0.0100 [0.0081, 0.0120]
     """
-    size = checks.integer(n, "n", least=1)
+    size = checks.integer(n, "n", least=1, most=10**15)
     level = checks.number(fpr, "fpr", above=0, below=1)
     rank = _marginal_rank(size, level)
     if rank < 1:

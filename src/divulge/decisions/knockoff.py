@@ -72,6 +72,7 @@ def symmetry(originals: object, knockoffs: object, *, level: float = 0.05) -> Co
     """
     from scipy.stats import binomtest, wilcoxon
 
+    checks.number(level, "level", above=0, below=1)
     scores = checks.vector(originals, "originals")
     difference = scores - checks.vector(knockoffs, "knockoffs", length=len(scores))
     difference = difference[difference != 0]

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 _FOLDS = 5
+_LARGEST = 1e100  # a square of more overflows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +39,12 @@ class Weights:
     nulls: Floats
     candidates: Floats
     auc: float = math.nan
+
+    def __post_init__(self) -> None:
+        for name in ("nulls", "candidates"):
+            object.__setattr__(self, name, _weights(getattr(self, name), f"weights.{name}"))
+        if not (isinstance(self.auc, float) and math.isnan(self.auc)):  # not known
+            checks.number(self.auc, "weights.auc", above=0, below=1, closed=True)
 
     @property
     def effective(self) -> float:
@@ -84,6 +91,8 @@ def density_ratio(null_features: object, features: object, *, seed: int = 0) -> 
     for name, found in (("null_features", nulls), ("features", candidates)):
         if len(found) < 2 * _FOLDS:
             raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(found)}")
+        if np.abs(found).max() > _LARGEST:
+            raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} cannot be standardised")
     sides = [side.astype(np.float64) for side in (nulls, candidates)]
     order = np.concatenate([np.lexsort(sides[0].T), len(nulls) + np.lexsort(sides[1].T)])
     rows = np.vstack(sides)[order] + 0.0
@@ -117,6 +126,7 @@ def p_values(null_scores: object, scores: object, weights: Weights) -> Floats:
         >>> p_values([1.0, 2.0, 2.0, 3.0], [2.0, 9.0], equal)
         array([0.8, 0.2])
     """
+    checks.instance(weights, "weights", Weights, "what density_ratio returned")
     nulls = checks.vector(null_scores, "null_scores")
     candidates = checks.vector(scores, "scores")
     own = _weights(weights.nulls, "weights.nulls", len(nulls))
@@ -146,6 +156,7 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
         array([ True, False])
     """
     level = checks.number(fpr, "fpr", above=0, below=1)
+    checks.instance(weights, "weights", Weights, "what density_ratio returned")
     needed, effective = required_nulls(level), weights.effective
     if round(effective, 6) < needed:
         raise checks.InputError(
@@ -181,10 +192,12 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
     )
 
 
-def _weights(value: Floats, name: str, length: int) -> Floats:
+def _weights(value: object, name: str, length: int | None = None) -> Floats:
     found = checks.vector(value, name, length=length)
     if found.min() < 0 or not found.any():
         raise checks.InputError(f"{name}: weights must be ≥ 0 and not all zero, got a least of {found.min():g}")
+    if not 1 / _LARGEST < found.max() < _LARGEST:
+        raise checks.InputError(f"{name}: the largest must lie between {1 / _LARGEST:g} and {_LARGEST:g}")
     return found
 
 

@@ -104,7 +104,7 @@ def baseline(
         True
     """
     inside, outside = _pair(x_members, x_nonmembers)
-    level = checks.number(false_alarm, "false_alarm", above=0, below=1)
+    level = checks.number(false_alarm, "false_alarm", above=1e-15, below=1)
     draws = checks.integer(permutations, "permutations", least=math.ceil(1 / level - 1e-9) - 1)
     for name, found in (("x_members", inside), ("x_nonmembers", outside)):
         if len(found) < 2 * FOLDS:

@@ -35,7 +35,7 @@ def measure(scores: object, members: object, statistic: str, confidence: float =
         1.0
     """
     simple = {"auc": auc, "advantage": advantage}
-    if statistic in simple:
+    if checks.text(statistic, "statistic") in simple:
         return simple[statistic](scores, members, confidence)
     if statistic == "epsilon":
         return epsilon_lower_bound(scores, members, confidence=confidence)
@@ -49,9 +49,9 @@ def asked_fpr(statistic: str) -> float:
         >>> asked_fpr("tpr@fpr=0.01")
         0.01
     """
-    head, _, tail = statistic.partition("=")
+    head, _, tail = checks.text(statistic, "statistic").partition("=")
     if head != "tpr@fpr":
-        raise checks.InputError(f"statistic: {statistic!r} is unknown (known: {', '.join(STATISTICS)})")
+        raise checks.InputError(f"statistic: {checks.shown(statistic)} is unknown (known: {', '.join(STATISTICS)})")
     try:
         level = float(tail)
     except ValueError:
@@ -89,10 +89,10 @@ def paired_difference(
         >>> print(paired_difference(members * 1.0, members * 2.0, members))
         0.0000 [-0.7822, 0.7822]
     """
-    first, truth = table(scores_a, members)
+    first, truth = table(scores_a, members, "scores_a")
     second = checks.vector(scores_b, "scores_b", length=len(first))
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    if statistic == "auc":
+    if checks.text(statistic, "statistic") == "auc":
         return _auc_difference(first, second, truth, error)
     pairs = (first[truth], first[~truth]), (second[truth], second[~truth])
     level = supported(int((~truth).sum()), asked_fpr(statistic))

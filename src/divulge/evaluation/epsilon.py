@@ -70,8 +70,9 @@ def epsilon_lower_bound(
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
     slack = _delta(delta)
     chosen = checks.choice(strategy, "strategy", STRATEGIES)
+    draw = checks.integer(seed, "seed", least=0)
     if chosen == "split":
-        ratios = _split(values, truth, slack, error, checks.integer(seed, "seed", least=0))
+        ratios = _split(values, truth, slack, error, draw)
     else:
         ratios = _bonferroni(values, truth, slack, error)
     by_members, by_nonmembers = (float(ratio.max()) for ratio in ratios)
@@ -131,9 +132,8 @@ def epsilon_one_run(
 
 
 def _delta(delta: float) -> float:
-    if delta == 0:
-        return 0.0
-    return checks.number(delta, "delta", above=0, below=1)
+    found = checks.number(delta, "delta", above=0, below=1, closed=True)
+    return checks.number(found, "delta", above=0, below=1) if found else 0.0
 
 
 def _bonferroni(values: Floats, truth: Bools, delta: float, error: float) -> tuple[Floats, Floats]:

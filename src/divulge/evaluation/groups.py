@@ -122,15 +122,18 @@ def subgroups(
         [('a', 1, 1.0), ('b', 1, 1.0)]
     """
     values, truth = table(scores, members)
-    names = np.asarray(groups)
+    names = checks.plain(groups, "groups")
     if names.shape != values.shape:
         raise checks.InputError(f"groups: {len(values)} values are needed (one a score), got shape {names.shape}")
     outside = np.sort(values[~truth])
     level = supported(len(outside), checks.number(fpr, "fpr", above=0, below=1))
     cut = outside[-1 - int(np.floor(level * len(outside) + 1e-9))]
-    distinct, index = np.unique(names, return_inverse=True)
+    try:
+        distinct, index = np.unique(names, return_inverse=True)
+    except TypeError as error:
+        raise checks.InputError(f"groups: values of one kind are needed, strings or numbers ({error})") from None
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    sure = 1 - error / len(distinct) if simultaneous else confidence
+    sure = 1 - error / len(distinct) if checks.flag(simultaneous, "simultaneous") else confidence
     order = np.argsort(index, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(index))[:-1])
     return tuple(

@@ -44,7 +44,7 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimat
         >>> print(proportion(0, 100))
         0.0000 [0.0000, 0.0362]
     """
-    n = checks.integer(trials, "trials", least=1)
+    n = checks.integer(trials, "trials", least=1, most=10**15)
     k = int(checks.number(successes, "successes", above=0, below=n, closed=True))
     error = (1 - checks.number(confidence, "confidence", above=0, below=1)) / 2
     return Estimate(k / n, float(lower(k, n, error)), float(upper(k, n, error)), confidence, "clopper-pearson")

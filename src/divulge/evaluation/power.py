@@ -42,6 +42,9 @@ class Detectable:
         return f"{area}, {share} at FPR {self.fpr:g} (power {self.power:.0%})"
 
 
+_MOST = 10**7  # records; with more, every leak is seen
+
+
 def smallest_detectable(
     n_members: int, n_nonmembers: int, fpr: float = 0.01, confidence: float = 0.95, power: float = 0.8
 ) -> Detectable:
@@ -68,8 +71,8 @@ def smallest_detectable(
     """
     from scipy.special import ndtr, ndtri
 
-    m = checks.integer(n_members, "n_members", least=1)
-    n = checks.integer(n_nonmembers, "n_nonmembers", least=1)
+    m = checks.integer(n_members, "n_members", least=1, most=_MOST)
+    n = checks.integer(n_nonmembers, "n_nonmembers", least=1, most=_MOST)
     level = checks.number(fpr, "fpr", above=0, below=1)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
     wanted = checks.number(power, "power", above=0, below=1)
@@ -130,7 +133,7 @@ def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
         >>> nonmembers_to_tell(0.01)
         437
     """
-    level = checks.number(fpr, "fpr", above=0, below=1)
+    level = checks.number(fpr, "fpr", above=1e-15, below=1)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
     # The highest non-member lies above the threshold except with probability (1 - fpr)^n: one of four steps.
     return math.ceil(math.log(error / 4) / math.log1p(-level))

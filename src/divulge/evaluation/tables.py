@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
 
-def table(scores: object, members: object) -> tuple[Floats, Bools]:
+def table(scores: object, members: object, name: str = "scores") -> tuple[Floats, Bools]:
     """Scores ``[n]`` and membership ``[n]``, both checked; at least one record of each kind.
 
     Raises:
         divulge.InputError: NaN or infinity, nothing, lengths that differ, members or non-members only.
     """
-    values = checks.vector(scores, "scores")
+    values = checks.vector(scores, name)
     truth = checks.mask(members, "members", (None,))
     if truth.shape != values.shape:
         raise checks.InputError(f"members: {len(values)} values are needed (one a score), got {len(truth)}")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import checks
 from divulge.labels import floats
-
-if TYPE_CHECKING:
-    from divulge.labels.spec import OracleSpec
+from divulge.labels.spec import OracleSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,7 @@ def capacity(spec: OracleSpec) -> Capacity:
         >>> capacity(OracleSpec(n=198, clip=1e-15, decimals=5)).queries
         10
     """
+    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
     span, units = _range(spec)
     counting = spec.name in ("accuracy", "f1", "auc")
     floor = 0.0 if counting else _float_floor(spec, span)

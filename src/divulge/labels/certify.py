@@ -16,9 +16,9 @@ from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.oracles import check_predictions
 from divulge.labels.plans import QueryPlan
+from divulge.labels.spec import OracleSpec
 
 if TYPE_CHECKING:
-    from divulge.labels.spec import OracleSpec
     from divulge.types import Floats
 
 _MOST_ROWS = 30
@@ -46,11 +46,13 @@ def certify(spec: OracleSpec, predictions: Any) -> Certificate:
         >>> certify(OracleSpec(n=2, noise=0.01), rows).why
         'two labellings answer alike'
     """
+    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
     if isinstance(predictions, QueryPlan):
         if predictions.spec != spec:
             raise checks.InputError("predictions: the plan was made for another oracle")
         return predictions.certificate
     found = checks.array(predictions, "predictions")
+    found = checks.nonempty(found, "predictions")
     single = len(spec.loss().shape) + 1
     queries = [found] if found.ndim == single else list(found)
     results = [_one(spec, check_predictions(spec, query)) for query in queries]

@@ -6,14 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 from divulge import checks
 from divulge.labels import limits
-
-if TYPE_CHECKING:
-    from divulge.labels.spec import OracleSpec
-
+from divulge.labels.spec import OracleSpec
 
 _MOST_DECIMALS = 15  # more than that, floats have none
 _CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection
@@ -115,7 +111,8 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
         >>> print(found.advice[0])
         clip predictions into [0.01, 0.99] and add Gaussian noise of standard deviation 0.0831 to every score
     """
-    checks.integer(queries, "queries", least=1)
+    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    checks.integer(queries, "queries", least=1, most=10**15)
     checks.number(accuracy, "accuracy", above=1 / spec.classes, below=1.0)
     if spec.scored == "unknown":
         raise checks.InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")

@@ -14,14 +14,13 @@ from divulge import checks
 from divulge.labels import codes, counts, linear, paper, questions, split, stochastic
 from divulge.labels.linear import LinearPlan
 from divulge.labels.plans import QueryPlan
-from divulge.labels.spec import COUNTS
+from divulge.labels.spec import COUNTS, OracleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from divulge.labels.losses import Loss
     from divulge.labels.questions import Question
-    from divulge.labels.spec import OracleSpec
 
 METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "primes", "exhaustive")
 _GRID_ROWS = 20_000
@@ -65,7 +64,12 @@ def design(
         >>> design(OracleSpec(n=2201, noise=1e-4), method="weighing").count
         207
     """
+    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
     checks.choice(method, "method", METHODS)
+    checks.flag(guard, "guard")
+    checks.flag(rigorous, "rigorous")
+    if queries is not None:
+        checks.integer(queries, "queries", least=1)
     _can_end(spec)
     most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
     if spec.scored != "all":

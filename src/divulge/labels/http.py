@@ -54,6 +54,11 @@ class HttpOracle:
 
     def __post_init__(self) -> None:
         web.address(self.url, "url")
+        checks.instance(self.submission, "submission", Submission, "a labels.Submission")
+        checks.instance(self.headers, "headers", Mapping, "a mapping of names to texts")
+        for part in self.headers.items():
+            checks.texts(part, "headers")
+        checks.text(self.key, "key")
         checks.integer(self.retries, "retries", least=0)
         for name in ("pause", "patience", "timeout"):
             checks.number(getattr(self, name), name, above=0)

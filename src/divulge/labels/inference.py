@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, errors
 from divulge.labels import contradiction, probing
 from divulge.labels.answers import LabelInference
 from divulge.labels.plans import QueryPlan
@@ -52,6 +52,13 @@ def infer(
     Raises:
         divulge.InputError: the oracle answered something that is no finite number (the query is named).
     """
+    checks.able(oracle, "oracle")
+    checks.instance(plan, "plan", QueryPlan, "what labels.design returned")
+    if journal is not None:
+        checks.able(journal, "journal", "answers", "keep")
+    if progress is not None:
+        checks.able(progress, "progress")
+    checks.flag(control, "control")
     answers = _Answers(oracle, plan, journal, progress)
     answers.ask_all()
     found = read(plan, answers.known)
@@ -85,14 +92,16 @@ class _Answers:
             if not self.ask(index, self.plan.queries[index]):
                 return
             if self.progress is not None:
-                self.progress(index + 1, self.plan.count)
+                with errors.theirs("progress"):
+                    self.progress(index + 1, self.plan.count)
 
     def ask(self, index: int, predictions: Array) -> bool:
         """One query, unless it has its answer already; False when the quota is used up."""
         if not math.isnan(self.known[index]):
             return True
         try:
-            answer = self.oracle(predictions)
+            with errors.theirs("oracle"):
+                answer = self.oracle(predictions)
         except QuotaReachedError:
             return False
         self.known[index] = _number(answer, index, self.plan.count)
@@ -112,6 +121,7 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
     Raises:
         divulge.InputError: another number of answers than the plan has queries.
     """
+    checks.instance(plan, "plan", QueryPlan, "what labels.design returned")
     given = checks.vector(answers, "answers", finite=False)
     if len(given) not in (plan.count, plan.count + 1):
         raise checks.InputError(f"answers: {plan.count} are needed (one a query of the plan), got {len(given)}")
@@ -133,9 +143,9 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
 def _number(answer: Any, index: int, count: int) -> float:
     try:
         found = float(answer)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not math.isfinite(found):
         which = f"query {index} of {count}" if index < count else "the control query"
-        raise checks.InputError(f"oracle: {which} was answered with {answer!r}; a number is needed")
+        raise checks.InputError(f"oracle: {which} was answered with {checks.shown(answer)}; a number is needed")
     return found

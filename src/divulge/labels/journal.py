@@ -97,6 +97,12 @@ class Submission:
     columns: Sequence[str] = ()
     separator: str = ","
 
+    def __post_init__(self) -> None:
+        for name in ("ids", "columns"):
+            object.__setattr__(self, name, tuple(map(str, checks.listed(getattr(self, name), name))))
+        if len(checks.text(self.separator, "separator")) != 1 or self.separator in '\r\n"':
+            raise checks.InputError(f"separator: one character is needed, got {checks.shown(self.separator)}")
+
     def text(self, predictions: Any) -> str:
         """The submission as text; numbers are written so that they read back as the very same floats.
 
@@ -108,7 +114,7 @@ class Submission:
         ids = self.ids or [str(i) for i in range(len(table))]
         columns = self.columns or ("id", *(f"p{c}" for c in range(table.shape[1])))
         if len(ids) != len(table):
-            raise checks.InputError(f"template: {len(ids)} identifiers for {len(table)} rows of predictions")
+            raise checks.InputError(f"template: {len(ids)} ids for {len(table)} rows of predictions")
         if len(columns) != table.shape[1] + 1:
             raise checks.InputError(
                 f"template: {len(columns)} columns, but an identifier and {table.shape[1]} predictions are needed"

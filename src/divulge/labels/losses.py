@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, errors
 
 if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints
@@ -78,6 +78,12 @@ class Linear:
     high: float
     name: str = "linear"
 
+    def __post_init__(self) -> None:
+        checks.able(self.loss, "loss")
+        checks.number(self.high, "high")
+        checks.number(self.low, "low", below=self.high)
+        checks.text(self.name, "name")
+
 
 @dataclass(frozen=True, slots=True)
 class Metric:
@@ -112,11 +118,13 @@ def mahalanobis(matrix: object) -> Metric:
         >>> mahalanobis([[2, 0], [0, 2]])
         Metric(name='mahalanobis', parameter=2.0)
     """
-    found = np.asarray(checks.array(matrix, "A"), dtype=float)
+    found = np.asarray(checks.array(matrix, "matrix"), dtype=float)
     alpha = float(found.flat[0]) if found.size else math.nan
     if found.ndim and (found.ndim != 2 or not np.array_equal(found, alpha * np.eye(len(found)))):
-        raise checks.InputError("A: only multiples of the identity leave the loss a sum over rows; got another matrix")
-    return Metric("mahalanobis", checks.number(alpha, "A", above=0.0))
+        raise checks.InputError(
+            "matrix: only multiples of the identity leave the loss a sum over rows; got another matrix"
+        )
+    return Metric("mahalanobis", checks.number(alpha, "matrix", above=0.0))
 
 
 def of(
@@ -321,12 +329,12 @@ def _mae() -> Loss:
 
 def _linear(metric: Linear, classes: int) -> Loss:
     _two(metric.name, classes)
-    checks.number(metric.low, "low", below=metric.high)
 
     def gap(theta: Any) -> Any:
         return np.asarray(metric.loss(theta, 1), dtype=float) - np.asarray(metric.loss(theta, 0), dtype=float)
 
-    ends = gap(np.array([metric.low, metric.high]))
+    with errors.theirs("loss"):
+        ends = checks.vector(gap(np.array([metric.low, metric.high])), "loss", length=2, finite=False)
     # Both signs of a gap are needed, so the span is the smaller of the two sides.
     span = float(min(abs(ends[0]), abs(ends[1]))) if ends[0] * ends[1] < 0 else 0.0
     if not math.isfinite(span) or span <= 0:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, errors, seeds
+from divulge.labels.spec import OracleSpec
 
 if TYPE_CHECKING:
-    from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Ints
 
 _PATTERNS = ("edge", "uniform", "plus", "minus")
@@ -44,6 +44,7 @@ class LocalOracle:
     _draws: np.random.Generator = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        checks.instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
         checks.choice(self.pattern, "pattern", _PATTERNS)
         checks.choice(self.arithmetic, "arithmetic", ("numpy", "exact"))
         y = checks.labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
@@ -165,6 +166,11 @@ class ScikitLearn:
     spec: OracleSpec
     y: Ints
 
+    def __post_init__(self) -> None:
+        checks.instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
+        y = checks.labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
+        object.__setattr__(self, "y", y)
+
     def __call__(self, predictions: Array) -> float:
         """The score of ``predictions``."""
         from sklearn import metrics
@@ -199,9 +205,16 @@ class Ladder:
     step: float
     best: float = math.inf
 
+    def __post_init__(self) -> None:
+        checks.able(self.oracle, "oracle")
+        self.step = checks.number(self.step, "step", above=0)
+        self.best = checks.number(self.best, "best", above=-math.inf, below=math.inf, closed=True)
+
     def __call__(self, predictions: object) -> float:
         """The best rounded score so far."""
-        found = self.oracle(predictions)
+        with errors.theirs("oracle"):
+            answer = self.oracle(predictions)
+        found = checks.number(answer, "oracle: its answer")
         if found < self.best - self.step:
             self.best = round(found / self.step) * self.step
         return self.best

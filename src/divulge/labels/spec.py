@@ -17,6 +17,7 @@ NAMES = (
     "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito", "squared_euclidean",
     "norm_like", "mahalanobis", "mse", "rmse", "mae", *COUNTS,
 )  # fmt: skip
+_MOST = 10**9  # rows, and classes
 _ON_PROBABILITIES = ("log_loss", "squared_euclidean")
 
 NoiseKind: TypeAlias = Literal["bounded", "gaussian", "laplace"]
@@ -72,14 +73,14 @@ class OracleSpec:
     scored: int | str = "all"
 
     def __post_init__(self) -> None:
-        checks.integer(self.n, "n", least=1)
-        checks.integer(self.classes, "classes", least=2)
-        if isinstance(self.metric, str):
+        checks.integer(self.n, "n", least=1, most=_MOST)
+        checks.integer(self.classes, "classes", least=2, most=_MOST)
+        if not isinstance(self.metric, Metric | Linear):
             checks.choice(self.metric, "metric", NAMES)
             if self.metric in ("norm_like", "mahalanobis"):
                 raise checks.InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
         if self.decimals is not None:
-            checks.integer(self.decimals, "decimals", least=0)
+            checks.integer(self.decimals, "decimals", least=0, most=300)
         checks.number(self.noise, "noise", above=0.0, closed=True)
         if not math.isfinite(self.noise):
             raise checks.InputError(f"noise: must be finite, got {self.noise}")
@@ -105,9 +106,10 @@ class OracleSpec:
     def _check_weights(self) -> None:
         if self.class_weight is None:
             return
-        weights = tuple(float(w) for w in self.class_weight)
-        if len(weights) != self.classes or not all(w > 0 and math.isfinite(w) for w in weights):
-            raise checks.InputError(f"class_weight: {self.classes} positive weights are needed, got {weights}")
+        given = checks.listed(self.class_weight, "class_weight")
+        weights = tuple(checks.number(weight, "class_weight", above=0.0) for weight in given)
+        if len(weights) != self.classes:
+            raise checks.InputError(f"class_weight: {self.classes} weights are needed, got {len(weights)}")
         if self.name != "log_loss" or self.classes != 2 or self.reduction != "mean":
             raise checks.InputError("class_weight: known for the mean log_loss of 2 classes only")
         object.__setattr__(self, "class_weight", weights)

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.margin.network import inputs
+from divulge.margin.geometry import Orthogonality
+from divulge.margin.network import ShallowReLU, inputs
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
-    from divulge.margin.geometry import Orthogonality
-    from divulge.margin.network import ShallowReLU
     from divulge.types import Bools, Floats
 
 _KKT = "the network is at a KKT point of the margin problem (training was carried on to a large margin)"
@@ -106,6 +105,7 @@ def leaked_point(
         >>> found.margin, found.members
         (2.0, array([ True, False]))
     """
+    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     margin = float(np.max(np.abs(net(inputs(z, "z", net.dimension)))))
     if margin == 0:
         raise checks.InputError("z: the network answers 0 on every record, so none of them was learnt")
@@ -137,10 +137,11 @@ def bounded_margin(
         >>> bounded_margin(net, [[-2.0], [0.5]], c=1.0).members
         array([ True, False])
     """
-    low, high = (float(c[0]), float(c[1])) if isinstance(c, tuple) else (float(c), np.inf)
-    checks.number(low, "c", above=0.0, below=np.inf)
-    if high < low:
-        raise checks.InputError(f"c: the upper bound {high:g} is below the lower bound {low:g}")
+    bounds = checks.listed(c, "c") if isinstance(c, tuple) else [c, np.inf]
+    if len(bounds) != 2:
+        raise checks.InputError(f"c: one bound, or a lower and an upper one, are needed, got {checks.shown(c)}")
+    low = checks.number(bounds[0], "c", above=0.0, below=np.inf)
+    high = checks.number(bounds[1], "c", above=low, closed=True)
     return _decide(net, x, low, low, high, (f"the margin lies in [{low:g}, {high:g}]",), geometry)
 
 
@@ -153,6 +154,9 @@ def _decide(
     assumed: tuple[str, ...],
     geometry: Orthogonality | None,
 ) -> MarginDecision:
+    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    if geometry is not None:
+        checks.instance(geometry, "geometry", Orthogonality, "what margin.orthogonality returned")
     outputs = net(inputs(x, "x", net.dimension))
     size = np.abs(outputs)
     members = (size >= low) & (size <= high)

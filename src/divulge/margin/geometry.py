@@ -107,6 +107,5 @@ def least_margin(loss: float, n: int = 1) -> float:
         >>> round(least_margin(1 / math.e), 2), abs(least_margin(math.log(2) / 7, n=7)) < 1e-12
         (0.81, True)
     """
-    checks.number(loss, "loss", above=0.0)
-    total = loss * checks.integer(n, "n", least=1)
+    total = checks.number(loss, "loss", above=0.0, below=1e9) * checks.integer(n, "n", least=1, most=10**15)
     return float(-total - np.log1p(-np.exp(-total)))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Floats
 
+_LARGEST = 1e60  # an input; products of several would overflow
 _BLOCK = 2**24  # hidden activations held at once when a large network is evaluated
 
 
@@ -196,6 +197,8 @@ def inputs(x: object, name: str, dimension: int | None = None) -> Floats:
     if found.ndim == 1:
         raise checks.InputError(f"{name}: records [n, d] are needed, got shape {found.shape}")
     data = found.reshape(len(found), -1).astype(np.float64)
+    if np.abs(data).max(initial=0.0) > _LARGEST:
+        raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} are too large; bring them to a scale of about 1")
     if dimension is not None and data.shape[1] != dimension:
         raise checks.InputError(f"{name}: records have {data.shape[1]} values, the network takes {dimension}")
     return data

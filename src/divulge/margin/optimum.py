@@ -151,6 +151,8 @@ def _cut(
     best, violation = np.zeros(len(sign)), np.inf
     for _ in range(max_rounds):
         table = np.array([row for row in rows if row.any()])
+        if not table.size:
+            raise checks.InputError("x: the values are too small; bring them to a scale of about 1")
         found = linprog(-np.ones(len(sign)), A_ub=table, b_ub=np.ones(len(table)), bounds=(0.0, box), method="highs")
         best = found.x
         violation, fresh = price(best, cones)

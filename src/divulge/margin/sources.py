@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
+_MOST = 10**7  # inputs, and records
+_FARTHEST = 1e6  # a mean; beyond, the quantiles of the norms are not to be had
+
+
 class Source(Protocol):
     """A distribution of records."""
 
@@ -41,6 +45,9 @@ class Sphere:
 
     dimension: int
 
+    def __post_init__(self) -> None:
+        checks.integer(self.dimension, "Sphere.dimension", least=1, most=_MOST)
+
     def sample(self, n: int, seed: int) -> Floats:
         """``n`` independent records ``[n, d]``."""
         x = seeds.generator(seed, "source", "sphere").normal(size=(n, self.dimension))
@@ -67,6 +74,12 @@ class Mixture:
     """
 
     means: Floats
+
+    def __post_init__(self) -> None:
+        found = checks.matrix(self.means, "Mixture.means")
+        if not found.shape[1] or np.abs(found).max() > _FARTHEST:
+            raise checks.InputError(f"Mixture.means: at least 1 input is needed, and no value beyond ±{_FARTHEST:g}")
+        object.__setattr__(self, "means", found)
 
     @property
     def dimension(self) -> int:
@@ -106,6 +119,10 @@ class Gaussian:
 
     dimension: int
     mean: float = 0.0
+
+    def __post_init__(self) -> None:
+        checks.integer(self.dimension, "Gaussian.dimension", least=1, most=_MOST)
+        checks.number(self.mean, "Gaussian.mean", above=-_FARTHEST, below=_FARTHEST, closed=True)
 
     def _mixture(self) -> Mixture:
         means = np.zeros((1, self.dimension))
@@ -157,7 +174,8 @@ def assumption(source: Source, n: int, tau: float = 0.05) -> Assumption:
         >>> assumption(Sphere(1000), n=20).says_something, assumption(Sphere(200_000), n=20).says_something
         (False, True)
     """
-    checks.integer(n, "n", least=2)
+    checks.able(source, "source", "extremes")
+    checks.integer(n, "n", least=2, most=_MOST)
     checks.number(tau, "tau", above=0.0, below=1.0)
     delta, least = source.extremes(n + 1, tau)
     # The bias appends a 1 to every record, which adds 1 to every product.

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.margin.network import augment, both_classes, inputs, signs
+from divulge.margin.network import ShallowReLU, augment, both_classes, inputs, signs
 
 if TYPE_CHECKING:
-    from divulge.margin.network import ShallowReLU
     from divulge.types import Bools, Floats, Ints
 
 
@@ -65,6 +64,8 @@ def kkt(
         >>> bool(kkt(net, [[-1.0], [1.0]], [-1, 1]).residual < 1e-9)
         True
     """
+    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    checks.flag(clarke, "clarke")
     data = inputs(x, "x", net.dimension)
     sign = signs(y, "y", len(data))
     both_classes(sign, "y")
@@ -147,6 +148,7 @@ def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: floa
     Raises:
         divulge.InputError: as `multipliers`.
     """
+    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     data = inputs(pool, "pool", net.dimension)
     sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else signs(y, "y", len(data))
     checks.number(tolerance, "tolerance", above=0.0, below=1.0)

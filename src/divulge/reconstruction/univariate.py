@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks
+from divulge.margin.network import ShallowReLU
 from divulge.margin.stationarity import fit
 from divulge.reconstruction.lines import ON_MARGIN, bends, crossings, thin
 from divulge.reconstruction.needed import least_multipliers
@@ -140,10 +141,11 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
             "margin: reconstruction needs the margin min y·Φ(x) over the training set; "
             "a leaked training point gives it (margin.leaked_point), a training loss bounds it (margin.least_margin)"
         )
-    checks.number(margin, "margin", above=0.0, below=np.inf)
+    margin = checks.number(margin, "margin", above=0.0, below=np.inf)
+    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     _one_input(net)
-    if algorithm not in _RULES:
-        raise checks.InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {algorithm!r}")
+    if not isinstance(algorithm, str | int) or algorithm not in _RULES:
+        raise checks.InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {checks.shown(algorithm)}")
     return _read(_Line.of(net, float(margin)), _RULES[algorithm])
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from divulge import checks, store, targets
+from divulge import checks, errors, store, targets
 from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
@@ -50,7 +50,8 @@ class Custom:
     def __post_init__(self) -> None:
         if not callable(self.train):
             raise checks.InputError("train: a function of records and a seed is needed")
-        checks.integer(self.count, "count", least=2)
+        checks.integer(self.count, "count", least=2, most=10**6)
+        checks.instance(self.version, "version", str, "a text")
         checks.choice(self.outputs, "outputs", ("logits", "probabilities"))
         checks.choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
         Placement(self.engine, self.workers)
@@ -100,7 +101,8 @@ class _Targets:
         """The user's function on the records of a job."""
 
         def learn(job: Job, tick: Tick) -> Learned:
-            target = self.config.train(task.records[job.rows], job.seed)
+            with errors.theirs("train"):
+                target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
             predict = asking(target, task.classes, self.config.outputs)
             return Learned(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)

@@ -141,6 +141,7 @@ def label_set(records: Records, classes: int | None) -> int:
         divulge.InputError: no labels, a label outside the set, fewer than 2 classes, or fewer records than classes
             where the labels alone say how many there are (they may be something else).
     """
+    checks.instance(records, "records", Records)
     if records.y is None:
         raise checks.InputError("records: labels are needed to train on, got y=None")
     found = int(records.y.max()) + 1 if classes is None else checks.integer(classes, "classes", least=2)

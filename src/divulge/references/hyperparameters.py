@@ -8,10 +8,13 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from divulge import checks
+from divulge import checks, errors
 
 if TYPE_CHECKING:
     import torch
+
+
+_LEAST_NOISE = 1e-6  # its ε is beyond 10¹² for any training; less cannot be accounted for
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class Private:
 
     def __post_init__(self) -> None:
         checks.number(self.noise, "noise", above=0.0, below=1e9, closed=True)
+        if 0 < self.noise < _LEAST_NOISE:
+            raise checks.InputError(f"noise: 0, or at least {_LEAST_NOISE:g}, is needed, got {self.noise:g}")
         checks.number(self.clip, "clip", above=0.0)
 
     def epsilon(
@@ -98,8 +103,8 @@ class Hyperparameters:
     def __post_init__(self) -> None:
         if not callable(self.make_model) or _is_network(self.make_model):
             raise checks.InputError("make_model: a function that returns a new network each time is needed")
-        for name in ("epochs", "batch_size"):
-            checks.integer(getattr(self, name), name, least=1)
+        checks.integer(self.epochs, "epochs", least=1)
+        checks.integer(self.batch_size, "batch_size", least=1, most=2**31)
         checks.choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
         checks.choice(self.precision, "precision", ("single", "double", "mixed"))
         if not callable(self.schedule):
@@ -107,9 +112,13 @@ class Hyperparameters:
         if self.lr is not None:
             checks.number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
         checks.number(self.momentum, "momentum", above=-1e-300, below=1.0)
-        checks.number(self.weight_decay, "weight_decay", above=-1e-300)
+        checks.number(self.weight_decay, "weight_decay", above=0.0, below=1e30, closed=True)
         if self.stop_at_accuracy is not None:
             checks.number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
+        if self.privacy is not None:
+            checks.instance(self.privacy, "privacy", Private, "a references.Private")
+        if self.augment is not None:
+            checks.able(self.augment, "augment")
         if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
             raise checks.InputError(
                 "privacy: neither stop_at_accuracy (not private) nor mixed precision go with DP-SGD"
@@ -123,7 +132,9 @@ class Hyperparameters:
     def rate(self, progress: float) -> float:
         """The learning rate when ``progress`` (0 to 1) of a model's steps are done."""
         if callable(self.schedule):
-            return self.learning_rate * self.schedule(progress)
+            with errors.theirs("schedule"):
+                factor = self.schedule(progress)
+            return self.learning_rate * checks.number(factor, "schedule: its factor", above=0.0, closed=True)
         factor = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}
         return self.learning_rate * factor[self.schedule]
 

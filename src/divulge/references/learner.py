@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from divulge import checks, networks, seeds, store
+from divulge import checks, errors, networks, seeds, store
 from divulge.references import keys, loop, models, private, stacked, trial
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
 from divulge.references.outputs import answers
@@ -142,7 +142,8 @@ def one(how: Networks, records: Records, seed: int, classes: int, progress: Prog
 
     def tick(share: float) -> None:
         if progress is not None:
-            progress(share, 1, "target")
+            with errors.theirs("progress"):
+                progress(share, 1, "target")
 
     try:
         with networks.one_thread():

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import networks, seeds
+from divulge import errors, networks, seeds
 from divulge.references import models
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def train(
                 at = torch.from_numpy(batch).to(where)
                 x, y = data.x.index_select(0, at), data.y[at]
                 if config.augment is not None:
-                    x = config.augment(x, vary)
+                    with errors.theirs("augment"):
+                        x = config.augment(x, vary)
                 set_rate(update, config.rate(step / total))
                 with torch.autocast(where.type, dtype=torch.bfloat16, enabled=config.precision == "mixed"):
                     z = module(x.contiguous(memory_format=form))

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from divulge import checks, networks
+from divulge import checks, errors, networks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,7 +52,8 @@ def build(make_model: Callable[..., Any], seed: int) -> nn.Module:
     """
     with networks.randomness(seed, torch.device("cpu")):
         arguments, named = _takes_seed(make_model, seed)
-        module = make_model(*arguments, **named)
+        with errors.theirs("make_model"):
+            module = make_model(*arguments, **named)
     if not isinstance(module, nn.Module) or not any(p.requires_grad for p in module.parameters()):
         raise checks.InputError(f"make_model: a torch.nn.Module with parameters is needed, got {type(module).__name__}")
     return module

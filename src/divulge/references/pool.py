@@ -92,6 +92,9 @@ class Pool:
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", checks.path(self.path, "path"))
+
     def claim(self) -> None:
         """Make the folder, or mark one that holds nothing but models as the pool it is.
 

@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol, Self
 
+from divulge import checks
+
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import TextIO
@@ -57,7 +59,8 @@ class Bar:
     """
 
     def __init__(self, title: str, *, every: float = 10.0, stream: TextIO | None = None) -> None:
-        self._title, self._every, self._stream = title, every, stream or sys.stderr
+        self._title, self._every = title, checks.number(every, "every", above=0, closed=True)
+        self._stream = stream or sys.stderr
 
     def __enter__(self) -> Self:
         from rich.console import Console

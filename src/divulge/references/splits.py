@@ -102,11 +102,13 @@ def offline(
         >>> split.trained_on.sum(axis=0)
         array([0, 0, 2, 2, 2, 2, 2, 2])
     """
-    checks.integer(models, "models", least=2)
+    models = checks.integer(models, "models", least=2, most=10**6)
+    records = checks.integer(records, "records", least=2, most=10**12)
+    checks.memory(float(models) * records, "models", "fewer models need less")
     checks.integer(of, "of", least=2)
     if not 1 <= checks.integer(k, "k", least=1) < of:
         raise checks.InputError(f"k: must be below of = {of}, got {k}")
-    usable = np.arange(checks.integer(records, "records", least=2))
+    usable = np.arange(records)
     if candidates is not None:
         usable = np.flatnonzero(~checks.mask(candidates, "candidates", (records,)))
     if len(usable) < of:

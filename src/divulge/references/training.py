@@ -61,7 +61,7 @@ class Train(Hyperparameters):
 
     def __post_init__(self) -> None:
         Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
-        checks.integer(self.count, "count", least=2)
+        checks.integer(self.count, "count", least=2, most=10**6)
         self._place  # noqa: B018 - checked when it is made
 
     @property
@@ -117,6 +117,8 @@ class Train(Hyperparameters):
         """
         from divulge.references import learner
 
+        if progress is not None:
+            checks.able(progress, "progress")
         how = learner.Networks(self, self.device)
         return learner.one(how, records, seed, fitting.label_set(records, classes), progress)
 

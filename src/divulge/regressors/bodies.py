@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Architecture: TypeAlias = Literal["convnext-tiny", "resnet-18", "resnet-50", "vit-tiny", "vit-base"]
 ARCHITECTURES: tuple[Architecture, ...] = ("convnext-tiny", "resnet-18", "resnet-50", "vit-tiny", "vit-base")
 
+_WIDEST = 10**5  # units of a layer, words of a document
 _WORD = re.compile(r"\w+")
 
 
@@ -73,7 +74,7 @@ class SmallCNN:
     width: int = 16
 
     def __post_init__(self) -> None:
-        checks.integer(self.width, "SmallCNN.width", least=1)
+        checks.integer(self.width, "SmallCNN.width", least=1, most=_WIDEST)
 
     def prepare(self, features: Array) -> Array:
         """Images as float32 ``[n, c, h, w]``."""
@@ -105,9 +106,9 @@ class TextBag:
     hidden: tuple[int, ...] = (256, 128)
 
     def __post_init__(self) -> None:
-        checks.integer(self.length, "TextBag.length", least=1)
-        checks.integer(self.rows, "TextBag.rows", least=2)
-        checks.integer(self.dimension, "TextBag.dimension", least=1)
+        checks.integer(self.length, "TextBag.length", least=1, most=_WIDEST)
+        checks.integer(self.rows, "TextBag.rows", least=2, most=10**9)
+        checks.integer(self.dimension, "TextBag.dimension", least=1, most=_WIDEST)
         _widths(self.hidden, "TextBag.hidden")
 
     def prepare(self, features: Array) -> Array:
@@ -151,7 +152,9 @@ class Backbone:
 
     def __post_init__(self) -> None:
         checks.choice(self.name, "Backbone.name", ARCHITECTURES)
-        checks.integer(self.size, "Backbone.size", least=32)
+        checks.integer(self.size, "Backbone.size", least=32, most=2**14)
+        if self.weights is not None:
+            checks.text(self.weights, "Backbone.weights")
 
     def prepare(self, features: Array) -> Array:
         """Images as float32 ``[n, c, h, w]``; they are resized a batch at a time."""
@@ -171,10 +174,10 @@ class Backbone:
 
 
 def _widths(hidden: tuple[int, ...], name: str) -> None:
-    if not hidden:
+    if not checks.listed(hidden, name):
         raise checks.InputError(f"{name}: at least 1 layer is needed, got none")
     for width in hidden:
-        checks.integer(width, name, least=1)
+        checks.integer(width, name, least=1, most=_WIDEST)
 
 
 def _numbers(features: Array, name: str) -> Array:

@@ -61,14 +61,12 @@ class Network:
 
     def __post_init__(self) -> None:
         checks.choice(self.head, "Network.head", ("gaussian", "pinball"))
-        if len(self.levels) < 2 or any(a >= b for a, b in zip(self.levels, self.levels[1:], strict=False)):
-            raise checks.InputError(f"Network.levels: at least two, increasing, are needed, got {self.levels}")
-        for level in self.levels:
-            checks.number(level, "Network.levels", above=0, below=1)
+        checks.able(self.body, "Network.body", "prepare", "build")
+        object.__setattr__(self, "levels", checks.levels(self.levels, "Network.levels", increasing=True))
         for name, least in (("epochs", 1), ("batch_size", 2), ("patience", 1)):
-            checks.integer(getattr(self, name), f"Network.{name}", least=least)
-        checks.number(self.lr, "Network.lr", above=0)
-        checks.number(self.weight_decay, "Network.weight_decay", above=0, closed=True)
+            checks.integer(getattr(self, name), f"Network.{name}", least=least, most=2**31)
+        checks.number(self.lr, "Network.lr", above=0, below=1e30)  # what a float32 holds
+        checks.number(self.weight_decay, "Network.weight_decay", above=0, below=1e30, closed=True)
         checks.number(self.held, "Network.held", above=0, below=1)
 
     def fit(self, features: Array, signal: Floats, seed: int = 0) -> FittedNetwork:

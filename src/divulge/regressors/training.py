@@ -130,7 +130,7 @@ def _train(
     rows = np.sort(order[len(held) :])
     if len(rows) < 2:
         raise checks.InputError(f"Network.held: {schedule.held:g} of {len(order)} records leaves fewer than 2 to learn")
-    update = torch.optim.Adam(module.parameters(), lr=schedule.lr, weight_decay=schedule.weight_decay)
+    update = torch.optim.Adam(module.parameters(), lr=float(schedule.lr), weight_decay=float(schedule.weight_decay))
     lowest, best, kept = np.inf, 0, copy.deepcopy(module.state_dict())
     draw = seeds.integer(seed, "network", "batches")
     for epoch in range(1, schedule.epochs + 1):

@@ -74,7 +74,10 @@ def top_two_gap(logits: Floats, labels: Ints | None = None) -> Floats:
         >>> top_two_gap(np.array([[3.0, 1.0, 2.0]]))
         array([1.])
     """
-    top = np.partition(_bounded(logits), -2, axis=1)[:, -2:]
+    z = _bounded(logits)
+    if labels is not None:
+        checks.labels(labels, "labels", length=len(z))
+    top = np.partition(z, -2, axis=1)[:, -2:]
     return top[:, 1] - top[:, 0]
 
 

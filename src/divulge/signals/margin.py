@@ -28,6 +28,7 @@ def margin_abs(net: ShallowReLU, x: object, y: object = None) -> Floats:
         >>> margin_abs(net, [[-2.0], [1.0]]), margin_abs(net, [[-2.0], [1.0]], [1, 1])
         (array([2., 1.]), array([-2., 1.]))
     """
+    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     outputs = net(x)
     return np.abs(outputs) if y is None else signs(y, len(outputs)) * outputs
 
@@ -64,7 +65,7 @@ def kkt_nnls(net: ShallowReLU, x: object, y: object = None) -> Floats:
         >>> kkt_nnls(net, [[-1.0], [0.2], [1.0]], [0, 1, 1]).round(3) + 0.0
         array([0.707, 0.   , 0.707])
     """
-    data = np.asarray(x)
+    data = checks.nonempty(checks.array(x, "x"), "x")
     return multipliers(net, data, None if y is None else signs(y, len(data)))
 
 
@@ -78,8 +79,8 @@ def signs(y: object, length: int) -> Floats:
         >>> signs([0, 1, 1], 3)
         array([-1., 1., 1.])
     """
-    found = checks.vector(y, "y", length=length)
-    values = set(np.unique(found))
+    found = checks.vector(y, "y", length=checks.integer(length, "length", least=1))
+    values = set(np.unique(found).tolist())
     if values <= {0.0, 1.0}:
         return 2.0 * found - 1.0
     if values <= {-1.0, 1.0}:
@@ -111,10 +112,10 @@ def densest(values: Floats) -> float:
         >>> densest(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
         4.0
     """
-    ordered = np.sort(values)
+    ordered = np.sort(checks.vector(values, "values"))
     k = max(5, len(ordered) // 50)
     if len(ordered) <= k:
-        raise checks.InputError(f"records: at least {k + 1} are needed to find a margin, got {len(ordered)}")
+        raise checks.InputError(f"values: at least {k + 1} are needed to find a margin, got {len(ordered)}")
     low, high = ordered[:-k], ordered[k:]
     narrowest = int(np.argmin((high - low) / np.maximum(high, 1e-300)))
     return float(np.median(ordered[narrowest : narrowest + k + 1]))

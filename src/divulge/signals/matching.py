@@ -45,6 +45,7 @@ class GradientMatching:
     def __post_init__(self) -> None:
         checks.integer(self.steps, "steps", least=0)
         checks.number(self.rate, "rate", above=0)
+        checks.able(self.start, "start", "fit")
 
     @property
     def name(self) -> str:

@@ -70,8 +70,11 @@ class MRAD:
         checks.integer(self.iterations, "iterations", least=1)
         checks.choice(self.detector, "detector", (*_DETECTORS, "gradient-norm"))
         Gradients(self.access, self.directions, self.epsilon)
-        if self.clip is not None and self.clip != "range" and not self.clip[0] < self.clip[1]:
-            raise checks.InputError(f"clip: (low, high) with low < high is needed, got {self.clip}")
+        if isinstance(self.clip, str):
+            checks.choice(self.clip, "clip", ("range",))
+        elif self.clip is not None:
+            object.__setattr__(self, "clip", _interval(self.clip))
+        checks.able(self.start, "start", "fit")
         if self.limit is not None:
             checks.integer(self.limit, "limit", least=1)
         checks.integer(self.shadows, "shadows", least=0)
@@ -103,6 +106,14 @@ class MRAD:
         start = self.start.fit(auxiliary)
         detector = None if self.detector == "gradient-norm" else _DETECTORS[self.detector].fit(auxiliary, seed)
         return FittedMRAD(self, start, detector, seed)
+
+
+def _interval(clip: object) -> tuple[float, float]:
+    ends = checks.listed(clip, "clip")
+    if len(ends) != 2:
+        raise checks.InputError(f"clip: (low, high) is needed, got {checks.shown(clip)}")
+    low = checks.number(ends[0], "clip")
+    return low, checks.number(ends[1], "clip", above=low)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
+from divulge.targets.statistics import TokenStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +32,7 @@ def log_likelihood(stats: TokenStatistics) -> Floats:
         >>> log_likelihood(TokenStatistics(np.array([0, 2, 2]), np.array([9, 8]), logp=np.array([-1.0, -3.0])))
         array([-2., nan])
     """
-    return _mean(stats.logp, stats.offsets)
+    return _mean(_known(stats).logp, stats.offsets)
 
 
 def zlib(stats: TokenStatistics) -> Floats:
@@ -47,7 +48,7 @@ def min_k(stats: TokenStatistics, k: float = 0.2) -> Floats:
         >>> min_k(TokenStatistics(np.array([0, 3]), np.array([9]), logp=np.array([-1.0, -3.0, -2.0])), k=0.67)
         array([-2.5])
     """
-    return _lowest(stats.logp, stats.offsets, k)
+    return _lowest(_known(stats).logp, stats.offsets, k)
 
 
 def min_k_plus(stats: TokenStatistics, k: float = 0.2) -> Floats:
@@ -140,11 +141,16 @@ SIGNALS: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
 def all_signals(stats: TokenStatistics) -> dict[str, Floats]:
     """Every signal of one pass that the target's answers allow, by name."""
     partial = ("log_likelihood", "zlib", "min_k")
-    return {name: signal(stats) for name, signal in SIGNALS.items() if name in partial or stats.entropy is not None}
+    whole = _known(stats).entropy is not None
+    return {name: signal(stats) for name, signal in SIGNALS.items() if name in partial or whole}
+
+
+def _known(stats: TokenStatistics, name: str = "stats") -> TokenStatistics:
+    return checks.instance(stats, name, TokenStatistics, "a targets.TokenStatistics")
 
 
 def _shown(stats: TokenStatistics, name: str) -> Floats:
-    values = getattr(stats, name)
+    values = getattr(_known(stats), name)
     if values is None:
         raise checks.InputError(
             f"token statistics: {name} needs the whole distribution over the vocabulary, and this target shows only "
@@ -154,15 +160,15 @@ def _shown(stats: TokenStatistics, name: str) -> Floats:
 
 
 def _renyi(stats: TokenStatistics, alpha: float) -> Floats:
-    if alpha not in _ORDERS:
-        raise checks.InputError(
-            f"alpha: one of {', '.join(f'{order:g}' for order in _ORDERS)} is needed, got {alpha!r}"
-        )
-    return _shown(stats, _ORDERS[alpha])
+    order = checks.number(alpha, "alpha", above=0, closed=True)
+    if order not in _ORDERS:
+        known = ", ".join(f"{one:g}" for one in _ORDERS)
+        raise checks.InputError(f"alpha: one of {known} is needed, got {order:g}")
+    return _shown(stats, _ORDERS[order])
 
 
 def _paired(stats: TokenStatistics, other: TokenStatistics, name: str) -> None:
-    if len(stats) != len(other):
+    if len(_known(stats)) != len(_known(other, name)):
         raise checks.InputError(f"{name}: {len(stats)} documents are needed, got {len(other)}")
 
 
@@ -172,8 +178,8 @@ def _mean(values: Floats, offsets: Ints) -> Floats:
 
 def _lowest(values: Floats, offsets: Ints, k: float) -> Floats:
     """Mean of the lowest share ``k`` of each document's values, at least one; NaN for a document without any."""
-    if not 0 < k <= 1:
-        raise checks.InputError(f"k: must lie in (0, 1], got {k!r}")
+    if checks.number(k, "k", above=0, below=1, closed=True) == 0:
+        raise checks.InputError("k: must lie in (0, 1], got 0")
     lengths = np.diff(offsets)
     document = np.repeat(np.arange(len(lengths)), lengths)
     # Written so that k = 0.2 of 10 tokens is 2 although 0.2 · 10 may come out a hair below.

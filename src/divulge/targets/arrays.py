@@ -83,7 +83,12 @@ class TableTarget:
         """Logits ``[n, K]`` of each record, by its id."""
         if records.ids is None:
             raise checks.InputError("records: a table of outputs is looked up by id, but the records have no ids")
-        at = np.minimum(np.searchsorted(self.ids, records.ids), len(self.ids) - 1)
+        try:
+            at = np.minimum(np.searchsorted(self.ids, records.ids), len(self.ids) - 1)
+        except TypeError:
+            raise checks.InputError(
+                f"records: ids of {records.ids.dtype} cannot be looked up among ids of {self.ids.dtype}"
+            ) from None
         missing = self.ids[at] != records.ids
         if missing.any():
             raise checks.InputError(

@@ -89,15 +89,16 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         web.library()  # missing, it is said before work starts
-        object.__setattr__(self, "url", web.address(self.url, "endpoint").rstrip("/"))
-        if not isinstance(self.model, str) or not self.model:
-            raise checks.InputError("model: the name of the model on the server is needed")
+        object.__setattr__(self, "url", web.address(self.url, "url").rstrip("/"))
+        checks.text(self.model, "model")
         checks.integer(self.concurrency, "concurrency", least=1)
         checks.integer(self.retries, "retries", least=0)
         checks.number(self.backoff, "backoff", above=0)
         checks.number(self.timeout, "timeout", above=0)
         if self.length is not None:
             checks.integer(self.length, "length", least=1)
+        if self.journal is not None:
+            object.__setattr__(self, "journal", checks.path(self.journal, "journal"))
 
     def key(self) -> Mapping[str, Any]:
         """What decides the numbers, as far as a client can know."""

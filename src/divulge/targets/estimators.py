@@ -49,7 +49,7 @@ class SklearnTarget:
         columns = checks.labels(known, "target.classes_")
         width = int(columns.max()) + 1
         if self.classes is not None:
-            width = checks.integer(self.classes, "classes", least=2)
+            width = checks.integer(self.classes, "classes", least=2, most=2**40)
         checks.labels(columns, "target.classes_", classes=width)
         checks.number(self.floor, "floor", above=0, below=1)
         object.__setattr__(self, "classes", width)

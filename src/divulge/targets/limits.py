@@ -60,7 +60,7 @@ class Metered:
     def _count(self, records: Records) -> None:
         if self.limit is not None and self.queries + len(records) > self.limit:
             raise checks.InputError(
-                f"queries: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are asked"
+                f"limit: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are asked"
             )
         self.queries += len(records)
 
@@ -81,7 +81,7 @@ class Rounded:
     decimals: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target", own(self.target))
+        object.__setattr__(self, "target", own(checks.able(self.target, "target", "logits")))
         checks.integer(self.decimals, "decimals", least=0, most=300)
 
     def logits(self, records: Records) -> Floats:
@@ -106,7 +106,7 @@ class Noisy:
     seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target", own(self.target))
+        object.__setattr__(self, "target", own(checks.able(self.target, "target", "logits")))
         checks.number(self.scale, "scale", above=0.0, below=1e300, closed=True)
         checks.integer(self.seed, "seed", least=0)
 

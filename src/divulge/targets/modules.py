@@ -51,6 +51,7 @@ class TorchTarget:
     batch_size: int = 1024
 
     def __post_init__(self) -> None:
+        checks.able(self.module, "module")
         checks.choice(self.outputs, "outputs", out.KINDS)
         checks.integer(self.batch_size, "batch_size", least=1)
         places = {str(tensor.device) for tensor in _tensors(self.module)}
@@ -136,28 +137,30 @@ class TorchTarget:
         return [tensor[start : start + self.batch_size].to(own) for start in range(0, len(tensor), self.batch_size)]
 
 
-def resolve(device: str) -> torch.device:
+def resolve(device: Any) -> torch.device:
     """The torch device that ``device`` names; "auto" is the best there is.
 
     Raises:
         divulge.InputError: a device this machine does not have.
     """
-    if device == "auto":
+    if isinstance(device, str) and device == "auto":
         if torch.cuda.is_available():
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
         found = torch.device(device)
         torch.empty(0, device=found)
-    except (RuntimeError, AssertionError) as error:
-        raise checks.InputError(f"device: {device!r} cannot be used here ({error})") from None
+    except (RuntimeError, AssertionError, TypeError, ValueError) as error:
+        raise checks.InputError(f"device: {checks.shown(device)} cannot be used here ({str(error)[:200]})") from None
     return found
 
 
 def _tensor(answer: Any) -> torch.Tensor:
     """Logits of modules that wrap them (``.logits``, or first in a tuple)."""
     answer = getattr(answer, "logits", answer)
-    found: torch.Tensor = answer[0] if isinstance(answer, tuple) else answer
+    found = answer[0] if isinstance(answer, tuple) and answer else answer
+    if not isinstance(found, torch.Tensor):
+        raise TypeError(f"it returns {type(found).__name__}, no tensor")
     return found
 
 

@@ -76,6 +76,14 @@ class GivesWeights(Protocol):
 # Rights that ask the model about records, each record one query, and rights that ask nothing.
 _ASKING = ("logits", "labels", "loss", "gradients", "head")
 _OTHER = ("weights", "tokens", "key")
+_RIGHTS = (
+    "logits",
+    "labels",
+    "loss",
+    "gradients",
+    "weights",
+    "tokens",
+)  # other names mean other things
 # What an adapter holds: attacks on the weights read them there, which asks the target nothing.
 _HELD = ("module", "function", "outputs")
 
@@ -117,7 +125,15 @@ class Own:
 
 
 def own(target: Any) -> Any:
-    """``target`` inside `Own` if it is of the user's own class, otherwise itself."""
+    """``target`` inside `Own` if it is of the user's own class, otherwise itself.
+
+    Raises:
+        divulge.InputError: it gives none of the rights.
+    """
+    if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in _RIGHTS):
+        raise checks.InputError(
+            f"target: an object with logits(records) or another right is needed, got {checks.shown(target)}"
+        )
     return target if type(target).__module__.split(".")[0] == "divulge" else Own(target)
 
 
@@ -140,11 +156,12 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Gives
         >>> adapt(lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1))
         CallableTarget(function=..., outputs='logits')
     """
-    if isinstance(model, GivesLogits):
+    checks.choice(outputs, "outputs", out.KINDS)
+    if isinstance(model, GivesLogits) and not isinstance(model, type):
         mine: GivesLogits = own(model)
         return mine
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
-    if "torch" in kinds:
+    if "torch" in kinds and callable(model):
         from divulge.targets.modules import TorchTarget
 
         return TorchTarget(model, outputs=outputs, device=device)

@@ -56,6 +56,16 @@ class TokenStatistics:
     renyi_inf: Floats | None = None
     skipped: Mapping[int, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        offsets = checks.labels(self.offsets, "offsets")
+        if offsets[0] != 0 or (np.diff(offsets) < 0).any():
+            raise checks.InputError("offsets: numbers that start at 0 and never fall are needed")
+        object.__setattr__(self, "offsets", offsets)
+        for name, length in (("zlib_bytes", len(offsets) - 1), *((name, int(offsets[-1])) for name in PER_TOKEN)):
+            given = getattr(self, name)
+            if given is not None or name not in VOCABULARY:
+                object.__setattr__(self, name, _column(given, name, length))
+
     def __len__(self) -> int:
         return len(self.zlib_bytes)
 
@@ -86,6 +96,14 @@ class TokenStatistics:
         found = {part.name: getattr(self, part.name) for part in fields(self) if part.name in PER_TOKEN}
         cuts = self.offsets[1:-1]
         return {name: np.split(values, cuts) for name, values in found.items() if values is not None}
+
+
+def _column(value: object, name: str, length: int) -> Floats | Ints:
+    """Numbers ``[length]``, where there may be none at all."""
+    found = checks.array(value, name, finite=False)
+    if found.shape != (length,):
+        raise checks.InputError(f"{name}: {length} values are needed, got shape {found.shape}")
+    return found
 
 
 def compressed(texts: Sequence[str]) -> Ints:

@@ -1,0 +1,157 @@
+"""Public functions with one argument replaced by a value that nobody should hand in."""
+
+from __future__ import annotations
+
+import random
+import zlib
+
+import numpy as np
+
+from fuzz import judge, labelling, models, numbers, surface, values
+
+CALLS = numbers.CALLS | labelling.CALLS | models.CALLS
+
+# What users are handed and never make, and helpers that take what was checked.
+RECEIVED = {
+    "Estimate",
+    "Guarantee",
+    "Selection",
+    "attacks.Need",
+    "attacks.Scored",
+    "attacks.regressors.FittedBoosted",
+    "attacks.regressors.FittedClasses",
+    "attacks.regressors.FittedQuantiles",
+    "completion.Fitted",
+    "decisions.controls.Control",
+    "decisions.fdr.Judged",
+    "decisions.fdr.Rule",
+    "decisions.fpr.Threshold",
+    "evaluation.Detectable",
+    "evaluation.Exposure",
+    "evaluation.ROC",
+    "evaluation.Rates",
+    "evaluation.Subgroup",
+    "evaluation.blind.Blind",
+    "evaluation.blind.Duplicates",
+    "evaluation.transfer.Transfer",
+    "labels.Capacity",
+    "labels.Certificate",
+    "labels.Contradiction",
+    "labels.Defence",
+    "labels.LabelInference",
+    "labels.QueryPlan",
+    "labels.Simulation",
+    "margin.Assumption",
+    "margin.Fit",
+    "margin.MarginDecision",
+    "margin.Optimum",
+    "margin.Orthogonality",
+    "margin.Stationarity",
+    "margin.Training",
+    "reconstruction.Reconstruction",
+    "reconstruction.Stretch",
+    "references.Trained",
+}
+
+# Steps of our own loops, which take what was checked before.
+CHECKED = {
+    "attacks.regressors.fit",
+    "attacks.regressors.predict",
+    "attacks.rmia.dominated",
+    "decisions.fdr.decide",
+    "decisions.fdr.few",
+    "decisions.fdr.grid",
+    "decisions.fdr.refuse_constant",
+    "decisions.fdr.refuse_small",
+    "decisions.fdr.sparse",
+    "decisions.fdr.warnings",
+    "evaluation.intervals.lower",
+    "evaluation.intervals.rank_above",
+    "evaluation.intervals.rank_below",
+    "evaluation.intervals.upper",
+}
+
+# They open the file they are given; the formats have cases of their own.
+FILES = {
+    "labels.Journal",
+    "labels.read_scores",
+    "labels.write_submissions",
+    "targets.CausalLM",
+    "targets.OnnxTarget",
+    "targets.VisionLanguage",
+    "targets.load",
+}
+
+
+def uncovered():
+    """Public names without a valid call."""
+    return sorted(set(surface.public()) - set(CALLS) - RECEIVED - CHECKED - FILES)
+
+
+def cases(name):
+    """All cases of one function: what is replaced, a word for the value, and the value's maker."""
+    for parameter, valid in CALLS[name].arguments.items():
+        for word, make in values.ANYTHING.items():
+            if parameter in CALLS[name].long and word in values.VAST:
+                continue  # work without end is what was asked for
+            yield parameter, word, make, "anything"
+        if isinstance(valid, np.ndarray):
+            for kind in ("DAMAGED", "BENT", "SAME"):
+                for word, change in getattr(values, kind).items():
+                    yield parameter, word, _changed(change, valid), kind.lower()
+
+
+def _changed(change, valid):
+    return lambda: change(valid.copy())
+
+
+def run(tally, name, share=1.0, seed=0):
+    """Run a share of the cases of one function, drawn by the seed."""
+    given, function = CALLS[name], surface.public()[name]
+    right = given.use(function(**given.fresh()))
+    undefined = judge.undefined(right)
+    drawn = random.Random(zlib.crc32(f"{seed} {name}".encode()))
+    for parameter, word, make, kind in cases(name):
+        if share < 1 and drawn.random() >= share:
+            continue
+        try:
+            value = make()
+        except Exception:
+            continue  # this form does not exist for such an array
+        arguments = given.fresh() | {parameter: value}
+        before = {key: part.copy() for key, part in arguments.items() if type(part) is np.ndarray}
+        said = judge.outcome(
+            lambda arguments=arguments: given.use(function(**arguments)),
+            *(() if parameter in given.free else _names(name, parameter)),
+            right=lambda found, p=parameter, w=word, k=kind: _wrong(given, right, found, p, w, k, undefined),
+        )
+        if changed := [key for key, was in before.items() if not judge.same(was, arguments[key])]:
+            said = f"the caller's {', '.join(changed)} changed"
+        tally.add(f"{name}({parameter} = {word})", said)
+
+
+def _names(name, parameter):
+    """What a message about an argument may call it; it may also name one that does not fit it any more."""
+    return (parameter, *CALLS[name].arguments, *CALLS[name].says)
+
+
+def _wrong(given, right, found, parameter, word, kind, undefined):
+    if kind == "same" and not judge.same(right, found, given.tolerance):
+        return "another answer than to the same array"
+    if parameter in given.free:
+        return None
+    if kind == "damaged" or (kind == "anything" and word in values.NEVER):
+        return "an answer, where there is none"
+    if judge.undefined(found) > undefined:
+        return "an answer that is not a number"
+    return None
+
+
+def report(share, seed):
+    """A tally a function."""
+    made = []
+    for name in CALLS:
+        tally = judge.Tally(name)
+        run(tally, name, share, seed)
+        made.append(tally)
+    return made

@@ -1,0 +1,240 @@
+"""Valid calls of what asks, trains and completes: targets, references, signals, completion, regressors, audit."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+import divulge as dv
+from divulge import completion, references, regressors, signals, targets
+from fuzz.numbers import SCORES, X, Y
+from fuzz.table import call
+
+RECORDS = dv.Records(X, Y)
+LOGITS = np.random.default_rng(1).normal(size=(60, 3))
+PARTIAL = dv.PartialRecords(X[:5], Y[:5], np.array([True, True, False]))
+MODEL = LogisticRegression().fit(X, Y)
+STATS = targets.TokenStatistics(
+    np.array([0, 3, 5]), np.array([9, 8]), *(np.array([-1.0, -3.0, -2.0, -1.5, -0.5]) for _ in range(7))
+)
+
+
+def linear(seed=0):
+    torch.manual_seed(seed)
+    return nn.Linear(3, 3)
+
+
+def fitted(records, seed):
+    return LogisticRegression(max_iter=20).fit(records.x, records.y)
+
+
+def logits(made):
+    return made.logits(RECORDS)
+
+
+def completed(made):
+    return made.fit(RECORDS).complete(PARTIAL, 2, 0)
+
+
+def measured(made):
+    return made.fit(RECORDS, 0).measure(targets.TorchTarget(linear(), device="cpu"), PARTIAL)
+
+
+def trained(made):
+    return made.fit(RECORDS, references.splits.online(60, 2, 0), seed=0, observe=[RECORDS]).outputs
+
+
+TARGETS = {
+    "targets.CallableTarget": call(function=lambda x: x, outputs="logits", use=logits, free=("function",)),
+    "targets.Metered": call(target=targets.SklearnTarget(MODEL), limit=100, use=logits),
+    "targets.Noisy": call(target=targets.SklearnTarget(MODEL), scale=0.1, seed=0, use=logits),
+    "targets.Rounded": call(target=targets.SklearnTarget(MODEL), decimals=2, use=logits),
+    "targets.SklearnTarget": call(estimator=MODEL, classes=3, floor=1e-7, use=logits),
+    "targets.TableTarget": call(
+        free=("ids",),
+        ids=np.arange(60),
+        table=LOGITS,
+        outputs="logits",
+        use=lambda made: made.logits(dv.Records(X, Y, np.arange(60))),
+    ),
+    "targets.TokenStatistics": call(
+        offsets=STATS.offsets,
+        zlib_bytes=STATS.zlib_bytes,
+        logp=STATS.logp,
+        free=("logp", "zlib_bytes"),
+        use=lambda made: (signals.tokens.all_signals(made), made.rows()),
+    ),
+    "targets.TorchTarget": call(module=linear(), outputs="logits", device="cpu", batch_size=16, use=logits),
+    "targets.Endpoint": call(
+        url="http://127.0.0.1:1/v1",
+        model="tiny",
+        concurrency=2,
+        retries=1,
+        backoff=0.5,
+        timeout=1.0,
+        length=None,
+        journal=None,
+        use=lambda made: made.key(),
+    ),
+    "targets.adapt": call(model=MODEL, outputs="logits", device="cpu", use=logits, says=("target",), free=("device",)),
+}
+
+REFERENCES = {
+    "references.Bar": call(title="references", every=10.0, free=("title", "stream")),
+    "references.Custom": call(
+        says=("splits",),
+        train=fitted,
+        count=2,
+        version="1",
+        outputs="logits",
+        engine="serial",
+        workers=1,
+        use=trained,
+        free=("train", "version"),
+    ),
+    "references.Pool": call(path=Path("pool"), use=repr),
+    "references.Private": call(
+        noise=1.0, clip=1.0, use=lambda made: made.epsilon(records=100, batch_size=10, epochs=1, delta=1e-3)
+    ),
+    "references.Splits": call(trained_on=np.arange(4)[:, None] % 2 == np.arange(6)[None] % 2, use=repr),
+    "references.Train": call(
+        make_model=linear,
+        count=2,
+        epochs=1,
+        optimizer="sgd",
+        lr=0.1,
+        momentum=0.5,
+        weight_decay=0.0,
+        batch_size=32,
+        schedule="constant",
+        stop_at_accuracy=None,
+        augment=None,
+        privacy=None,
+        precision="single",
+        engine="serial",
+        device="cpu",
+        workers=1,
+        says=("references", "splits"),
+        use=trained,
+        free=("schedule", "augment", "make_model"),
+        long=("epochs",),
+    ),
+    "references.splits.online": call(records=6, models=4, seed=0, labels=np.arange(6) % 2),
+    "references.splits.offline": call(
+        records=6, models=4, seed=0, k=1, of=2, candidates=np.arange(6) < 2, labels=np.arange(6) % 2
+    ),
+    "references.train_one": call(
+        make_model=linear,
+        records=RECORDS,
+        seed=0,
+        classes=3,
+        progress=None,
+        epochs=1,
+        device="cpu",
+        use=lambda made: made.weight.detach().numpy(),
+        free=("make_model", "progress"),
+        long=("epochs",),
+        tolerance=1e-6,
+    ),
+}
+
+_WHOLE = ("log_likelihood", "zlib", "modified_entropy", "all_signals")
+SIGNALS = {
+    f"signals.classification.{name}": call(logits=LOGITS, labels=Y)
+    for name in ("negative_loss", "confidence", "scaled_logit", "hinge", "top_two_gap", "modified_entropy")
+} | {
+    "signals.MRAD": call(
+        step=10.0,
+        iterations=1,
+        access="white",
+        directions=2,
+        epsilon=0.01,
+        clip="range",
+        detector="gradient-norm",
+        start=completion.Mean(),
+        limit=1000,
+        shadows=0,
+        use=measured,
+    ),
+    "signals.GradientMatching": call(steps=2, rate=0.1, start=completion.Mean(), use=measured, long=("steps",)),
+    **{f"signals.tokens.{name}": call(stats=STATS) for name in _WHOLE},
+    **{f"signals.tokens.{name}": call(stats=STATS, k=0.2) for name in ("min_k", "min_k_plus")},
+    **{f"signals.tokens.{name}": call(stats=STATS, alpha=0.5, k=0.1) for name in ("max_renyi", "min_renyi")},
+    "signals.tokens.lowercase": call(stats=STATS, lowered=STATS),
+    "signals.tokens.reference_difference": call(stats=STATS, reference=STATS),
+}
+
+COMPLETION = {
+    "completion.KNN": call(neighbours=3, per_class=True, use=completed),
+    "completion.Autoencoder": call(width=4, latent=2, steps=2, per_class=True, seed=0, use=completed, long=("steps",)),
+    "completion.ConditionalGaussian": call(shrinkage="ledoit-wolf", per_class=True, use=completed),
+    "completion.Custom": call(
+        function=lambda x, known, y, auxiliary, rng: np.nan_to_num(x), use=completed, free=("function",)
+    ),
+    "completion.HotDeck": call(donors=3, per_class=True, use=completed),
+    "completion.Mean": call(per_class=True, use=completed),
+    "completion.imputer": call(given=completion.Mean(), use=completed, free=("given",)),
+    "completion.mask": call(words="columns:b", shape=(3,), columns=("a", "b", "c"), seed=0, says=("known",)),
+    "completion.overlap": call(partial=PARTIAL, auxiliary=X),
+}
+
+REGRESSORS = {
+    "regressors.Network": call(
+        body=regressors.bodies.MLP((4,)),
+        head="gaussian",
+        levels=(0.2, 0.5),
+        epochs=1,
+        lr=1e-3,
+        batch_size=16,
+        weight_decay=0.0,
+        held=0.2,
+        patience=1,
+        device="cpu",
+        use=lambda made: np.nan_to_num(made.fit(X, SCORES, 0).predict(X)),
+    ),
+    "regressors.bodies.MLP": call(hidden=(4,), use=lambda made: str(made.build(made.prepare(X)))),
+    "regressors.bodies.SmallCNN": call(width=2, use=lambda made: str(made.build(made.prepare(np.zeros((4, 8, 8, 1)))))),
+    "regressors.bodies.TextBag": call(
+        length=8,
+        rows=100,
+        dimension=4,
+        hidden=(4,),
+        use=lambda made: str(made.build(made.prepare(np.array(["yes no", "b"], dtype=object)))),
+    ),
+    "regressors.bodies.Backbone": call(
+        name="convnext-tiny", size=32, weights=None, use=lambda made: made.prepare(np.zeros((2, 8, 8, 3))).shape
+    ),
+}
+
+AUDIT = {
+    "audit": call(
+        target=targets.SklearnTarget(MODEL),
+        members=dv.Records(X[:30], Y[:30]),
+        nonmembers=dv.Records(X[30:], Y[30:]),
+        population=dv.Records(X + 0.5, Y),
+        recipes=("loss",),
+        references=None,
+        unseen_classes=(),
+        fpr=(0.2,),
+        groups=None,
+        known=None,
+        imputer=None,
+        calibration=0.25,
+        duplicates="error",
+        outputs="logits",
+        device="cpu",
+        seed=0,
+        out=None,
+        overwrite=False,
+        progress=None,
+        pool=None,
+        plan=None,
+        use=lambda made: made.summary()["recipes"],
+        says=("records",),
+        free=("plan", "progress", "imputer", "out", "pool", "device"),
+    ),
+}
+
+CALLS = TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT

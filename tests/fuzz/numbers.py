@@ -1,0 +1,202 @@
+"""Valid calls of what works on arrays: types, attacks, decisions, evaluation."""
+
+import numpy as np
+
+import divulge as dv
+from divulge.decisions.counts import Counts
+from fuzz.table import call
+
+
+def _share(x):
+    return 1 / (1 + np.exp(-x))
+
+
+RNG = np.random.default_rng(0)
+MEMBERS = np.arange(60) % 2 == 0
+SCORES = RNG.normal(size=60) + MEMBERS
+NULLS = RNG.normal(size=120)
+X, Y = RNG.normal(size=(60, 3)), np.arange(60) % 3
+REFERENCES = RNG.normal(size=(6, 60))
+INSIDE = np.arange(6)[:, None] % 2 == np.arange(60)[None] % 2
+EVIDENCE = dv.Evidence(
+    target=SCORES,
+    references=REFERENCES,
+    trained_on=INSIDE,
+    population=NULLS,
+    population_references=RNG.normal(size=(6, 120)),
+    features=X,
+    population_features=RNG.normal(size=(120, 3)),
+    labels=Y,
+    population_labels=np.arange(120) % 3,
+    population_trained_on=np.zeros((6, 120), bool),
+)
+OFFLINE = dv.Evidence(
+    target=_share(SCORES),
+    references=_share(REFERENCES),
+    population=_share(NULLS),
+    features=X,
+    labels=Y,
+    population_references=_share(EVIDENCE.population_references),
+    population_features=EVIDENCE.population_features,
+    population_labels=EVIDENCE.population_labels,
+)
+LOSSES = dv.Evidence(-np.abs(SCORES), -np.abs(REFERENCES))
+NEAR = RNG.normal(size=(200, 2))
+RECORDS = dv.Records(X, Y, np.arange(60))
+COUNTS = Counts.empty(NULLS).add(SCORES)
+ESTIMATE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "a method")
+CONTROL = dv.decisions.controls.Control("exchangeability", 0.3, 0.05, "40 against 50 scores")
+
+
+def scored(made, evidence=EVIDENCE):
+    return made.score(evidence)
+
+
+TYPES = {
+    "Evidence": call(
+        target=SCORES[:6],
+        references=REFERENCES[:, :6],
+        trained_on=INSIDE[:, :6],
+        population=NULLS[:5],
+        population_references=REFERENCES[:, :5],
+        features=X[:6],
+        population_features=X[:5],
+        labels=Y[:6],
+        population_labels=Y[:5],
+        population_trained_on=INSIDE[:, :5],
+    ),
+    "PartialRecords": call(x=X[:4], y=Y[:4], known=np.array([True, False, True])),
+    "Records": call(x=X[:4], y=Y[:4], ids=np.arange(4), free=("ids",), use=lambda made: (repr(made), made[:2])),
+    "access.DropClasses": call(classes=(1,), use=lambda made: made.apply(RECORDS).y),
+    "access.DropShare": call(share=0.5, use=lambda made: made.apply(RECORDS).y),
+    "access.KeepPerClass": call(count=2, classes=(1,), use=lambda made: made.apply(RECORDS).y),
+    "access.DropGroups": call(
+        groups=("a",), says=("DropGroups",), use=lambda made: made.apply(RECORDS, ["a", "b"] * 30).y
+    ),
+}
+
+ATTACKS = {
+    "attacks.RMIA": call(gamma=1.0, offline_a=0.3, ranking="tie-free", use=lambda made: scored(made, OFFLINE)),
+    "attacks.Calibrated": call(over="out", use=scored),
+    "attacks.Combined": call(attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), use=scored),
+    "attacks.Learned": call(mode="online", most=2000, seed=0, use=scored),
+    "attacks.LiRA": call(mode="offline", variance="global", use=scored),
+    "attacks.LogRatio": call(over="out", use=lambda made: scored(made, LOSSES)),
+    "attacks.QuantileRegression": call(
+        regressor=dv.attacks.regressors.Marginal(), conformal=True, calibration=0.5, output="z", seed=0, use=scored
+    ),
+    "attacks.Threshold": call(use=scored),
+    "attacks.Transductive": call(folds=2, seed=0, use=scored),
+    "attacks.adapt": call(attack=dv.attacks.Threshold(), use=scored),
+    "attacks.lira.leave_one_out": call(
+        signals=REFERENCES[:, :5], trained_on=INSIDE[:, :5], mode="offline", variance="global"
+    ),
+    "attacks.regressors.Marginal": call(use=lambda made: made.fit(X, SCORES).predict(X)),
+    "attacks.regressors.PerClass": call(least=10, use=lambda made: made.fit(X, SCORES, Y).predict(X, Y)),
+    "attacks.regressors.Boosted": call(
+        booster=dv.attacks.regressors.Booster(rounds=5),
+        folds=3,
+        least=30,
+        use=lambda made: made.fit(X, SCORES, Y, 0).predict(X, Y),
+    ),
+    "attacks.regressors.Pinball": call(
+        levels=(0.2, 0.5),
+        booster=dv.attacks.regressors.Booster(rounds=5),
+        least=50,
+        use=lambda made: made.fit(X, SCORES, Y, 0).predict(X, Y),
+    ),
+    "attacks.seeded": call(attack=dv.attacks.Learned(), seed=1, use=repr),
+}
+
+DECISIONS = {
+    "decisions.adadetect.scores": call(candidates=X[:10], calibration=X[10:50], seed=0),
+    "decisions.conformal.p_values": call(null_scores=NULLS, scores=SCORES),
+    "decisions.controls.exchangeability": call(calibration=NULLS, holdout=SCORES, level=0.05, seed=0),
+    "decisions.controls.strongest": call(evidence=[CONTROL, CONTROL]),
+    "decisions.controls.clean_model": call(calibration=NULLS, candidates=SCORES, level=0.05, seed=0),
+    "decisions.controls.low_scores": call(calibration=NULLS, candidates=SCORES, level=0.05),
+    "decisions.controls.low_scores_of": call(counts=COUNTS, level=0.05),
+    "decisions.controls.blind_text": call(
+        cal_texts=[f"the king of {i}" for i in range(20)],
+        cand_texts=[f"a tweet of {i}" for i in range(20)],
+        level=0.05,
+        seed=0,
+    ),
+    "decisions.controls.auc": call(positive=SCORES, negative=NULLS),
+    "decisions.fdr.threshold": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey", eta=0.05, lam=0.5),
+    "decisions.fdr.select": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey", eta=0.05, lam=0.5),
+    "decisions.fdr.required_calibration": call(m=1000, fdr=0.05, expected_selected=100),
+    "decisions.fpr.threshold": call(null_scores=NULLS, fpr=0.05, guarantee="marginal", confidence=0.95),
+    "decisions.fpr.required_nulls": call(fpr=0.01, guarantee="marginal", confidence=0.95),
+    "decisions.fpr.realised_interval": call(n=99, fpr=0.01, confidence=0.95),
+    "decisions.fpr.decide": call(null_scores=NULLS, scores=SCORES, fpr=0.05, guarantee="marginal", confidence=0.95),
+    "decisions.knockoff.select": call(originals=SCORES, knockoffs=SCORES[::-1], fdr=0.3),
+    "decisions.knockoff.symmetry": call(originals=SCORES, knockoffs=SCORES[::-1], level=0.05),
+    "decisions.weighted.Weights": call(
+        nulls=np.ones(5), candidates=np.ones(2), auc=0.5, free=("auc",), use=lambda made: made.effective
+    ),
+    "decisions.weighted.density_ratio": call(null_features=X, features=X[:20] + 0.1, seed=0),
+    "decisions.weighted.p_values": call(
+        null_scores=NULLS, scores=SCORES, weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60))
+    ),
+    "decisions.weighted.decide": call(
+        null_scores=NULLS,
+        scores=SCORES,
+        fpr=0.1,
+        weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60)),
+    ),
+    "identify": call(
+        candidates=SCORES,
+        calibration=NULLS,
+        fdr=0.2,
+        method="auto",
+        eta=0.05,
+        lam=0.5,
+        holdout=NULLS[:50] + 0.01,
+        candidate_texts=None,
+        calibration_texts=None,
+        knockoffs=None,
+        calibration_knockoffs=None,
+        members=None,
+        truth=MEMBERS,
+        seed=0,
+    ),
+}
+
+SMALL = {"scores": SCORES, "members": MEMBERS, "confidence": 0.95}
+EVALUATION = {
+    "evaluation.advantage": call(**SMALL),
+    "evaluation.auc": call(**SMALL),
+    "evaluation.blind.baseline": call(
+        x_members=X[:30],
+        x_nonmembers=X[30:],
+        seed=0,
+        y_members=Y[:30],
+        y_nonmembers=Y[30:],
+        false_alarm=0.1,
+        permutations=9,
+        confidence=0.95,
+        most=100,
+        long=("permutations",),
+    ),
+    "evaluation.blind.duplicates": call(x_members=X[:30], x_nonmembers=X[20:]),
+    "evaluation.epsilon_lower_bound": call(**SMALL, delta=1e-5, strategy="bonferroni", seed=0),
+    "evaluation.epsilon_one_run": call(**SMALL, delta=1e-5, guesses=40),
+    "evaluation.intervals.proportion": call(successes=5, trials=10, confidence=0.95),
+    "evaluation.least_nonmembers": call(fpr=0.01),
+    "evaluation.measure": call(**SMALL, statistic="tpr@fpr=0.1"),
+    "evaluation.most_exposed": call(**SMALL, ids=np.arange(60), k=3, free=("ids",)),
+    "evaluation.nonmembers_to_tell": call(fpr=0.01, confidence=0.95),
+    "evaluation.paired_difference": call(
+        scores_a=SCORES, scores_b=SCORES[::-1], members=MEMBERS, statistic="auc", confidence=0.95
+    ),
+    "evaluation.rates": call(selected=SCORES > 0, members=MEMBERS, confidence=0.95),
+    "evaluation.records_to_see": call(auc=0.6, confidence=0.95, power=0.8),
+    "evaluation.roc": call(**SMALL),
+    "evaluation.smallest_detectable": call(n_members=200, n_nonmembers=200, fpr=0.01, confidence=0.95, power=0.8),
+    "evaluation.subgroups": call(**SMALL, groups=np.arange(60) // 30, fpr=0.1, simultaneous=False, free=("groups",)),
+    "evaluation.tpr_at_fpr": call(**SMALL, fpr=0.1),
+    "evaluation.transfer.assess": call(seen=NEAR, query=NEAR[:60] + 0.1, selected=NEAR[:, 0] > 0.5, level=0.3, seed=0),
+}
+
+CALLS = TYPES | ATTACKS | DECISIONS | EVALUATION
