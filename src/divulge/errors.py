@@ -43,11 +43,12 @@ def extra(package: str, name: str) -> MissingExtraError:
 
 
 @contextlib.contextmanager
-def theirs(name: str) -> Generator[None]:
+def theirs(name: str, *passed: type[Exception]) -> Generator[None]:
     """What the user's code raises inside the block is raised on under one line of ours that says whose it is.
 
     Args:
         name: of the argument that the code came in by.
+        passed: errors that the code may raise to say something; they pass unchanged too.
 
     Raises:
         UserCodeError: whatever it raised, as the cause; our own errors pass unchanged.
@@ -60,7 +61,7 @@ def theirs(name: str) -> Generator[None]:
     """
     try:
         yield
-    except (InputError, MissingExtraError):
+    except (InputError, MissingExtraError, *passed):
         raise
     except Exception as error:
         said = (str(error).strip() or "no message").splitlines()[0]

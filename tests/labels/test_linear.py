@@ -293,7 +293,7 @@ def test_a_million_labels_are_designed_and_decoded():
         ({"n": 5, "classes": 3, "metric": "mse"}, "mse is defined for 2 classes"),
         ({"n": 5, "classes": 3, "metric": "auc"}, "auc is defined for 2 classes"),
         ({"n": 5, "class_weight": (1.0,)}, "2 positive weights"),
-        ({"n": 5, "class_weight": (1.0, -1.0)}, "2 positive weights"),
+        ({"n": 5, "class_weight": (1.0, -1.0)}, "class_weight: must lie in"),
         ({"n": 5, "noise_kind": "cauchy"}, "noise_kind: 'cauchy' is unknown"),
     ],
 )

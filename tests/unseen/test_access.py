@@ -74,7 +74,7 @@ def test_settings_are_data():
         (lambda r: DropShare(0.5).apply(r[r.y == 0]), "at least 2 classes"),
         (lambda r: KeepPerClass(0), "at least 1"),
         (lambda r: KeepPerClass(1, (9,)).apply(r), "no record is of class 9"),
-        (lambda r: DropGroups("south"), "in a tuple"),
+        (lambda r: DropGroups("south"), "a list is needed"),
         (lambda r: DropGroups(("x",)).apply(r), "groups="),
         (lambda r: DropGroups(("x",)).apply(r, ["a"] * 4), "no record is in x"),
         (lambda r: DropGroups(("x",)).apply(r, ["x"] * 3), "4 names are needed"),

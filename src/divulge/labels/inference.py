@@ -100,7 +100,7 @@ class _Answers:
         if not math.isnan(self.known[index]):
             return True
         try:
-            with errors.theirs("oracle"):
+            with errors.theirs("oracle", QuotaReachedError):
                 answer = self.oracle(predictions)
         except QuotaReachedError:
             return False

@@ -114,7 +114,7 @@ class Submission:
         ids = self.ids or [str(i) for i in range(len(table))]
         columns = self.columns or ("id", *(f"p{c}" for c in range(table.shape[1])))
         if len(ids) != len(table):
-            raise checks.InputError(f"template: {len(ids)} ids for {len(table)} rows of predictions")
+            raise checks.InputError(f"template: {len(ids)} identifiers (ids) for {len(table)} rows of predictions")
         if len(columns) != table.shape[1] + 1:
             raise checks.InputError(
                 f"template: {len(columns)} columns, but an identifier and {table.shape[1]} predictions are needed"

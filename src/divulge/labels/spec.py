@@ -109,7 +109,7 @@ class OracleSpec:
         given = checks.listed(self.class_weight, "class_weight")
         weights = tuple(checks.number(weight, "class_weight", above=0.0) for weight in given)
         if len(weights) != self.classes:
-            raise checks.InputError(f"class_weight: {self.classes} weights are needed, got {len(weights)}")
+            raise checks.InputError(f"class_weight: {self.classes} positive weights are needed, got {len(weights)}")
         if self.name != "log_loss" or self.classes != 2 or self.reduction != "mean":
             raise checks.InputError("class_weight: known for the mean log_loss of 2 classes only")
         object.__setattr__(self, "class_weight", weights)

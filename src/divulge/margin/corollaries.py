@@ -141,7 +141,9 @@ def bounded_margin(
     if len(bounds) != 2:
         raise checks.InputError(f"c: one bound, or a lower and an upper one, are needed, got {checks.shown(c)}")
     low = checks.number(bounds[0], "c", above=0.0, below=np.inf)
-    high = checks.number(bounds[1], "c", above=low, closed=True)
+    high = checks.number(bounds[1], "c", above=0.0, closed=True)
+    if high < low:
+        raise checks.InputError(f"c: the upper bound {high:g} is below the lower bound {low:g}")
     return _decide(net, x, low, low, high, (f"the margin lies in [{low:g}, {high:g}]",), geometry)
 
 

@@ -65,7 +65,7 @@ class Network:
         object.__setattr__(self, "levels", checks.levels(self.levels, "Network.levels", increasing=True))
         for name, least in (("epochs", 1), ("batch_size", 2), ("patience", 1)):
             checks.integer(getattr(self, name), f"Network.{name}", least=least, most=2**31)
-        checks.number(self.lr, "Network.lr", above=0, below=1e30)  # what a float32 holds
+        checks.number(self.lr, "Network.lr", above=0, below=3e38)  # what a float32 holds
         checks.number(self.weight_decay, "Network.weight_decay", above=0, below=1e30, closed=True)
         checks.number(self.held, "Network.held", above=0, below=1)
 
