@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from divulge.types import Array
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_LONGEST = 60  # characters of a column's name
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 
 
@@ -112,11 +113,8 @@ def _frame(path: Path, layout: Layout) -> pl.DataFrame:
     import polars as pl
 
     kind = checks.choice(path.suffix, "file type", [".npz", ".parquet", ".csv"])
-    try:
-        with path.open("rb") as opened:  # not by name: polars takes * and [ in one for a pattern
-            frame = pl.read_parquet(opened) if kind == ".parquet" else pl.read_csv(opened, separator=layout.separator)
-    except Exception as error:
-        raise checks.InputError(f"damaged or half-written ({error})") from None
+    with store.tables(str(path)), path.open("rb") as opened:  # not by name: polars takes * and [ in one for a pattern
+        frame = pl.read_parquet(opened) if kind == ".parquet" else pl.read_csv(opened, separator=layout.separator)
     if kind == ".csv" and len(frame.columns) == 1:
         for sign, called in _SEPARATORS.items():
             if sign in frame.columns[0] and sign != layout.separator:
@@ -148,7 +146,8 @@ def _refuse_odd(rest: pl.DataFrame) -> None:
 
 
 def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:20]) + (f", … ({len(names)} in all)" if len(names) > 20 else "")
+    said = ", ".join(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in names[:20])
+    return f"{said}, … ({len(names)} in all)" if len(names) > 20 else said
 
 
 def _scaled(x: Array, scale: float) -> Array:

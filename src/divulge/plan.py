@@ -115,7 +115,7 @@ def read(path: str | Path) -> Plan:
         content = tomllib.loads(where.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise checks.InputError(f"plan: no such file: {where}") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise checks.InputError(f"plan: {where} is not readable TOML ({error})") from None
     if isinstance(content.get("target"), str):
         raise checks.InputError(

@@ -93,19 +93,32 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
+def read_text(path: Path) -> str:
+    """The UTF-8 text in ``path``.
+
+    Raises:
+        divulge.InputError: missing or unreadable file, or other content than text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise checks.InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise checks.InputError(f"{path}: cannot be read ({error.strerror})") from None
+    except UnicodeDecodeError as error:
+        raise checks.InputError(f"{path}: damaged, not UTF-8 text (byte {error.start})") from None
+
+
 def read_json(path: Path) -> Any:
     """The JSON value in ``path``.
 
     Raises:
         divulge.InputError: missing or damaged file.
     """
+    text = read_text(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise checks.InputError(f"{path}: no such file") from None
-    except OSError as error:
-        raise checks.InputError(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, numbers or nesting without end
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # not JSON, numbers or nesting without end
         raise checks.InputError(f"{path}: damaged or half-written JSON ({str(error).split(';')[0]})") from None
 
 
@@ -162,7 +175,28 @@ def _unpickled(path: Path, kind: str) -> Generator[BinaryIO]:
         raise
     except Exception as error:
         pickled = "it holds neither numbers nor strings in NumPy's format; pickled objects are never opened"
-        raise checks.InputError(f"{path}: not {kind} ({pickled if 'pickle' in str(error) else error})") from None
+        raise checks.InputError(
+            f"{path}: not {kind} ({pickled if 'pickle' in str(error) else checks.reason(error)})"
+        ) from None
+
+
+@contextlib.contextmanager
+def tables(name: str) -> Generator[None]:
+    """Whatever polars says of a damaged file inside the block, also by a panic, which is no `Exception`.
+
+    Raises:
+        divulge.InputError: it could not be read.
+    """
+    import polars as pl
+
+    try:
+        yield
+    except checks.InputError:
+        raise
+    except OSError as error:
+        raise checks.InputError(f"{name}: cannot be read ({error.strerror or checks.reason(error)})") from None
+    except (Exception, pl.exceptions.PanicException) as error:
+        raise checks.InputError(f"{name}: damaged or half-written ({checks.reason(error)})") from None
 
 
 def fits(path: Path, name: str) -> None:

@@ -220,7 +220,7 @@ def test_the_small_commands():
 
 
 def test_templates_that_do_not_fit(tmp_path):
-    with pytest.raises(dv.InputError, match="2 identifiers .* for 3 rows"):
+    with pytest.raises(dv.InputError, match=r"2 identifiers .* for 3 rows"):
         labels.Submission(ids=("a", "b")).text(np.zeros(3))
     with pytest.raises(dv.InputError, match="2 columns, but"):
         labels.Submission(columns=("id", "p")).text(np.zeros((3, 2)))

@@ -142,8 +142,10 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
     recipes = checks.listed(recipes, "recipes")
     if not recipes:
         raise checks.InputError("recipes: at least 1 name is needed, got none")
-    if references is not None:
-        checks.able(references, "references", "fit")
+    if references is not None and not callable(getattr(references, "fit", None)):
+        raise checks.InputError(
+            f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
+        )
     # A recipe handed in as an object keeps the seed its owner gave it.
     found = tuple(
         book.seeded(book.resolve(wanted), seed) if isinstance(wanted, str) else book.resolve(wanted)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge.checks.scalars import shown
+from divulge.checks.scalars import reason, shown
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def plain(value: Any, name: str) -> NDArray[Any]:
         found = np.asarray(value)
     except Exception as error:  # of the user's __array__, or NumPy's on what it cannot read
         why = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
-        raise InputError(f"{name}: {why} ({_line(error)})") from None
+        raise InputError(f"{name}: {why} ({reason(error)})") from None
     return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
 
 
@@ -47,12 +47,8 @@ def _from_torch(value: Any, name: str) -> NDArray[Any]:
     except Exception as error:  # sparse, quantised and nested tensors, and those without content
         raise InputError(
             f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read as "
-            f"an array ({_line(error)})"
+            f"an array ({reason(error)})"
         ) from None
-
-
-def _line(error: Exception) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:

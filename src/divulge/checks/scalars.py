@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _LONGEST_NAME = 255  # bytes of a file name
+_LONGEST_REASON = 300  # characters of another library's message
 _LONGEST = 80  # characters of a value in a message
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object in memory: another one each time
 _NUMPYS = re.compile(r"\bnp\.\w+\(([^()]*)\)")  # numbers inside lists
@@ -38,6 +39,18 @@ def shown(value: Any) -> str:
     except Exception:  # the repr is the user's
         said = f"an object of type {type(value).__name__}"
     return said if len(said) <= _LONGEST else said[: _LONGEST - 1] + "…"
+
+
+def reason(error: BaseException) -> str:
+    """What another library's error says, as messages show it: one line without addresses in memory.
+
+    Examples:
+        >>> reason(ValueError("no node <Name object at 0x7fbc>" + chr(10) + "more"))
+        'no node <Name object>'
+    """
+    said = (str(error).strip() or type(error).__name__).splitlines()[0]
+    said = _ADDRESS.sub("", said)
+    return said if len(said) <= _LONGEST_REASON else said[: _LONGEST_REASON - 1] + "…"
 
 
 def number(value: float, name: str, *, above: float = -np.inf, below: float = np.inf, closed: bool = False) -> float:

@@ -267,16 +267,21 @@ def show_defence(
 def _labels(path: Path) -> np.ndarray:
     import numpy as np
 
-    try:
-        if path.suffix in (".npy", ".npz"):
-            found = np.load(path, allow_pickle=False)
-            found = found if path.suffix == ".npy" else found["y"]
-        else:
+    from divulge import store
+
+    if path.suffix == ".npy":
+        found = store.read_array(path)
+    elif path.suffix == ".npz":
+        found = store.read_arrays(path).get("y")
+        if found is None:
+            raise InputError(f"labels: {path}: an array named 'y' is needed")
+    else:
+        try:
             found = np.loadtxt(path, dtype=np.int64, ndmin=1)
-    except FileNotFoundError:
-        raise InputError(f"labels: {path}: no such file") from None
-    except (ValueError, KeyError) as error:
-        raise InputError(f"labels: {path}: one whole number a line is needed ({error})") from None
+        except OSError as error:
+            raise InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
+        except ValueError as error:
+            raise InputError(f"labels: {path}: one whole number a line is needed ({error})") from None
     return found.astype(np.int64) if found.dtype.kind in "iu" else found
 
 

@@ -154,10 +154,8 @@ class Dossier:
         path = self.path / f"{name}.parquet"
         if not path.is_file():
             raise checks.InputError(f"{path}: no such file")
-        try:
+        with store.tables(str(path)):
             return pl.read_parquet(path, glob=False)
-        except Exception as error:
-            raise checks.InputError(f"{path}: damaged or half-written ({error})") from None
 
     def read_arrays(self, name: str) -> dict[str, Array]:
         """The arrays kept as ``name``.npz."""

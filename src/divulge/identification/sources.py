@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, store
 from divulge.dossier import Dossier
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import polars as pl
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 DOCUMENTS = "documents"
+_LONGEST = 500  # characters of the names of columns in a message
 _ROWS = 1 << 20  # read at a time
 # How membership is spelled, in lower case; a missing value is membership not known.
 _MEMBER = ("1", "1.0", "true", "t", "yes", "y", "member", "members")
@@ -161,10 +162,8 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
         picked += _membership(columns.truth)
     if columns.text:
         picked.append(pl.col(columns.text).cast(pl.String).hash(seed=0).alias("text"))
-    try:
+    with store.tables(name):
         frame.with_row_index("row").select("row", *picked).sink_parquet(to)
-    except pl.exceptions.PolarsError as error:
-        raise checks.InputError(f"{name}: cannot be read: {error}") from None
     if columns.truth:
         _refuse_unread(to, columns.truth, name)
 
@@ -200,12 +199,8 @@ def _refuse_unread(path: Path, column: str, name: str) -> None:
 
 
 def _refuse_empty(frame: pl.LazyFrame, name: str) -> None:
-    import polars as pl
-
-    try:
+    with store.tables(name):
         empty = frame.head(1).collect().is_empty()
-    except pl.exceptions.PolarsError as error:
-        raise checks.InputError(f"{name}: cannot be read: {error}") from None
     if empty:
         raise checks.InputError(f"{name}: at least 1 row is needed, got 0")
 
@@ -216,12 +211,8 @@ def schema(frame: pl.LazyFrame, name: str) -> dict[str, pl.DataType]:
     Raises:
         divulge.InputError: an unreadable file.
     """
-    import polars as pl
-
-    try:
+    with store.tables(name):
         return dict(frame.collect_schema())
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise checks.InputError(f"{name}: cannot be read: {error}") from None
 
 
 def resolve(
@@ -259,7 +250,12 @@ def require(known: dict[str, pl.DataType], wanted: Sequence[str], name: str) -> 
         if column not in known:
             near = difflib.get_close_matches(column, known, n=3, cutoff=0.4)
             hint = f"; nearest: {', '.join(near)}" if near else ""
-            raise checks.InputError(f"{name}: no column {column!r}{hint} (columns: {', '.join(known)})")
+            raise checks.InputError(f"{name}: no column {column!r}{hint} (columns: {_some(known)})")
+
+
+def _some(names: Iterable[str]) -> str:
+    said = ", ".join(names)
+    return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
 
 
 def names(path: Path) -> list[str]:
@@ -275,14 +271,17 @@ def length(path: Path) -> int:
     """The number of rows of a Parquet file."""
     import polars as pl
 
-    return int(parquet(path).select(pl.len()).collect().item())
+    with store.tables(str(path)):
+        return int(parquet(path).select(pl.len()).collect().item())
 
 
 def chunks(path: Path, columns: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
     """The rows of a Parquet file, ``size`` at a time, a million if not said."""
     lazy, step = parquet(path).select(columns), size or _ROWS
     for start in range(0, length(path), step):
-        yield lazy.slice(start, step).collect()
+        with store.tables(str(path)):
+            chunk = lazy.slice(start, step).collect()
+        yield chunk
 
 
 def matrix(frame: pl.DataFrame, count: int) -> Floats:

@@ -42,10 +42,10 @@ class Journal:
 
     def __post_init__(self) -> None:
         head = {"plan": self.plan.key, "method": self.plan.method, "queries": self.plan.count}
-        if not self.path.exists() or not self.path.read_text(encoding="utf-8"):
+        text = store.read_text(self.path) if self.path.exists() else ""
+        if not text:
             store.write_text(self.path, json.dumps(head) + "\n")
             return
-        text = self.path.read_text(encoding="utf-8")
         whole = text[: text.rfind("\n") + 1]
         if whole != text:
             store.write_text(self.path, whole or json.dumps(head) + "\n")
@@ -54,8 +54,10 @@ class Journal:
             first, *rest = [json.loads(line) for line in lines]
             self._answers.update({int(line["query"]): float(line["score"]) for line in rest})
             key = first["plan"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise checks.InputError(f"{self.path}: not a journal of answers") from None
+        if not all(map(math.isfinite, self._answers.values())):
+            raise checks.InputError(f"{self.path}: an answer is no finite number")
         if key != self.plan.key:
             raise checks.InputError(
                 f"{self.path}: holds answers to another plan ({first.get('method')}, {first.get('queries')} queries); "
@@ -134,12 +136,11 @@ class Submission:
             divulge.InputError: no such file, or no row below the header.
         """
         try:
-            with path.open(newline="", encoding="utf-8") as opened:
-                rows = list(csv.reader(opened))
-        except FileNotFoundError:
-            raise checks.InputError(f"template: {path}: no such file") from None
-        if len(rows) < 2:
-            raise checks.InputError(f"template: {path}: a header and at least one row are needed")
+            rows = list(csv.reader(io.StringIO(store.read_text(path), newline="")))
+        except csv.Error as error:
+            raise checks.InputError(f"template: {path}: not a CSV file ({error})") from None
+        if len(rows) < 2 or not all(rows):
+            raise checks.InputError(f"template: {path}: a header and at least one row are needed, and no empty line")
         return cls(tuple(row[0] for row in rows[1:]), tuple(rows[0]))
 
 
@@ -158,10 +159,7 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
     Raises:
         divulge.InputError: a line that is no number, or another number of lines than there are submissions.
     """
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except FileNotFoundError:
-        raise checks.InputError(f"scores: {path}: no such file") from None
+    lines = [line.strip() for line in store.read_text(path).splitlines() if line.strip()]
     found = np.empty(len(lines))
     for number, line in enumerate(lines, start=1):
         try:
@@ -169,7 +167,7 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
         except ValueError:
             found[number - 1] = math.nan
         if not math.isfinite(found[number - 1]):
-            raise checks.InputError(f"scores: line {number} of {path} is {line!r}; a number is needed")
+            raise checks.InputError(f"scores: line {number} of {path} is {checks.shown(line)}; a number is needed")
     if len(found) != plan.count + 1:
         raise checks.InputError(
             f"scores: {plan.count + 1} are needed (one a submission, the control query's last), {path} has {len(found)}"

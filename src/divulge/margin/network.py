@@ -120,7 +120,11 @@ class ShallowReLU:
             raise checks.InputError(f"{path}: no such file") from None
         except (SafetensorError, OSError) as error:
             raise checks.InputError(f"{path}: not a readable safetensors file ({error})") from None
-        return cls._from_arrays(arrays, str(path))
+        try:
+            return cls._from_arrays(arrays, str(path))
+        except checks.InputError as error:
+            said = str(error)
+            raise checks.InputError(said if str(path) in said else f"{path}: {said}") from None
 
     def to_safetensors(self, path: str | Path) -> None:
         """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``."""

@@ -55,7 +55,7 @@ class Entry:
     problem: str = ""
 
 
-class DamagedError(ValueError):
+class DamagedError(checks.InputError):
     """A stored model whose content is not what was written."""
 
 

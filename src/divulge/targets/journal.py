@@ -41,13 +41,13 @@ class Journal:
     def _read(self, path: Path, key: dict[str, Any]) -> None:
         entries = []
         try:
-            for line in path.read_text(encoding="utf-8").split("\n"):
+            for line in store.read_text(path).split("\n"):
                 try:
                     entries.append(json.loads(line))
                 except json.JSONDecodeError:
                     continue  # the last line of a killed run may be cut
-        except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
-            raise checks.InputError(f"{path}: not a journal of answers ({error})") from None
+        except (ValueError, RecursionError) as error:  # digits or nesting without end
+            raise checks.InputError(f"{path}: not a journal of answers ({checks.reason(error)})") from None
         head = entries[0].get("journal") if entries and isinstance(entries[0], dict) else None
         if head != key:
             raise checks.InputError(

@@ -44,8 +44,12 @@ class OnnxTarget:
         try:
             session = onnxruntime.InferenceSession(str(self.path), providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise checks.InputError(f"path: {self.path} is not a readable ONNX model ({error})") from None
+            raise checks.InputError(
+                f"path: {self.path} is not a readable ONNX model ({checks.reason(error)})"
+            ) from None
         names = [found.name for found in session.get_outputs()]
+        if not names or not session.get_inputs():
+            raise checks.InputError(f"path: {self.path} is a model without inputs or outputs")
         object.__setattr__(self, "session", session)
         object.__setattr__(self, "output", checks.choice(self.output or names[-1], "output", names))
 
@@ -56,10 +60,15 @@ class OnnxTarget:
         if kind is None:
             raise checks.InputError(f"target: the ONNX model's input type {entry.type} is not supported")
         x = records.x.astype(kind, copy=False)
-        parts = [
-            self.session.run([self.output], {entry.name: x[start : start + self.batch_size]})[0]
-            for start in range(0, len(x), self.batch_size)
-        ]
+        try:
+            parts = [
+                self.session.run([self.output], {entry.name: x[start : start + self.batch_size]})[0]
+                for start in range(0, len(x), self.batch_size)
+            ]
+        except Exception as error:  # ONNX Runtime has no common class of its errors
+            raise checks.InputError(
+                f"target: the ONNX model cannot take records of shape {x.shape[1:]} ({checks.reason(error)})"
+            ) from None
         return out.as_logits(np.concatenate(parts), self.outputs, len(records))
 
     def labels(self, records: Records) -> Ints:
