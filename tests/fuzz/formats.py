@@ -113,7 +113,7 @@ def _journal(path):
 
 def _kept(path):
     journal = Journal(path, KEY)
-    return journal["a text"] if "a text" in journal else None
+    return journal["a text"] if "a text" in journal else None  # noqa: SIM401  a journal has no get
 
 
 FORMATS = (

@@ -64,6 +64,8 @@ CHECKED = {
     "decisions.fdr.refuse_constant",
     "decisions.fdr.refuse_small",
     "decisions.fdr.sparse",
+    "decisions.fdr.step_up",
+    "decisions.fdr.too_small",
     "decisions.fdr.warnings",
     "evaluation.intervals.lower",
     "evaluation.intervals.rank_above",

@@ -231,7 +231,7 @@ AUDIT = {
         progress=None,
         pool=None,
         plan=None,
-        use=lambda made: made.summary()["recipes"],
+        use=lambda made: [made[name].auc for name in made],
         says=("records",),
         free=("plan", "progress", "imputer", "out", "pool", "device"),
     ),

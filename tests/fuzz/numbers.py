@@ -52,6 +52,10 @@ def scored(made, evidence=EVIDENCE):
     return made.score(evidence)
 
 
+def decided(method):
+    return dv.identify(SCORES, NULLS, fdr=0.2, method=method).selected
+
+
 TYPES = {
     "Evidence": call(
         target=SCORES[:6],
@@ -123,8 +127,14 @@ DECISIONS = {
         seed=0,
     ),
     "decisions.controls.auc": call(positive=SCORES, negative=NULLS),
-    "decisions.fdr.threshold": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey", eta=0.05, lam=0.5),
-    "decisions.fdr.select": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey", eta=0.05, lam=0.5),
+    "decisions.fdr.threshold": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey"),
+    "decisions.fdr.select": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey"),
+    "decisions.AdaDetect": call(),
+    "decisions.Auto": call(ptdi=dv.decisions.PTDI(), storey=dv.decisions.Storey(), use=decided),
+    "decisions.BH": call(use=decided),
+    "decisions.Knockoff": call(),
+    "decisions.PTDI": call(eta=0.05, use=decided),
+    "decisions.Storey": call(lam=0.5, use=decided),
     "decisions.fdr.required_calibration": call(m=1000, fdr=0.05, expected_selected=100),
     "decisions.fpr.threshold": call(null_scores=NULLS, fpr=0.05, guarantee="marginal", confidence=0.95),
     "decisions.fpr.required_nulls": call(fpr=0.01, guarantee="marginal", confidence=0.95),

@@ -165,6 +165,10 @@ class Auto:
     ptdi: PTDI = PTDI()
     storey: Storey = Storey()
 
+    def __post_init__(self) -> None:
+        checks.instance(self.ptdi, "ptdi", PTDI, "a decisions.PTDI")
+        checks.instance(self.storey, "storey", Storey, "a decisions.Storey")
+
     name: ClassVar[str] = "auto"
 
 

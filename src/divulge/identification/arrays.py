@@ -96,6 +96,10 @@ def identify(
     apart = None if holdout is None else _signals(holdout, "holdout")
     if apart is not None:
         _same_width(judged, apart, "holdout")
+    if knockoffs is not None:
+        knockoffs = checks.vector(knockoffs, "knockoffs", length=len(judged))
+    if calibration_knockoffs is not None:
+        calibration_knockoffs = checks.vector(calibration_knockoffs, "calibration_knockoffs", length=len(known))
     _needs(asked, judged.ndim, knockoffs, members)
     evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
     one = Judged.of(*learned(judged, known, fdr, seed), members)
