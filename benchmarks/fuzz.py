@@ -1,4 +1,4 @@
-"""Fuzzing for as long as wanted: public functions, files, run directories and servers, by the code of tests/fuzz.
+"""Fuzzing for as long as wanted: public functions, files and commands on run directories, by the code of tests/fuzz.
 
     python benchmarks/fuzz.py --seconds 600 --seed 1
 
@@ -18,15 +18,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from fuzz import formats, functions, judge
+from fuzz import commands, formats, functions, judge
 
 
-def rounds(seed):
+def rounds(seed, template):
     """What is tried with one seed, part by part."""
     for name in functions.CALLS:
         yield "functions", lambda tally, name=name: functions.run(tally, name, seed=seed)
     for kind in formats.FORMATS:
         yield "files", lambda tally, kind=kind: formats.run(tally, kind, Path(tempfile.mkdtemp()), 200, seed)
+    for reader in commands.READERS:
+        yield (
+            "commands",
+            lambda tally, reader=reader: commands.run(
+                tally, reader, template, Path(tempfile.mkdtemp()), share=0.2, seed=seed
+            ),
+        )
 
 
 def main():
@@ -37,8 +44,9 @@ def main():
     end, seed, tallies = time.monotonic() + given.seconds, given.seed, {}
     with tempfile.TemporaryDirectory() as home, contextlib.chdir(home), judge.little_memory():
         os.environ["TMPDIR"] = tempfile.tempdir = home
+        template = commands.prepare(Path(tempfile.mkdtemp()))
         while time.monotonic() < end:
-            for part, work in rounds(seed):
+            for part, work in rounds(seed, template):
                 if time.monotonic() > end:
                     break
                 work(tallies.setdefault(part, judge.Tally(part)))

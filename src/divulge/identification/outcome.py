@@ -168,7 +168,9 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
 def _smallest(path: Path) -> float:
     import polars as pl
 
-    return sources.parquet(path).filter("selected").select(pl.col("score").min()).collect(engine="streaming").item()
+    lowest = sources.parquet(path).filter("selected").select(pl.col("score").min())
+    with store.tables(str(path)):
+        return lowest.collect(engine="streaming").item()
 
 
 def _result(control: Control) -> ControlResult:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import store
 from divulge.decisions.counts import Counts
 from divulge.identification import sources
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
@@ -92,9 +93,10 @@ def _histogram(folder: Path) -> Chart:
     import polars as pl
 
     frame = sources.parquet(folder / "selection.parquet").select("score", "selected")
-    total = frame.select(pl.len()).collect().item()
-    step = max(-(-total // _SHOWN), 1)
-    sample = frame.gather_every(step).collect()
+    with store.tables(str(folder / "selection.parquet")):
+        total = frame.select(pl.len()).collect().item()
+        step = max(-(-total // _SHOWN), 1)
+        sample = frame.gather_every(step).collect()
     known = Counts.load(folder / "counts.npz").calibration
     groups = {
         "known non-members": known[:: max(-(-len(known) // _SHOWN), 1)],
@@ -119,7 +121,8 @@ def _controls(summary: IdentificationSummary) -> Table:
 
 def _listed(folder: Path) -> list[Block]:
     chosen = sources.parquet(folder / "selection.parquet").filter("selected")
-    best = chosen.top_k(_LISTED, by=["score", "id"], reverse=[False, True]).collect()
+    with store.tables(str(folder / "selection.parquet")):
+        best = chosen.top_k(_LISTED, by=["score", "id"], reverse=[False, True]).collect()
     if not len(best):
         return []
     best = best.sort("score", "id", descending=[True, False])

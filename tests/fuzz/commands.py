@@ -1,0 +1,196 @@
+"""Every command that reads a run directory, a pool or a journal, on directories that are damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+import divulge as dv
+from divulge.cli.codes import Exit
+from divulge.identification import scoring
+from divulge.targets import TokenStatistics
+from faults import steps
+
+DOCUMENTED = {Exit.OK, Exit.BROKEN, Exit.INPUT, Exit.UNDECIDED, Exit.CONTRADICTED, Exit.DAMAGED}
+FREE = ("plan.toml", "report.html", "inputs/")  # may be edited: nothing is computed from them
+IDENTIFY = ("identify", "t.csv", "--calibration", "u.csv", "--score", "loss:low", "--out", "identified")
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A command, and the directory that it reads."""
+
+    reads: str
+    command: tuple[str, ...]
+
+
+READERS = (
+    Reader("identified", ("report", "identified")),
+    Reader("identified", ("decide", "identified", "--fdr", "0.4", "--json")),
+    Reader("audited", ("report", "audited")),
+    Reader("audited", ("decide", "audited", "--fpr", "0.2", "--json")),
+    Reader("audited", ("compare", "audited", "again", "--json")),
+    Reader("audited", ("gate", "audited", "--max", "auc:0.99", "--json")),
+    Reader("scored", (*IDENTIFY[:1], "scored", *IDENTIFY[2:4], "--score", "log_likelihood", "--out", "new")),
+    Reader("pool", ("pool", "ls", "pool", "--json")),
+    Reader("pool", ("pool", "verify", "pool", "--json")),
+    Reader("pool", ("pool", "prune", "pool", "--dry-run")),
+)
+
+
+class Tokens:
+    """A language model that finds every text equally likely."""
+
+    def key(self):
+        return {"model": "even"}
+
+    def tokens(self, texts, *, vocabulary=True):
+        return TokenStatistics.of(texts, [{"logp": -np.ones(len(text.split()))} for text in texts])
+
+
+def prepare(folder):
+    """A folder with one directory of each kind."""
+    rng = np.random.default_rng(0)
+    for name, loss in (("t", np.append(rng.normal(-3, 1, 20), rng.normal(size=40))), ("u", rng.normal(size=80))):
+        texts = [f"{name} {i}" for i in range(len(loss))]
+        frame = pl.DataFrame({"loss": loss, "log_likelihood": -loss, "text": texts, "id": texts})
+        frame.write_csv(folder / f"{name}.csv")
+    assert steps.done(IDENTIFY, folder)[0] == 0
+    x = rng.normal(size=(180, 2))
+    sets = [dv.Records(part, rng.integers(0, 2, len(part))) for part in np.split(x, 3)]
+    for seed, name in enumerate(("audited", "again")):
+        dv.audit(
+            lambda part: np.stack([part[:, 0], -part[:, 0]], axis=1),
+            members=sets[0], nonmembers=sets[1], population=sets[2], recipes=["loss", "entropy"], fpr=[0.2], seed=seed,
+            out=folder / name,
+        )  # fmt: skip
+    scoring.score([folder / "t.csv"], Tokens(), folder / "scored", scoring.Options())
+    pool = dv.references.Pool(folder / "pool")
+    for key in ("a" * 32, "b" * 32):
+        pool.put(key, {"w": np.arange(3.0)}, {"model": 1})
+    assert steps.done(("labels", "design", "--n", "6", "--write", "submitted"), folder)[0] == 0
+    return folder
+
+
+def files(folder):
+    """Names of the files of a run."""
+    return [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file()]
+
+
+def _wrong(value, random_):
+    """JSON of another shape."""
+    if isinstance(value, dict) and value:
+        key = random_.choice(sorted(value))
+        return value | {key: random_.choice(_SHAPES) if random_.random() < 0.5 else _wrong(value[key], random_)}
+    if isinstance(value, list) and value:
+        at = random_.randrange(len(value))
+        return [*value[:at], _wrong(value[at], random_), *value[at + 1 :]]
+    return random_.choice(_SHAPES)
+
+
+_SHAPES = (None, True, 0, -1, 1e308, 2**70, "", "abc", "\x1b[2J", [], [None], {}, {"a": 1}, [[[]]])
+
+
+def damages(folder, random_, count):
+    """What can be done to a directory like this one: a word, and the deed, done to a copy of it."""
+    named = files(folder)
+    found = {}
+    for name in [*named, *(random_.choice(named) for _ in range(count))]:
+        content = (folder / name).read_bytes()
+        bit = random_.randrange(8 * max(len(content), 1))
+        turned = bytearray(content or b"\0")
+        turned[bit // 8] ^= 1 << bit % 8
+        found[f"{name} missing"] = _with(name, lambda path: path.unlink())
+        found[f"{name} cut"] = _with(name, lambda path, text=content: path.write_bytes(text[: len(text) // 2]))
+        found[f"{name} empty"] = _with(name, lambda path: path.write_bytes(b""))
+        found[f"{name} bit {bit} turned"] = _with(name, lambda path, text=turned: path.write_bytes(text))
+        found[f"{name} a folder"] = _with(name, lambda path: (path.unlink(), path.mkdir()))
+        found[f"{name} a link"] = _with(name, lambda path: (path.unlink(), path.symlink_to("/etc/hostname")))
+        found[f"{name} a link to itself"] = _with(name, lambda path: (path.unlink(), path.symlink_to(path.name)))
+        for turn in range(4 * count if name.endswith(".json") else 0):
+            text = json.dumps(_wrong(json.loads(content), random_))
+            found[f"{name} of another shape {turn}"] = _with(name, lambda path, text=text: path.write_text(text))
+    found["all gone"] = shutil.rmtree
+    found["a file"] = lambda home: (shutil.rmtree(home), home.write_text("x"))
+    found["nothing in it"] = lambda home: (shutil.rmtree(home), home.mkdir())
+    for other in sorted({"identified", "audited", "scored", "submitted", "pool"} - {folder.name}):
+        found[f"another kind: {other}"] = lambda home, other=other: _replaced(home, home.parent / other)
+    if "run.json" in named:
+        found["unfinished"] = lambda home: _marked(home, state="running")
+        found["of a later format"] = lambda home: _marked(home, format=99)
+    return found
+
+
+def _with(name, deed):
+    return lambda home: deed(home / name)
+
+
+def _replaced(home, other):
+    shutil.rmtree(home)
+    shutil.copytree(other, home)
+
+
+def _marked(home, **changes):
+    mark = json.loads((home / "run.json").read_text())
+    (home / "run.json").write_text(json.dumps(mark | changes))
+
+
+def sealed(folder):
+    """Put the digests right again, as a sender who means harm would."""
+    path = folder / "run.json"
+    try:
+        mark = json.loads(path.read_text())
+        for name in mark["files"]:
+            mark["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        path.write_text(json.dumps(mark))
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+
+
+def run(tally, reader, template, folder, *, count=1, share=1.0, seed=0):
+    """Damage the directory in many ways and run the command on each."""
+    right = _copied(template, folder / "right")
+    code, whole = steps.done(reader.command, right)
+    shutil.rmtree(right)
+    assert code in (Exit.OK, Exit.BROKEN, Exit.UNDECIDED), whole
+    random_ = random.Random(f"{seed} {reader.command}")
+    for word, deed in damages(template / reader.reads, random_, count).items():
+        if random_.random() >= share:
+            continue
+        for hidden in (False, True) if "run.json" in files(template / reader.reads) else (False,):
+            home = _copied(template, folder / "case")
+            deed(home / reader.reads)
+            if hidden:
+                sealed(home / reader.reads)
+            case = f"{' '.join(reader.command)} ({word}{', sealed' * hidden})"
+            tally.add(case, _outcome(reader, home, word, hidden, whole))
+            shutil.rmtree(home)
+
+
+def _copied(template, to):
+    return shutil.copytree(template, to, symlinks=True)
+
+
+def _outcome(reader, home, word, hidden, whole):
+    try:
+        code, said = steps.done(reader.command, home)
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
+    if code not in DOCUMENTED:
+        return f"exit code {code}: {said[-300:]}"
+    if "Traceback" in said or "np.float" in said or "allow_pickle" in said:
+        return f"says {said[-300:]}"
+    if code in (Exit.INPUT, Exit.DAMAGED):
+        return "InputError"
+    return "answer" if hidden or said == whole or not _counts(reader, word) else f"not noticed: {said[-200:]}"
+
+
+def _counts(reader, word):
+    """Whether the damage is to something that an answer is made from."""
+    return reader.reads in ("identified", "audited", "scored") and not word.startswith((*FREE, ".lock", "another kind"))
