@@ -17,7 +17,8 @@ from scipy.stats import norm
 from coverage_cells import CELLS, delong_alone, draw, exact, paired_delong, truth
 from coverage_others import FPR, STATISTICS, held, paired_held
 from coverage_pairs import CONTINUOUS, PAIRS, areas, true_difference
-from divulge.evaluation import comparison, placements, ranking
+from divulge.evaluation import comparison
+from divulge.statistics import placements, ranking
 
 ERROR = 0.05
 SIZES = (

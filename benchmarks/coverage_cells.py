@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit, logit, rel_entr, stdtrit
 from scipy.stats import binom, norm
 
-from divulge.evaluation import placements
+from divulge.statistics import placements
 
 FINE = 200
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import rankdata
 
-from divulge.evaluation import comparison, placements, ranking
+from divulge.evaluation import comparison
+from divulge.statistics import placements, ranking
 
 
 def rates(first, second, agree=1.0):

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import divulge as dv
-from divulge.evaluation import blind, canonical
+from divulge.evaluation import blind
+from divulge.statistics import canonical
 
 
 def shifted(rng, x):

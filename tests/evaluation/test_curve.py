@@ -9,7 +9,7 @@ from scipy.stats import beta, binom
 from sklearn.metrics import roc_curve
 
 import divulge as dv
-from divulge.evaluation import intervals
+from divulge.statistics import intervals
 
 fine = settings(max_examples=60, deadline=None)
 SLACK = 4 * (0.95 * 0.05 / 2000) ** 0.5

@@ -9,7 +9,8 @@ from scipy.stats import beta
 from scipy.stats import t as student
 
 import divulge as dv
-from divulge.evaluation import comparison, placements, ranking
+from divulge.evaluation import comparison
+from divulge.statistics import placements, ranking
 
 fine = settings(max_examples=60, deadline=None)
 scores = st.lists(st.integers(-3, 3), min_size=2, max_size=25)

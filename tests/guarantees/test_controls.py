@@ -13,8 +13,9 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge.auditing.outcome import FALSE_ALARM, Outcome
-from divulge.decisions import adadetect, controls, two_samples
+from divulge.decisions import adadetect, controls
 from divulge.identification import realised
+from divulge.statistics import two_samples
 
 DATA = os.environ.get("DIVULGE_DATA")
 SHAPES = {

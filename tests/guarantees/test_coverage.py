@@ -10,7 +10,8 @@ from scipy.special import expit, logit, ndtr, ndtri
 from scipy.stats import binom, norm, rankdata
 from scipy.stats import t as student
 
-from divulge.evaluation import comparison, placements, ranking
+from divulge.evaluation import comparison
+from divulge.statistics import placements, ranking
 
 ERROR = 0.05
 SIZES = ((5, 5), (5, 500), (500, 5), (20, 20), (100, 10), (500, 50), (1000, 99), (2000, 500))

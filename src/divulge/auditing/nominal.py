@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from divulge.decisions import fpr as by_fpr
-from divulge.evaluation import intervals
+from divulge.statistics import intervals
 
 if TYPE_CHECKING:
     from divulge.auditing.outcome import Outcome

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.decisions.canonical import digest, ordered
+from divulge.statistics.canonical import digest, ordered
 
 if TYPE_CHECKING:
     from divulge.types import Floats

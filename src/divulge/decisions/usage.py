@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
+from divulge.statistics import intervals
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
@@ -101,21 +102,14 @@ def _lepski(low_scoring: np.ndarray, region: np.ndarray, m: int, n: int) -> floa
 
 def _proven(low_scoring: np.ndarray, least: np.ndarray, m: int, n: int, error: float) -> float:
     """A lower bound of the share; ``least`` calibration scores lie in each region whatever ties with its edge."""
-    from scipy.special import betaincinv
-
-    upper: Floats = betaincinv(low_scoring + 1.0, np.maximum(m - low_scoring, 1), 1 - error)
-    candidates = np.where(low_scoring < m, upper, 1.0)
-    calibration = betaincinv(least, n + 1.0 - least, error)
+    candidates, calibration = intervals.upper(low_scoring, m, error), intervals.lower(least, n, error)
     return float(np.max(1 - candidates / calibration, initial=0.0))
 
 
 def _pure(low_scoring: int, region: int, m: int, n: int, error: float) -> float:
     """An upper bound of the share if the narrowest region holds no member; ties with its edge belong to it."""
-    from scipy.special import betaincinv
-
-    candidates = float(betaincinv(low_scoring, m - low_scoring + 1.0, error)) if low_scoring else 0.0
-    calibration = float(betaincinv(region + 1.0, n - region, 1 - error)) if region < n else 1.0
-    return max(1 - candidates / calibration, 0.0)
+    candidates, calibration = intervals.lower(low_scoring, m, error), intervals.upper(region, n, error)
+    return max(1 - float(candidates / calibration), 0.0)
 
 
 def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Estimate:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.decisions.canonical import digest
 from divulge.decisions.fpr import required_nulls
+from divulge.statistics import placements
+from divulge.statistics.canonical import digest
 from divulge.types import Guarantee, Selection
 
 if TYPE_CHECKING:
@@ -202,7 +203,5 @@ def _weights(value: object, name: str, length: int | None = None) -> Floats:
 
 
 def _auc(above: Floats, below: Floats) -> float:
-    from scipy.stats import rankdata
-
-    ranks = rankdata(np.r_[above, below])[: len(above)]
-    return float((ranks.sum() - len(above) * (len(above) + 1) / 2) / (len(above) * len(below)))
+    is_above = np.arange(len(above) + len(below)) < len(above)
+    return float(placements.of_scores(np.concatenate([above, below]), is_above)[0].value)

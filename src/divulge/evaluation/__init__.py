@@ -4,15 +4,16 @@ Every function takes arrays of scores and of membership, never a model; larger s
 member, and no function depends on the order of the rows.
 """
 
-from divulge.evaluation import blind, intervals, transfer
+from divulge.evaluation import blind, transfer
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound, epsilon_one_run
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
-from divulge.evaluation.intervals import proportion
 from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
-from divulge.evaluation.ranking import auc
-from divulge.evaluation.tables import least_nonmembers
+from divulge.statistics import intervals
+from divulge.statistics.intervals import proportion
+from divulge.statistics.ranking import auc
+from divulge.statistics.tables import least_nonmembers
 
 __all__ = [
     "ROC",

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.evaluation import canonical, likeness
-from divulge.evaluation.ranking import auc
+from divulge.evaluation import likeness
+from divulge.statistics import canonical
+from divulge.statistics.ranking import auc
 from divulge.types import Estimate
 
 if TYPE_CHECKING:

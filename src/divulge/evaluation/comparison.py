@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.evaluation import intervals, placements, ranking
 from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
-from divulge.evaluation.ranking import auc
-from divulge.evaluation.tables import supported, table
+from divulge.statistics import intervals, placements, ranking
+from divulge.statistics.ranking import auc
+from divulge.statistics.tables import supported, table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
-    from divulge.evaluation.placements import Placements
+    from divulge.statistics.placements import Placements
     from divulge.types import Bools, Floats
 
 STATISTICS = ("auc", "advantage", "epsilon", "tpr@fpr=…")

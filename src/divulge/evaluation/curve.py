@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.evaluation import intervals
-from divulge.evaluation.tables import above, halves, supported
+from divulge.statistics import intervals
+from divulge.statistics.tables import above, halves, supported
 from divulge.types import Estimate
 
 if TYPE_CHECKING:

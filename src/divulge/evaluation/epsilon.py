@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.evaluation import intervals
-from divulge.evaluation.tables import above, table
+from divulge.statistics import intervals
+from divulge.statistics.tables import above, table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:

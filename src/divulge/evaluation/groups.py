@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks
-from divulge.evaluation import intervals
-from divulge.evaluation.ranking import auc
-from divulge.evaluation.tables import supported, table
+from divulge.statistics import intervals
+from divulge.statistics.ranking import auc
+from divulge.statistics.tables import supported, table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:

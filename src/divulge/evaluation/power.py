@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.evaluation import intervals, placements
+from divulge.statistics import intervals, placements
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge import checks
-from divulge.decisions import controls
 from divulge.identification import sources
 from divulge.results import Realised
+from divulge.statistics import ranking
+from divulge.statistics.intervals import proportion
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ def orientation(scores: Floats, truth: object) -> str:
     member = checks.mask(truth, "truth", (len(scores),))
     if member.all() or not member.any():
         return ""
-    area = controls.auc(scores[member], scores[~member])
-    if area.value >= 0.5:
+    area = ranking.auc(scores, member)
+    if area.high >= 0.5:
         return ""
     return (
         f"the scores seem to be the wrong way round: declared members score lower (AUC {area}); "
@@ -59,12 +60,7 @@ def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
 
 def portion(hits: int, total: int) -> Estimate:
     """``hits`` of ``total`` with a 95 % Clopper-Pearson interval; nothing of nothing is 0, known to be in [0, 1]."""
-    from scipy.stats import binomtest
-
-    if not total:
-        return Estimate(0.0, 0.0, 1.0, 0.95, "clopper-pearson")
-    interval = binomtest(hits, total).proportion_ci(0.95, method="exact")
-    return Estimate(hits / total, float(interval.low), float(interval.high), 0.95, "clopper-pearson")
+    return proportion(hits, total) if total else Estimate(0.0, 0.0, 1.0, 0.95, "clopper-pearson")
 
 
 def realised_in(path: Path) -> Realised | None:

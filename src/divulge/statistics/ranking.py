@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.evaluation import placements
-from divulge.evaluation.tables import table
+from divulge.statistics import placements
+from divulge.statistics.tables import table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
-    from divulge.evaluation.placements import Placements
+    from divulge.statistics.placements import Placements
     from divulge.types import Bools, Floats
 
 DELONG = "delong, logit scale, Brunner-Munzel degrees of freedom; Gaffke's bound as far as placements repeat"

@@ -1,7 +1,8 @@
-"""An order of records that their content alone decides, whatever order they came in."""
+"""Records and rows without their order: what is drawn or summed depends on what they are, never on where they stand."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from divulge.types import Array, Bools, Ints
+    from divulge.types import Array, Bools, Floats, Ints
 
 
 def order(x: Array, labels: Ints | None, last: Bools) -> tuple[Ints, Ints]:
@@ -66,3 +67,28 @@ def _told_apart(first: Ints, tied: Ints, column: Array) -> Ints:
     now = np.maximum.accumulate(np.where(differs, at, 0))
     first[rows] = group + now - np.maximum.accumulate(np.where(begins, at, 0))
     return rows[np.bincount(now, minlength=len(rows))[now] > 1]
+
+
+def ordered(table: Floats) -> Floats:
+    """The rows ``[n, d]`` in ascending order, by the last column first; minus zero is zero.
+
+    Examples:
+        >>> ordered(np.array([[2.0, 1.0], [-0.0, 1.0], [5.0, 0.0]])).tolist()
+        [[5.0, 0.0], [0.0, 1.0], [2.0, 1.0]]
+    """
+    found = table + 0.0
+    return found[np.lexsort(found.T)]
+
+
+def digest(*tables: Floats) -> int:
+    """A number made of all values, for `divulge.seeds.generator`: other values, other draws.
+
+    Examples:
+        >>> digest(np.zeros((2, 1))) == digest(np.zeros((2, 1))), digest(np.zeros((2, 1))) == digest(np.zeros((1, 2)))
+        (True, False)
+    """
+    found = hashlib.blake2b(digest_size=8)
+    for table in tables:
+        found.update(repr(table.shape).encode())
+        found.update(np.ascontiguousarray(table, dtype="<f8").tobytes())
+    return int.from_bytes(found.digest(), "little")

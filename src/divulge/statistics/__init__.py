@@ -1,0 +1,1 @@
+"""What decisions and evaluation both rest on: intervals, placements, tests of two samples, orders of rows."""
