@@ -1,4 +1,4 @@
-"""A user's plan (TOML) into checked objects; pydantic lives here and nowhere else."""
+"""A user's plan (TOML) into checked objects; checked by pydantic."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from divulge import checks, datafiles, imports
 from divulge.datafiles import DataFile, Layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from divulge.completion import Imputer
     from divulge.references import Train
     from divulge.targets import GivesLogits
-    from divulge.types import Records
+    from divulge.types import Array, Bools, Records
 
 _Rate = Annotated[float, Field(gt=0, lt=1)]
 
@@ -90,17 +91,37 @@ class Plan(_Strict):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """A plan whose files are read and whose names are found: the arguments of `divulge.audit`.
+    """A plan whose files are read and whose names are found: the arguments of `divulge.audit`, by their names there.
 
     Args:
-        target: the model under audit.
-        arguments: every other keyword of `divulge.audit`.
         origins: where the code that the plan names came from: key → file, or "the environment".
+        known: a mask; several of them, for `divulge.auditing.over_shares`; or None.
     """
 
     target: GivesLogits
-    arguments: dict[str, Any]
-    origins: dict[str, str]
+    origins: Mapping[str, str]
+    members: Records
+    nonmembers: Records
+    population: Records
+    recipes: tuple[str, ...]
+    references: Train | None
+    pool: Path | None
+    unseen_classes: tuple[int, ...]
+    fpr: tuple[float, ...]
+    groups: Array | None
+    known: Bools | tuple[Bools, ...] | None
+    imputer: Imputer | None
+    calibration: float
+    duplicates: Literal["error", "drop", "keep"]
+    outputs: Literal["logits", "probabilities"]
+    device: str
+    seed: int
+    plan: Mapping[str, Any]
+
+    def keywords(self) -> dict[str, Any]:
+        """All but the target, as keywords of `divulge.audit`."""
+        own = ("target", "origins")
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in own}
 
 
 def read(path: str | Path) -> Plan:
@@ -164,27 +185,27 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         folder=folder,
         trust=(*plan.target.trust, *trust),
     )
+    pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     return Ready(
-        target,
-        {
-            **{key: read.records for key, read in sets.items()},
-            "population": population,
-            "recipes": plan.recipes,
-            "references": references,
-            "pool": None if plan.references is None or plan.references.pool is None else folder / plan.references.pool,
-            "unseen_classes": tuple(sorted({*plan.unseen_classes, *dropped})),
-            "fpr": tuple(plan.fpr),
-            "groups": groups,
-            "known": _known(plan, sets["members"]),
-            "imputer": None if plan.known is None else _imputer(plan.imputer),
-            "calibration": plan.calibration,
-            "duplicates": plan.duplicates,
-            "outputs": plan.target.outputs,
-            "device": plan.device,
-            "seed": plan.seed,
-            "plan": plan.model_dump(exclude_none=True) | {"folder": str(folder)},
-        },
-        origins,
+        target=target,
+        origins=origins,
+        members=sets["members"].records,
+        nonmembers=sets["nonmembers"].records,
+        population=population,
+        recipes=tuple(plan.recipes),
+        references=references,
+        pool=pool,
+        unseen_classes=tuple(sorted({*plan.unseen_classes, *dropped})),
+        fpr=tuple(plan.fpr),
+        groups=groups,
+        known=_known(plan, sets["members"]),
+        imputer=None if plan.known is None else _imputer(plan.imputer),
+        calibration=plan.calibration,
+        duplicates=plan.duplicates,
+        outputs=plan.target.outputs,
+        device=plan.device,
+        seed=plan.seed,
+        plan=plan.model_dump(exclude_none=True) | {"folder": str(folder)},
     )
 
 
@@ -240,19 +261,19 @@ def _same_columns(sets: dict[str, DataFile]) -> None:
             raise checks.InputError(f"data.{key}: the columns {what} than in data.members")
 
 
-def _known(plan: Plan, members: DataFile) -> Any:
-    """The mask that each of the plan's words means; a list of words gives a list."""
+def _known(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:
+    """The mask that each of the plan's words means; a list of words gives several."""
     from divulge.completion import mask
 
     if plan.known is None:
         return None
     shape, columns = members.records.x.shape[1:], members.columns
     words = [plan.known] if isinstance(plan.known, str) else plan.known
-    masks = [mask(each, shape, columns=columns, seed=plan.seed) for each in words]
+    masks = tuple(mask(each, shape, columns=columns, seed=plan.seed) for each in words)
     return masks[0] if isinstance(plan.known, str) else masks
 
 
-def _imputer(name: str) -> Any:
+def _imputer(name: str) -> Imputer:
     from divulge import completion
 
     made = {

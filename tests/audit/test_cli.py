@@ -101,8 +101,8 @@ def test_the_kept_plan_runs_again_from_where_it_lies(finished, tmp_path):
 
     kept = finished / "plan.toml"
     ready = plan.resolve(plan.read(kept), kept.parent)
-    assert len(ready.arguments["members"]) == 200
-    assert ready.arguments["plan"] == plan.read(kept).model_dump(exclude_none=True)
+    assert len(ready.members) == 200
+    assert ready.plan == plan.read(kept).model_dump(exclude_none=True)
 
 
 def test_decide_again_without_models(finished):

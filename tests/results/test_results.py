@@ -8,11 +8,12 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge import results
+from divulge import labels, results, store
 from divulge.dossier import Dossier
 from divulge.identification import redecide, tables
 from divulge.identification.decide import Policy
 from divulge.identification.sources import Columns, Score
+from divulge.labels.summary import summarise
 from score_audits import scored, sizes
 
 
@@ -42,7 +43,34 @@ def audited(tmp_path_factory):
     return folder, audit.summary()
 
 
-RUNS = (("identified", results.IdentificationSummary), ("audited", results.AuditSummary))
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A folder with the summary of an attack on labels, and that summary."""
+    folder, y = tmp_path_factory.mktemp("labelled"), np.arange(40) % 2
+    plan = labels.design(labels.OracleSpec(n=40, noise=1e-4))
+    found = labels.simulate(plan.spec, y, plan)
+    summary = summarise(plan, found.inference, found.truth)
+    store.write_json(folder / "summary.json", results.plain(summary))
+    return folder, summary
+
+
+def test_an_attack_on_labels_is_counted(labelled):
+    _, summary = labelled
+    assert summary.labels == tuple(int(i % 2) for i in range(40))
+    assert (summary.right, summary.accuracy, summary.certain_and_wrong, summary.scored) == (40, 1.0, 0, 40)
+    assert summary.complete
+    assert summary.queries == summary.plan.queries >= summary.limit.queries
+
+
+RUNS = (
+    ("identified", results.IdentificationSummary),
+    ("audited", results.AuditSummary),
+    ("labelled", results.LabelsSummary),
+)
+    ("identified", results.IdentificationSummary),
+    ("audited", results.AuditSummary),
+    ("labelled", results.LabelsSummary),
+)
 
 
 @pytest.mark.parametrize(("run", "kind"), RUNS)

@@ -133,15 +133,15 @@ def test_a_plan_takes_away_what_the_auditor_does_not_hold(tmp_path):
 
     def resolved(settings):
         (tmp_path / "plan.toml").write_text(text + settings)
-        return plans.resolve(plans.read(tmp_path / "plan.toml"), tmp_path).arguments
+        return plans.resolve(plans.read(tmp_path / "plan.toml"), tmp_path)
 
     dropped = resolved("drop_classes = [2]\nkeep_per_class = 40")
-    assert dropped["unseen_classes"] == (2,)
-    assert np.bincount(dropped["population"].y).tolist() == [40, 40]
+    assert dropped.unseen_classes == (2,)
+    assert np.bincount(dropped.population.y).tolist() == [40, 40]
     share = resolved("drop_share = 0.4")
-    assert len(share["unseen_classes"]) == 1
-    assert share["unseen_classes"][0] not in share["population"].y
-    assert len(resolved('drop_groups = ["south"]')["population"]) == 300
+    assert len(share.unseen_classes) == 1
+    assert share.unseen_classes[0] not in share.population.y
+    assert len(resolved('drop_groups = ["south"]').population) == 300
     with pytest.raises(dv.InputError, match=r"access: DropClasses.classes: \[7\] are not among"):
         resolved("drop_classes = [7]")
     with pytest.raises(dv.InputError, match="did you mean 'drop_classes'"):

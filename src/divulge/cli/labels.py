@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
+    from divulge.results import LabelsSummary
+    from divulge.types import Ints
 
 app = typer.Typer(
     help="Labels behind a scoring endpoint: what leaks, how fast, and what stops it.", no_args_is_help=True
@@ -98,10 +100,11 @@ def show_capacity(
 ) -> None:
     """How many labels one score can give away at most."""
     from divulge import labels
+    from divulge.results import plain
 
     found = labels.capacity(oracle.spec(n))
     if json:
-        printing.as_json(_plain(found))
+        printing.as_json(plain(found))
     else:
         printing.line(found)
 
@@ -120,6 +123,8 @@ def show_design(
     """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
     from divulge import labels
     from divulge.dossier import Dossier
+    from divulge.labels.summary import described
+    from divulge.results import plain
 
     spec = oracle.spec(n)
     plan = labels.design(spec, method)
@@ -128,7 +133,7 @@ def show_design(
         with Dossier(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
             labels.write_submissions(plan, draft.path, submission)
     if json:
-        printing.as_json(_about(plan))
+        printing.as_json(plain(described(plan)))
         return
     printing.line(
         f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels a query, {plan.method})"
@@ -166,18 +171,11 @@ def show_simulation(
     endpoint = None if url is None else exchange.oracle(url)
     scored = None if public is None else _labels(public) == 1
     found = labels.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
-    right = round(found.accuracy * spec.n)
-    if report is not None:
-        _report(report, plan, found.inference, found.truth)
+    summary = _told(plan, found.inference, found.truth, report, json)
     if json:
-        facts = {"labels": spec.n, "right": right, "accuracy": found.accuracy, "queries": found.queries}
-        facts |= {"certain": int(found.inference.certain.sum()), "certain_and_wrong": found.certain_and_wrong}
-        printing.as_json(facts | labels_found.trust(found.inference) | {"plan": _about(plan)})
-        labels_found.refuse(found.inference)
         return
-    labels_found.refuse(found.inference)
-    certain = f"{int(found.inference.certain.sum())} certain, {found.certain_and_wrong} of them wrong"
-    printing.line(f"{right}/{spec.n} labels recovered in {found.queries} queries ({plan.method}); {certain}")
+    certain = f"{summary.certain} certain, {summary.certain_and_wrong} of them wrong"
+    printing.line(f"{summary.right}/{spec.n} labels recovered in {found.queries} queries ({plan.method}); {certain}")
 
 
 @app.command("attack")
@@ -212,25 +210,17 @@ def attack(
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
     if out is not None and found.contradiction is None:
         labels_found.write(out, spec, found)
-    if report is not None:
-        _report(report, plan, found, None)
+    summary = _told(plan, found, None, report, json)
     if json:
-        facts: dict[str, Any] = {"queries": found.queries, "complete": found.complete}
-        facts |= {"certain": int(found.certain.sum()), "proven": int(found.proven.sum())}
-        printing.as_json(
-            facts | labels_found.trust(found) | {"labels": labels_found.told(spec, found), "plan": _about(plan)}
-        )
-        labels_found.refuse(found)
         return
-    labels_found.refuse(found)
     printing.line(
-        f"{found.queries} of {plan.count} queries answered; {int(found.proven.sum())} of {n} labels proven "
-        f"({int(found.certain.sum())} even if the noise is twice what was declared)"
+        f"{found.queries} of {plan.count} queries answered; {summary.proven} of {n} labels proven "
+        f"({summary.certain} even if the noise is twice what was declared)"
     )
     if found.checked:
         printing.line("the control query was answered as these labels imply")
     if spec.scored != "all":
-        printing.line(f"{int((found.labels >= 0).sum())} rows are scored; the others have label -1")
+        printing.line(f"{summary.scored} rows are scored; the others have label -1")
     if not found.complete:
         printing.line("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
 
@@ -247,17 +237,17 @@ def show_defence(
     """Which noise, rounding, clip or cap holds an attacker to an accuracy."""
     from divulge import labels
     from divulge.cli import labels_page
+    from divulge.labels.summary import defence
+    from divulge.results import plain
 
-    spec = oracle.spec(n)
-    found = labels.defend(spec, queries, accuracy)
+    found = labels.defend(oracle.spec(n), queries, accuracy)
     if json:
-        facts = _plain(found)
-        printing.as_json(facts | {"remedies": [_plain(r) | {"spec": _plain(r.spec)} for r in found.remedies]})
+        printing.as_json(plain(found))
         return
     printing.table(
         f"each setting alone holds {queries} queries to {accuracy:.0%} of balanced labels",
         ("setting", "value", "what it is"),
-        labels_page.settings(found),
+        labels_page.settings(defence(found)),
     )
     printing.line("each of these lines does it by itself:")
     for number, line in enumerate(found.advice, start=1):
@@ -298,25 +288,18 @@ def _ask(oracle: Any, plan: QueryPlan, journal: Any, control: bool) -> LabelInfe
         return labels.infer(oracle, plan, journal=journal, progress=progress, control=control)
 
 
-def _report(path: Path, plan: QueryPlan, found: LabelInference, truth: np.ndarray | None) -> None:
-    from divulge.cli import labels_page
-    from divulge.report import html
+def _told(plan: QueryPlan, found: LabelInference, truth: Ints | None, report: Path | None, json: bool) -> LabelsSummary:
+    """The summary, written and printed where that is asked for; ends here when the answers contradict."""
+    from divulge.labels.summary import progress, summarise
+    from divulge.results import plain
 
-    html.write(labels_page.page(plan, found, truth), path)
+    summary = summarise(plan, found, truth)
+    if report is not None:
+        from divulge.cli import labels_page
+        from divulge.report import html
 
-
-def _about(plan: QueryPlan) -> dict[str, Any]:
-    facts = {"method": plan.method, "queries": plan.count, "labels_per_query": plan.labels_per_query}
-    return facts | {"certified": plan.certificate.certified, "certificate": str(plan.certificate)}
-
-
-def _plain(found: Any) -> dict[str, Any]:
-    import dataclasses
-    import math
-
-    def value(x: Any) -> Any:
-        if isinstance(x, float) and not math.isfinite(x):
-            return None
-        return dict(x) if isinstance(x, dict) else x
-
-    return {f.name: value(getattr(found, f.name)) for f in dataclasses.fields(found)}
+        html.write(labels_page.page(summary, progress(plan, found, truth)), report)
+    if json:
+        printing.as_json(plain(summary))
+    labels_found.refuse(found)
+    return summary

@@ -1,8 +1,8 @@
-"""What an attack on labels found, in words, as plain data and as a table."""
+"""What an attack on labels found, in words and as a table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,24 +22,10 @@ def refuse(found: LabelInference) -> None:
         raise typer.Exit(Exit.CONTRADICTED)
 
 
-def trust(found: LabelInference) -> dict[str, Any]:
-    """Whether the control query was answered as implied, and what contradicts the declaration."""
-    against = found.contradiction
-    return {"checked": found.checked, "contradiction": None if against is None else str(against)}
-
-
-def told(spec: OracleSpec, found: LabelInference) -> list[int | None] | None:
-    """The labels that the answers tell: None for a row they leave open, None altogether when they contradict."""
-    if found.contradiction is not None:
-        return None
-    # Under noise without a bound every label is a guess, and the best there is.
-    known = found.proven | (spec.noise_kind != "bounded")
-    return [int(label) if sure else None for label, sure in zip(found.labels, known, strict=True)]
-
-
 def write(path: Path, spec: OracleSpec, found: LabelInference) -> None:
     """A line a row: label (empty where the answers leave it open), certain, proven."""
     from divulge import store
+    from divulge.labels.summary import told
 
     rows = enumerate(zip(told(spec, found) or (), found.certain, found.proven, strict=True))
     lines = [f"{i},{'' if label is None else label},{sure:d},{follows:d}" for i, (label, sure, follows) in rows]

@@ -2,84 +2,90 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from divulge.report import charts
 from divulge.report.curves import Curve
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 
 if TYPE_CHECKING:
-    from divulge.labels import Defence, LabelInference, OracleSpec, QueryPlan
-    from divulge.types import Ints
+    from collections.abc import Sequence
 
-_POINTS = 25
+    from divulge.results import DefenceSummary, LabelsSummary
+
 _TITLE = "Labels behind a scoring endpoint"
 
 
-def page(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> Page:
-    """The page for one attack; ``truth`` when the labels were known beforehand (a simulation)."""
-    from divulge import labels
+def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]) -> Page:
+    """The page for one attack.
 
-    spec = plan.spec
-    limit = labels.capacity(spec)
-    scored = int((found.labels >= 0).sum())
-    defence = labels.defend(replace(spec, scored=max(scored, 1)) if spec.scored != "all" else spec, queries=plan.count)
-    if found.contradiction is not None:
+    Args:
+        summary: what it found.
+        progress: numbers of answers, and the share of labels recovered after them.
+    """
+    if summary.contradiction is not None:
         said = Paragraph("Nothing follows from answers of another oracle than was declared, so no labels are given.")
         sections: tuple[Section, ...] = (Section("What this means", (said,)),)
-        return Page(_TITLE, _sentence(str(found.contradiction)), "plain", sections, _facts(spec, found, scored))
-    proven, certain = int(found.proven.sum()), int(found.certain.sum())
-    right = None if truth is None else int((found.labels == truth).sum())
-    known = f"{proven} of {spec.n} labels were read" if right is None else f"{right} of {spec.n} labels were recovered"
+        return Page(_TITLE, _sentence(summary.contradiction), "plain", sections, _facts(summary))
+    rows, right = summary.oracle.rows, summary.right
+    known = f"{summary.proven} of {rows} labels were read"
+    if right is not None:
+        known = f"{right} of {rows} labels were recovered"
     verdict = (
-        f"{known} from {found.queries} scores; {proven} follow from the scores if the noise kept to what was declared, "
-        f"{certain} even if it was twice that."
-        if proven
-        else f"{known} from {found.queries} scores; nothing is proven."
+        f"{known} from {summary.queries} scores; {summary.proven} follow from the scores if the noise kept to what "
+        f"was declared, {summary.certain} even if it was twice that."
+        if summary.proven
+        else f"{known} from {summary.queries} scores; nothing is proven."
     )
-    leaks = proven > 0 or (right is not None and right > 0.9 * spec.n)
-    speed = Table(
+    leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
+    sections = (
+        Section("How fast labels leak", (_speed(summary), _progress(*progress))),
+        Section("What stops it", _defence(summary.defence)),
+    )
+    return Page(_TITLE, verdict, "leak" if leaks else "plain", sections, _facts(summary))
+
+
+def settings(found: DefenceSummary) -> list[tuple[str, str, str]]:
+    """Every single setting: its name, its value, and what it is."""
+    from divulge.labels.defend import MEANING
+
+    return [(name, _shown(value), MEANING[name]) for name, value in found.settings.items()]
+
+
+def _speed(summary: LabelsSummary) -> Table:
+    plan, limit = summary.plan, summary.limit
+    return Table(
         ("plan", "queries", "labels a query"),
         (
-            (plan.method, str(plan.count), f"{plan.labels_per_query:.2f}"),
+            (plan.method, str(plan.queries), f"{plan.labels_per_query:.2f}"),
             ("upper bound for any plan", str(limit.queries), f"{limit.labels_per_query:.2f}"),
         ),
         note=f"What limits a query: {limit.binds}. {plan.certificate}.",
     )
+
+
+def _defence(found: DefenceSummary) -> tuple[Table | Paragraph, ...]:
     alone = Table(
         ("setting", "value", "what it is", "formula"),
-        [(*row, defence.formulas[row[0]]) for row in settings(defence)],
-        note=f"Each alone holds {defence.queries} queries to {defence.accuracy:.0%} accuracy on balanced labels.",
+        [(*row, found.formulas[row[0]]) for row in settings(found)],
+        note=f"Each alone holds {found.queries} queries to {found.accuracy:.0%} accuracy on balanced labels.",
     )
-    steps = tuple(Paragraph(f"{number}. {line}") for number, line in enumerate(defence.advice, start=1))
-    sections = (
-        Section("How fast labels leak", (speed, _progress(plan, found, truth))),
-        Section("What stops it", (alone, Paragraph("Each of these lines does it by itself:"), *steps)),
-    )
-    return Page(_TITLE, verdict, "leak" if leaks else "plain", sections, _facts(spec, found, scored))
+    steps = (Paragraph(f"{number}. {line}") for number, line in enumerate(found.advice, start=1))
+    return (alone, Paragraph("Each of these lines does it by itself:"), *steps)
 
 
-def settings(found: Defence) -> list[tuple[str, str, str]]:
-    """Every single setting: its name, its value, and what it is."""
-    from divulge.labels.defend import MEANING
-
-    return [(name, _shown(getattr(found, name)), meaning) for name, meaning in MEANING.items()]
-
-
-def _facts(spec: OracleSpec, found: LabelInference, scored: int) -> dict[str, str]:
+def _facts(summary: LabelsSummary) -> dict[str, str]:
+    oracle = summary.oracle
     return {
-        "metric": spec.name,
-        "rows": str(spec.n),
-        "classes": str(spec.classes),
-        "clip": f"{spec.epsilon:g}" if spec.epsilon else "none",
-        "decimals": "not rounded" if spec.decimals is None else str(spec.decimals),
-        "noise": f"{spec.noise:g} ({spec.noise_kind})",
-        "rows scored": str(scored),
-        "control query": "answered as these labels imply" if found.checked else "not answered or contradicted",
-        "largest residual": f"{np.nanmax(found.residual, initial=0.0):.3g}",
+        "metric": oracle.metric,
+        "rows": str(oracle.rows),
+        "classes": str(oracle.classes),
+        "clip": f"{oracle.clip:g}" if oracle.clip else "none",
+        "decimals": "not rounded" if oracle.decimals is None else str(oracle.decimals),
+        "noise": f"{oracle.noise:g} ({oracle.noise_kind})",
+        "rows scored": str(summary.scored),
+        "control query": "answered as these labels imply" if summary.checked else "not answered or contradicted",
+        "largest residual": f"{summary.residual:.3g}",
     }
 
 
@@ -87,19 +93,9 @@ def _sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _progress(plan: QueryPlan, found: LabelInference, truth: Ints | None) -> Chart:
-    asked = np.flatnonzero(~np.isnan(found.answers))
-    places = np.unique(np.linspace(0, len(asked), min(_POINTS, len(asked) + 1)).round().astype(int))
-    shares = []
-    for place in places:
-        answers = np.full(plan.count, np.nan)
-        answers[asked[:place]] = found.answers[asked[:place]]
-        reading = plan.inner.read(answers)
-        known = reading.proven if truth is None else reading.proven & (reading.labels == truth)
-        shares.append(float(known.mean()))
-    curves = {"recovered": Curve(places.tolist(), shares)}
+def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:
     return Chart(
-        charts.lines(curves, x="queries answered", y="share of labels proven"),
+        charts.lines({"recovered": Curve(places, shares)}, x="queries answered", y="share of labels proven"),
         title="Recovered share over queries",
         note="Labels of a block of queries are read together, when its last answer arrives.",
     )

@@ -16,6 +16,7 @@ from divulge.results.audit import (
 from divulge.results.environment import environment
 from divulge.results.files import VERSION, plain, read, write
 from divulge.results.identification import Asked, ControlResult, IdentificationSummary, Realised
+from divulge.results.labels import DefenceSummary, LabelsSummary, Limit, OracleSummary, PlanSummary
 from divulge.results.recorded import (
     About,
     BlindBaseline,
@@ -42,14 +43,19 @@ __all__ = [
     "Conducted",
     "ControlResult",
     "DecisionSummary",
+    "DefenceSummary",
     "Detectable",
     "Digests",
     "Environment",
     "Group",
     "IdentificationSummary",
+    "LabelsSummary",
+    "Limit",
     "LowerBound",
     "Numbers",
+    "OracleSummary",
     "PartlyKnown",
+    "PlanSummary",
     "Plane",
     "Realised",
     "RealisedRate",

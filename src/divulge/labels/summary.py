@@ -1,0 +1,95 @@
+"""What an attack found, as a summary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge.labels.capacity import capacity
+from divulge.labels.defend import MEANING, defend
+from divulge.results import DefenceSummary, LabelsSummary, Limit, OracleSummary, PlanSummary
+
+if TYPE_CHECKING:
+    from divulge.labels.answers import LabelInference
+    from divulge.labels.defend import Defence
+    from divulge.labels.plans import QueryPlan
+    from divulge.labels.spec import OracleSpec
+    from divulge.types import Ints
+
+_POINTS = 25
+
+
+def summarise(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> LabelsSummary:
+    """The attack in numbers.
+
+    Args:
+        plan: the queries.
+        found: what was read off the answers.
+        truth: the labels ``[n]``, -1 for rows that are not scored, where they were known beforehand.
+    """
+    spec, scored = plan.spec, int((found.labels >= 0).sum())
+    limit = capacity(spec)
+    right = None if truth is None else found.labels == truth
+    asked = replace(spec, scored=max(scored, 1)) if spec.scored != "all" else spec
+    return LabelsSummary(
+        queries=found.queries,
+        complete=found.complete,
+        certain=int(found.certain.sum()),
+        proven=int(found.proven.sum()),
+        checked=found.checked,
+        contradiction=None if found.contradiction is None else str(found.contradiction),
+        labels=told(spec, found),
+        scored=scored,
+        residual=float(np.nanmax(found.residual, initial=0.0)),
+        right=None if right is None else int(right.sum()),
+        accuracy=None if right is None else float(right.mean()),
+        certain_and_wrong=None if right is None else int((found.certain & ~right).sum()),
+        oracle=OracleSummary(
+            spec.name, spec.n, spec.classes, spec.epsilon, spec.decimals, float(spec.noise), spec.noise_kind
+        ),
+        plan=described(plan),
+        limit=Limit(limit.queries, limit.labels_per_query, limit.binds),
+        defence=defence(defend(asked, queries=plan.count)),
+    )
+
+
+def described(plan: QueryPlan) -> PlanSummary:
+    """The plan in numbers."""
+    proof = plan.certificate
+    return PlanSummary(plan.method, plan.count, plan.labels_per_query, proof.certified, str(proof))
+
+
+def defence(found: Defence) -> DefenceSummary:
+    """The defence in numbers and words."""
+    settings = {name: getattr(found, name) for name in MEANING}
+    return DefenceSummary(found.queries, found.accuracy, settings, found.formulas, tuple(found.advice))
+
+
+def told(spec: OracleSpec, found: LabelInference) -> tuple[int | None, ...] | None:
+    """The labels that the answers tell: None for a row they leave open, None altogether when they contradict."""
+    if found.contradiction is not None:
+        return None
+    # Under noise without a bound every label is a guess, and the best there is.
+    known = found.proven | (spec.noise_kind != "bounded")
+    return tuple(int(label) if sure else None for label, sure in zip(found.labels, known, strict=True))
+
+
+def progress(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> tuple[list[int], list[float]]:
+    """The share of labels that was proven (and right, where the truth is known) after so many answers.
+
+    Nothing where the answers contradict what was declared, as no labels follow from them.
+    """
+    if found.contradiction is not None:
+        return [], []
+    asked = np.flatnonzero(~np.isnan(found.answers))
+    places = np.unique(np.linspace(0, len(asked), min(_POINTS, len(asked) + 1)).round().astype(int))
+    shares = []
+    for place in places:
+        answers = np.full(plan.count, np.nan)
+        answers[asked[:place]] = found.answers[asked[:place]]
+        reading = plan.inner.read(answers)
+        known = reading.proven if truth is None else reading.proven & (reading.labels == truth)
+        shares.append(float(known.mean()))
+    return places.tolist(), shares
