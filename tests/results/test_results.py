@@ -8,12 +8,15 @@ import polars as pl
 import pytest
 
 import divulge as dv
-from divulge import labels, results, store
+from divulge import labels, margin, results, store
+from divulge.cli.weights_found import Examined, reconstructed
+from divulge.decisions import fdr, fpr
 from divulge.dossier import Dossier
 from divulge.identification import redecide, tables
 from divulge.identification.decide import Policy
 from divulge.identification.sources import Columns, Score
 from divulge.labels.summary import summarise
+from divulge.reconstruction import univariate
 from score_audits import scored, sizes
 
 
@@ -62,14 +65,34 @@ def test_an_attack_on_labels_is_counted(labelled):
     assert summary.queries == summary.plan.queries >= summary.limit.queries
 
 
+@pytest.fixture(scope="module")
+def weighed(tmp_path_factory):
+    """A folder with the summary of what `divulge weights` found, and that summary."""
+    folder, rng = tmp_path_factory.mktemp("weighed"), np.random.default_rng(2)
+    scores, nulls = np.append(rng.normal(4, 1, 5), rng.normal(size=15)), rng.normal(size=99)
+    decisions = {"FPR": fpr.decide(nulls, scores, 0.05), "FDR": fdr.select(scores, nulls, fdr=0.2)}
+    names = np.array([f"r{i}" for i in range(20)])
+    found = Examined(names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None)
+    store.write_json(folder / "summary.json", results.plain(found.summary()))
+    return folder, found.summary()
+
+
+@pytest.fixture(scope="module")
+def reconstruction(tmp_path_factory):
+    """A folder with the summary of what `divulge reconstruct` found, and that summary."""
+    folder = tmp_path_factory.mktemp("reconstruction")
+    net = margin.solve([[-2.0], [-0.5], [0.5], [2.0]], [-1, 1, 1, -1]).net
+    summary = reconstructed(univariate(net, margin=1.0))
+    store.write_json(folder / "summary.json", results.plain(summary))
+    return folder, summary
+
+
 RUNS = (
     ("identified", results.IdentificationSummary),
     ("audited", results.AuditSummary),
     ("labelled", results.LabelsSummary),
-)
-    ("identified", results.IdentificationSummary),
-    ("audited", results.AuditSummary),
-    ("labelled", results.LabelsSummary),
+    ("weighed", results.WeightsSummary),
+    ("reconstruction", results.ReconstructionSummary),
 )
 
 

@@ -14,7 +14,6 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from divulge.cli.weights_found import Examined
     from divulge.margin import MarginDecision, ShallowReLU
-    from divulge.reconstruction import Reconstruction
     from divulge.types import Array, Bools, Floats, Selection
 
 _SHOWN = 20
@@ -42,34 +41,35 @@ def weights(
 ) -> None:
     """Which candidates was this network trained on? Read it off the weights."""
     from divulge import checks
+    from divulge.cli import weights_found
     from divulge.margin import ShallowReLU
+    from divulge.results import plain
 
     checks.choice(signal, "--signal", _SIGNALS)
     if margin is not None and leaked is not None:
         raise InputError("--margin and --leaked: give one of them, a leaked record tells the margin")
     net = ShallowReLU.from_safetensors(model)
     found = _examine(net, _Request(candidates, nonmembers, margin, leaked, band, signal, fpr, fdr))
+    summary = found.summary()
     if out is not None:
         from divulge.cli import weights_page
         from divulge.report import html
 
-        html.write(weights_page.membership(net, found, model.name), out)
+        html.write(weights_page.membership(net, summary, model.name, found.truth, found.nulls), out)
     if selection is not None:
         found.write(selection)
     if json:
-        printing.as_json(found.summary())
+        printing.as_json(plain(summary))
         return
-    printing.verdict(found.tone, found.verdict)
-    rows = [[name, chosen.count, str(chosen.guarantee)] for name, chosen in found.decisions.items()]
-    if rows:
-        printing.table(f"{len(found.outputs)} candidates", ["rule", "called members", "claim"], rows)
-    called = [[name, f"{output:.4g}", f"{score:.4g}", rules] for name, output, score, rules in found.called()]
-    if called:
-        printing.table("Called members", ["record", "|Φ|", found.signal, "rules"], called[:_SHOWN])
+    printing.verdict(summary.tone, summary.verdict)
+    if rows := weights_found.decision_rows(summary):
+        printing.table(f"{summary.candidates} candidates", ["rule", "called members", "claim"], rows)
+    if called := weights_found.called_rows(summary):
+        printing.table("Called members", ["record", "|Φ|", summary.signal, "rules"], called[:_SHOWN])
     if len(called) > _SHOWN:
         printing.line(f"and {len(called) - _SHOWN} more; --selection writes them all")
-    for name, chosen in found.decisions.items():
-        for warning in chosen.warnings:
+    for name, rule in summary.decisions.items():
+        for warning in rule.warnings:
             printing.line(f"{name}: {warning}")
 
 
@@ -86,10 +86,12 @@ def reconstruct(
     from divulge.cli import weights_found
     from divulge.margin import ShallowReLU
     from divulge.reconstruction import univariate
+    from divulge.results import plain
 
     net = ShallowReLU.from_safetensors(model)
     rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
-    found = univariate(net, margin=margin, algorithm=rules[checks.choice(algorithm, "--algorithm", rules)])
+    rule = rules[checks.choice(algorithm, "--algorithm", rules)]
+    found = weights_found.reconstructed(univariate(net, margin=margin, algorithm=rule))
     if out is not None:
         from divulge.cli import weights_page
         from divulge.report import html
@@ -97,9 +99,9 @@ def reconstruct(
         known = None if truth is None else _records(truth).x.ravel()
         html.write(weights_page.reconstruction(net, found, model.name, known), out)
     if json:
-        printing.as_json(_reconstructed(found))
+        printing.as_json(plain(found))
         return
-    printing.verdict("leak" if found.guaranteed else "unproven", weights_found.told(found))
+    printing.verdict(found.tone, found.verdict)
     printing.table("Candidates", weights_found.CANDIDATE_COLUMNS, weights_found.candidate_rows(found))
 
 
@@ -182,23 +184,3 @@ def _records(path: Path) -> _File:
         truth = checks.mask(arrays["member"], f"{path}: member", (len(x),))
     ids = checks.identifiers(arrays["ids"], f"{path}: ids", len(x)) if "ids" in arrays else np.arange(len(x))
     return _File(x.reshape(len(x), -1).astype(float), ids, arrays.get("y"), truth)
-
-
-def _reconstructed(found: Reconstruction) -> dict[str, Any]:
-    return {
-        "candidates": found.candidates.tolist(),
-        "labels": found.labels.tolist(),
-        "rules": [list(rules) for rules in found.rules],
-        "multipliers": found.multipliers.tolist(),
-        "residual": found.residual,
-        "ambiguous": [
-            {"low": part.low, "high": part.high, "label": part.label, "mean": part.mean} for part in found.ambiguous
-        ],
-        "proven": found.proven.tolist(),
-        "windows": [list(window) for window in found.windows],
-        "guaranteed": found.guaranteed,
-        "warnings": list(found.warnings),
-        "guarantee": str(found.guarantee),
-        "break_points": found.break_points.tolist(),
-        "margin": found.margin,
-    }

@@ -1,11 +1,13 @@
-"""What `divulge weights` and `divulge reconstruct` found, in words and as plain data."""
+"""What `divulge weights` and `divulge reconstruct` found, in words and as summaries."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from divulge.results import CalledRecord, OpenStretch, ReconstructionSummary, RuleSummary, WeightsSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,13 +74,13 @@ class Examined:
             f"The records rebuild the weights up to a residual of {self.unexplained:.2g}."
         )
 
-    def called(self) -> Iterator[tuple[str, float, float, str]]:
-        """Id, |Φ|, score and rules of every candidate that a rule calls a member, the highest score first."""
+    def called(self) -> Iterator[CalledRecord]:
+        """Every candidate that a rule calls a member, the highest score first."""
         rules = {name: chosen.selected for name, chosen in self.decisions.items()}
         chosen = np.any(list(rules.values()), axis=0) if rules else np.zeros(len(self.ids), bool)
         for i in np.flatnonzero(chosen)[np.argsort(-self.scores[chosen], kind="stable")]:
-            names = ", ".join(name for name, selected in rules.items() if selected[i])
-            yield str(self.ids[i]), float(abs(self.outputs[i])), float(self.scores[i]), names
+            names = tuple(name for name, selected in rules.items() if selected[i])
+            yield CalledRecord(str(self.ids[i]), float(abs(self.outputs[i])), float(self.scores[i]), names)
 
     def write(self, path: Path) -> None:
         """Write every candidate with its output, its score and what each rule says of it, as Parquet."""
@@ -91,28 +93,51 @@ class Examined:
         with store.atomic(path) as draft:
             pl.DataFrame(columns).write_parquet(draft)
 
-    def summary(self) -> dict[str, Any]:
-        """The same as plain data."""
-        return {
-            "candidates": len(self.outputs),
-            "margin": self.margin,
-            "residual": self.unexplained,
-            "signal": self.signal,
-            "ids": self.ids.tolist(),
-            "scores": self.scores.tolist(),
-            "outputs": self.outputs.tolist(),
-            "verdict": self.verdict,
-            "decisions": {
-                name: {
-                    "selected": chosen.selected.nonzero()[0].tolist(),
-                    "ids": self.ids[chosen.selected].tolist(),
-                    "guarantee": str(chosen.guarantee),
-                    "proven": chosen.guarantee.says,
-                    "warnings": list(chosen.warnings),
-                }
+    def summary(self) -> WeightsSummary:
+        """The same as a summary."""
+        return WeightsSummary(
+            verdict=self.verdict,
+            tone=self.tone,
+            candidates=len(self.outputs),
+            margin=self.margin,
+            residual=float(self.unexplained),
+            signal=self.signal,
+            ids=tuple(self.ids.tolist()),
+            scores=tuple(self.scores.tolist()),
+            outputs=tuple(self.outputs.tolist()),
+            decisions={
+                name: RuleSummary(
+                    tuple(chosen.selected.nonzero()[0].tolist()),
+                    tuple(self.ids[chosen.selected].tolist()),
+                    str(chosen.guarantee),
+                    chosen.guarantee.says,
+                    tuple(chosen.warnings),
+                )
                 for name, chosen in self.decisions.items()
             },
-        }
+            called=tuple(self.called()),
+        )
+
+
+def reconstructed(found: Reconstruction) -> ReconstructionSummary:
+    """A reconstruction as a summary."""
+    return ReconstructionSummary(
+        verdict=told(found),
+        tone="leak" if found.guaranteed else "unproven",
+        candidates=tuple(found.candidates.tolist()),
+        labels=tuple(found.labels.tolist()),
+        rules=found.rules,
+        multipliers=tuple(found.multipliers.tolist()),
+        residual=float(found.residual),
+        ambiguous=tuple(OpenStretch(part.low, part.high, part.label, part.mean) for part in found.ambiguous),
+        proven=tuple(found.proven.tolist()),
+        windows=found.windows,
+        guaranteed=found.guaranteed,
+        warnings=found.warnings,
+        guarantee=str(found.guarantee),
+        break_points=tuple(found.break_points.tolist()),
+        margin=float(found.margin),
+    )
 
 
 def told(found: Reconstruction) -> str:
@@ -132,7 +157,7 @@ def told(found: Reconstruction) -> str:
     return text
 
 
-def candidate_rows(found: Reconstruction) -> list[list[str]]:
+def candidate_rows(found: ReconstructionSummary) -> list[list[str]]:
     """Position, label, what is known, rules and multiplier of each candidate: what is proven first."""
     return [
         [
@@ -142,8 +167,18 @@ def candidate_rows(found: Reconstruction) -> list[list[str]]:
             ", ".join(found.rules[i]),
             f"{found.multipliers[i]:.4g}",
         ]
-        for i in np.argsort(~found.proven, kind="stable")
+        for i in sorted(range(len(found.candidates)), key=lambda i: not found.proven[i])
     ]
+
+
+def called_rows(found: WeightsSummary) -> list[list[str]]:
+    """Name, |Φ|, score and rules of everyone called a member."""
+    return [[one.id, f"{one.output:.4g}", f"{one.score:.4g}", ", ".join(one.rules)] for one in found.called]
+
+
+def decision_rows(found: WeightsSummary) -> list[list[str]]:
+    """Every rule, how many it calls members, and what it claims."""
+    return [[name, str(len(rule.selected)), rule.guarantee] for name, rule in found.decisions.items()]
 
 
 CANDIDATE_COLUMNS = ("x", "label", "training point", "rules", "multiplier")

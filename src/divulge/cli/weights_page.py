@@ -6,32 +6,39 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.cli.weights_found import CANDIDATE_COLUMNS, Examined, candidate_rows, told
+from divulge.cli.weights_found import CANDIDATE_COLUMNS, called_rows, candidate_rows, decision_rows
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
 
 if TYPE_CHECKING:
     from divulge.margin import ShallowReLU
-    from divulge.reconstruction import Reconstruction
-    from divulge.types import Floats
+    from divulge.results import ReconstructionSummary, WeightsSummary
+    from divulge.types import Bools, Floats
 
 _SHOWN = 200
 _NONE = Paragraph("None: a rule needs the margin, a leaked record, or known non-members.")
 
 
-def membership(net: ShallowReLU, found: Examined, model: str) -> Page:
-    """Outputs against scores, with the margin, and every rule with what it claims."""
-    outputs = np.abs(found.outputs)
-    groups = {"candidates": (outputs, found.scores)}
-    if found.truth is not None:
-        parts = {"members": found.truth, "fresh candidates": ~found.truth}
-        groups = {name: (outputs[which], found.scores[which]) for name, which in parts.items() if which.any()}
-    if found.nulls is not None:
-        groups["known non-members"] = (np.abs(found.nulls[0]), found.nulls[1])
+def membership(net: ShallowReLU, found: WeightsSummary, model: str, truth: Bools | None, nulls: Floats | None) -> Page:
+    """Outputs against scores, with the margin, and every rule with what it claims.
+
+    Args:
+        net: the network.
+        found: what its weights say.
+        model: name of its file.
+        truth: bool ``[n]``, which candidates were trained on, where that is known.
+        nulls: Φ and signal of the known non-members, ``[2, z]``, or None.
+    """
+    outputs, scores = np.abs(found.outputs), np.array(found.scores)
+    groups = {"candidates": (outputs, scores)}
+    if truth is not None:
+        parts = {"members": truth, "fresh candidates": ~truth}
+        groups = {name: (outputs[which], scores[which]) for name, which in parts.items() if which.any()}
+    if nulls is not None:
+        groups["known non-members"] = (np.abs(nulls[0]), nulls[1])
     chart = charts.scatter(
         groups, x="|Φ(x)|", y=found.signal, vertical=None if found.margin is None else {"margin": found.margin}
     )
-    rows = [[name, str(chosen.count), str(chosen.guarantee)] for name, chosen in found.decisions.items()]
-    called = [[name, f"{output:.4g}", f"{score:.4g}", rules] for name, output, score, rules in found.called()]
+    rows, called = decision_rows(found), called_rows(found)
     more = f"The first {_SHOWN} of {len(called)}; `--selection` writes them all." if len(called) > _SHOWN else ""
     records = Table(["record", "|Φ|", found.signal, "rules"], called[:_SHOWN], "Called members", more)
     return Page(
@@ -46,14 +53,15 @@ def membership(net: ShallowReLU, found: Examined, model: str) -> Page:
     )
 
 
-def reconstruction(net: ShallowReLU, found: Reconstruction, model: str, truth: Floats | None) -> Page:
+def reconstruction(net: ShallowReLU, found: ReconstructionSummary, model: str, truth: Floats | None) -> Page:
     """The network as a line, with what was read off it."""
+    bends = np.array(found.break_points)
     points = np.concatenate([found.candidates, () if truth is None else truth])
     # A neuron that hardly bends has its break-point far from all data.
-    at = points if len(points) > 1 else np.concatenate([points, found.break_points])
+    at = points if len(points) > 1 else np.concatenate([points, bends])
     low, high = float(np.min(at)), float(np.max(at))
     reach = max(high - low, 1.0) * 0.15
-    seen = found.break_points[np.abs(found.break_points - (low + high) / 2) <= (high - low) / 2 + reach]
+    seen = bends[np.abs(bends - (low + high) / 2) <= (high - low) / 2 + reach]
     x = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 400), seen, points]))
     chart = charts.network(
         x,
@@ -66,11 +74,11 @@ def reconstruction(net: ShallowReLU, found: Reconstruction, model: str, truth: F
     )
     return Page(
         title="Reconstruction from weights",
-        verdict=told(found),
-        tone="leak" if found.guaranteed else "unproven",
+        verdict=found.verdict,
+        tone=found.tone,
         sections=[
             Section("The network", [Chart(chart)]),
-            Section("Candidates", [Table(CANDIDATE_COLUMNS, candidate_rows(found), note=str(found.guarantee))]),
+            Section("Candidates", [Table(CANDIDATE_COLUMNS, candidate_rows(found), note=found.guarantee)]),
         ],
         facts={"model": model, "width": str(net.width), "margin": f"{found.margin:g}"},
     )

@@ -30,6 +30,7 @@ from divulge.results.recorded import (
     Sizes,
     TransferSummary,
 )
+from divulge.results.weights import CalledRecord, OpenStretch, ReconstructionSummary, RuleSummary, WeightsSummary
 
 __all__ = [
     "VERSION",
@@ -39,6 +40,7 @@ __all__ = [
     "AuditSummary",
     "BlindBaseline",
     "Called",
+    "CalledRecord",
     "Carried",
     "Conducted",
     "ControlResult",
@@ -53,6 +55,7 @@ __all__ = [
     "Limit",
     "LowerBound",
     "Numbers",
+    "OpenStretch",
     "OracleSummary",
     "PartlyKnown",
     "PlanSummary",
@@ -60,10 +63,13 @@ __all__ = [
     "Realised",
     "RealisedRate",
     "RecipeSummary",
+    "ReconstructionSummary",
+    "RuleSummary",
     "Settings",
     "Sizes",
     "TransferSummary",
     "VerdictSummary",
+    "WeightsSummary",
     "environment",
     "plain",
     "read",
