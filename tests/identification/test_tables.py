@@ -332,7 +332,7 @@ def test_files_that_cannot_be_read_are_named(tables, tmp_path):
     for name, message in (
         ("absent.csv", "no such file"),
         ("empty", "in this folder"),
-        ("broken.parquet", "cannot be read"),
+        ("broken.parquet", "damaged or half-written"),
         ("table.xlsx", "is needed"),
     ):
         with pytest.raises(dv.InputError, match=message):
