@@ -126,7 +126,6 @@ DECISIONS = {
         level=0.05,
         seed=0,
     ),
-    "decisions.controls.auc": call(positive=SCORES, negative=NULLS),
     "decisions.fdr.threshold": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey"),
     "decisions.fdr.select": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey"),
     "decisions.AdaDetect": call(),
