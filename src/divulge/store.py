@@ -213,6 +213,14 @@ def fits(path: Path, name: str) -> None:
     checks.memory(2 * size, name, "the archive holds more than this machine can read")
 
 
+def begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
+    """Whether a file begins with ``head``, after the length that safetensors puts first; ``cut``: it may end early."""
+    skipped = 8 if ".safetensors" in path.name else 0
+    with path.open("rb") as opened:
+        found = opened.read(skipped + len(head))[skipped:]
+    return found == head or (cut and head.startswith(found))
+
+
 def file_digest(path: Path) -> str:
     """SHA-256 of the content of a file, read in pieces."""
     with path.open("rb") as opened:

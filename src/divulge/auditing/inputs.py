@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import checks, completion, evaluation, seeds
 from divulge import recipes as book
 from divulge.attacks import adapt
+from divulge.auditing import agreement
+from divulge.auditing.separation import Duplicates, separate
 from divulge.evidence import concatenate
 from divulge.types import PartialRecords, Records
 
@@ -19,11 +21,6 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.targets import GivesLogits
     from divulge.types import Array, Bools
-
-Duplicates: TypeAlias = Literal["error", "drop", "keep"]
-
-# Rows compared between the sets are shown up to this many in a message.
-_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,18 +98,14 @@ def check(
             f"{names.shape}"
         )
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
-    _same_kind(sets)
-    _plain_ids(sets)
-    _distinct_ids(sets)
-    _needs_labels(wanted, sets)
-    _several_classes(sets)
+    agreement.check(sets, wanted)
     masks = _known(known, wanted, sets, seed)
-    members, nonmembers, population, kept, count, notes = _separate(sets, duplicates)
+    separated = separate(sets, duplicates)
+    members, nonmembers, population = separated.members, separated.nonmembers, separated.population
     unseen = _unseen(classes, members, nonmembers, population, wanted)
     for level in levels:
         _enough(level, len(nonmembers))
-    notes += _scarce(unseen, levels, members, nonmembers)
-    notes += _half_named(sets)
+    notes = [*separated.notes, *_scarce(unseen, levels, members, nonmembers), *_half_named(sets)]
     named = _identified(members, nonmembers)
     learned, held = _halves(population, calibration, seed)
     return Inputs(
@@ -123,9 +116,9 @@ def check(
         recipes=wanted,
         unseen_classes=unseen,
         warnings=tuple(notes),
-        duplicates=count,
-        groups=None if names is None else names.astype(str)[kept],
-        known=None if masks is None else masks[kept],
+        duplicates=separated.duplicates,
+        groups=None if names is None else names.astype(str)[separated.kept],
+        known=None if masks is None else masks[separated.kept],
     )
 
 
@@ -179,63 +172,6 @@ def _enough_models(recipes: Sequence[Recipe], count: int | None) -> None:
         f"references: the recipes {', '.join(short)} need at least {max(least.values())} reference models, got "
         f"count={count}"
     )
-
-
-def _same_kind(sets: dict[str, Records]) -> None:
-    shapes = {name: found.x.shape[1:] for name, found in sets.items()}
-    if len(set(shapes.values())) > 1:
-        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise checks.InputError(f"records: all sets must have one shape, got {listed}")
-    labelled = {name: found.y is not None for name, found in sets.items()}
-    if len(set(labelled.values())) > 1:
-        without = ", ".join(name for name, has in labelled.items() if not has)
-        raise checks.InputError(f"records: every set must have labels, or none; {without} has none")
-
-
-def _plain_ids(sets: dict[str, Records]) -> None:
-    """Ids go into a Parquet file and are compared between the sets."""
-    kinds = {}
-    for name, found in sets.items():
-        if found.ids is None:
-            continue
-        kind = found.ids.dtype.kind
-        kinds[name] = (
-            "strings" if kind == "U" or all(isinstance(one, str) for one in found.ids) else found.ids.dtype.name
-        )
-        if kinds[name] == "object":
-            raise checks.InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
-    if "strings" in kinds.values() and len(set(kinds.values())) > 1:
-        listed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-        raise checks.InputError(f"records: ids of all sets must be of one kind, got {listed}")
-
-
-def _distinct_ids(sets: dict[str, Records]) -> None:
-    for first, second in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
-        ids, others = sets[first].ids, sets[second].ids
-        shared = np.array([]) if ids is None or others is None else np.intersect1d(ids, others)
-        if shared.size:
-            raise checks.InputError(
-                f"{first}, {second}: {len(shared)} ids stand in both (first: {shared.tolist()[0]!r}); "
-                "a record can be in one set only"
-            )
-
-
-def _needs_labels(recipes: Sequence[Recipe], sets: dict[str, Records]) -> None:
-    needing = [recipe.name for recipe in recipes if recipe.needs_labels]
-    if needing and sets["members"].y is None:
-        usable = [recipe.name for recipe in book.recipes() if not recipe.needs_labels]
-        raise checks.InputError(
-            f"recipes: {', '.join(needing)} read the records' labels, but there are none; "
-            f"without labels use {', '.join(usable)}"
-        )
-
-
-def _several_classes(sets: dict[str, Records]) -> None:
-    labels = [found.y for found in sets.values() if found.y is not None]
-    if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
-        raise checks.InputError(
-            f"records: all labels are {classes[0]}; with one class only, no classifier's output says anything"
-        )
 
 
 def _unseen(
@@ -308,52 +244,6 @@ def _known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed
     masks = checks.mask(known, "known", shape)
     PartialRecords(np.zeros(shape), None, masks)
     return masks
-
-
-def _separate(sets: dict[str, Records], policy: Duplicates) -> tuple[Records, Records, Records, Bools, int, list[str]]:
-    """Exact duplicates across the sets make the truth untrue: refuse, drop or (knowingly) keep them.
-
-    The fourth value says which candidates (members, then non-members) remain.
-    """
-    from divulge.evaluation import blind
-
-    members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
-    notes: list[str] = []
-    both = blind.duplicates(members.x, nonmembers.x)
-    candidates = concatenate([members, nonmembers])
-    beyond = blind.duplicates(candidates.x, population.x)
-    outside, held = _mask(both.nonmembers, len(nonmembers)), _mask(beyond.nonmembers, len(population))
-    count = int(outside.sum() + held.sum())
-    kept = np.ones(len(candidates), dtype=bool)
-    if not count:
-        return members, nonmembers, population, kept, 0, notes
-    found = (
-        f"{int(outside.sum())} non-members are exact duplicates of members and {int(held.sum())} population records "
-        "of candidates"
-    )
-    if policy == "error":
-        shown = [int(row) for row in np.flatnonzero(outside)[:_SHOWN]]
-        raise checks.InputError(
-            f"duplicates: {found} (non-member rows {shown}…); a record cannot be both: remove them, or pass "
-            "duplicates='drop' or 'keep'"
-        )
-    if policy == "keep":
-        notes.append(f"{found}; they were kept, which biases every number towards no leak")
-        return members, nonmembers, population, kept, count, notes
-    # Out of every set, or the sets would differ by what was taken out of them.
-    kept[both.members] = kept[beyond.members] = False
-    kept[len(members) :][outside] = False
-    notes.append(f"{found}; all copies were dropped from every set")
-    inside, others = kept[: len(members)], kept[len(members) :]
-    if not (inside.any() and others.any() and (~held).any()):
-        raise checks.InputError(f"duplicates: {found}; nothing is left after dropping them")
-    return members[inside], nonmembers[others], population[~held], kept, count, notes
-
-
-def _mask(rows: Array, length: int) -> Bools:
-    mask = np.zeros(length, dtype=bool)
-    mask[rows] = True
-    return mask
 
 
 def _enough(fpr: float, nonmembers: int) -> None:

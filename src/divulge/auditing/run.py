@@ -13,11 +13,12 @@ from divulge import checks, store
 from divulge.auditing import active, exhibits, memory, recorded, shift
 from divulge.auditing import settings as describe
 from divulge.auditing.case import Case, Log
-from divulge.auditing.inputs import Duplicates, check, label_set
+from divulge.auditing.inputs import check, label_set
 from divulge.auditing.measuring import measure
 from divulge.auditing.partial import WHOLE, prepare
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.scoring import score
+from divulge.auditing.separation import Duplicates
 from divulge.dossier import Dossier, Draft
 from divulge.references.progress import silent
 from divulge.results import About, BlindBaseline, environment, plain

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.labels.losses import probabilities
+from divulge.labels.probability_losses import probabilities
 
 if TYPE_CHECKING:
-    from divulge.labels.losses import Loss
+    from divulge.labels.loss import Loss
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 

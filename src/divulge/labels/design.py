@@ -19,7 +19,7 @@ from divulge.labels.spec import COUNTS, OracleSpec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from divulge.labels.losses import Loss
+    from divulge.labels.loss import Loss
     from divulge.labels.questions import Question
 
 METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "primes", "exhaustive")

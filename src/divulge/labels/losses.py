@@ -15,46 +15,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import checks, errors
+from divulge.labels import probability_losses
+from divulge.labels.loss import Loss, bisect, squared
 
 if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints
-
-    Predict = Callable[[Floats, Ints], Array]
-    Table = Callable[[Any], Floats]
-
-_TINY = float(np.finfo(np.float64).tiny)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loss:
-    """What an oracle adds up, row by row.
-
-    Args:
-        span: largest loss difference between the first and the last class of one row; infinity for losses
-            on logits or unbounded predictions, where only the mantissa limits.
-        predict: gaps ``[n]`` and digits ``[K]`` → predictions whose loss of class c is base + gap·digits[c].
-        table: predictions → losses ``[n, K]``, as the oracle's floats have them.
-        shape: shape of one row of the predictions: ``(K,)`` or ``()``.
-        rests: the base loss of a row does not grow with its gap (False: it grows like the gap's square).
-        limit: largest gap for given digits ``[K]``, where that is not simply the span over the largest digit.
-    """
-
-    span: float
-    predict: Predict
-    table: Table
-    shape: tuple[int, ...]
-    rests: bool = True
-    limit: Callable[[Ints], float] | None = None
-
-    def reach(self, digits: Ints) -> float:
-        """Largest gap of one digit step a row can show when its classes carry ``digits`` (some may share one)."""
-        return self.span / int(digits.max()) if self.limit is None else self.limit(digits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,20 +122,20 @@ def of(
         return _linear(metric, classes)
     name = metric.name if isinstance(metric, Metric) else metric
     if name == "log_loss":
-        return _log_loss(classes, clip or 0.0, dtype, submission)
+        return probability_losses.log_loss(classes, clip or 0.0, dtype, submission)
     if name == "softmax_cross_entropy":
         return _softmax(classes, dtype)
     if name == "squared_euclidean":
-        return _brier(classes, submission)
+        return probability_losses.brier(classes, submission)
     _two(name, classes)
     parameter = metric.parameter if isinstance(metric, Metric) else 1.0
     makers: dict[str, Callable[[], Loss]] = {
         "sigmoid_cross_entropy": lambda: _sigmoid(dtype),
-        "itakura_saito": _itakura_saito,
-        "norm_like": lambda: _norm_like(parameter),
-        "mahalanobis": lambda: _squared(parameter, math.inf),
-        "mse": lambda: _squared(1.0, math.inf),
-        "rmse": lambda: _squared(1.0, math.inf),
+        "itakura_saito": probability_losses.itakura_saito,
+        "norm_like": lambda: probability_losses.norm_like(parameter),
+        "mahalanobis": lambda: squared(parameter, math.inf),
+        "mse": lambda: squared(1.0, math.inf),
+        "rmse": lambda: squared(1.0, math.inf),
         "mae": _mae,
     }
     return makers[name]()
@@ -173,112 +144,6 @@ def of(
 def _two(name: str, classes: int) -> None:
     if classes != 2:
         raise checks.InputError(f"classes: {name} is defined for 2 classes here, got {classes}")
-
-
-# --- losses on probabilities
-
-
-def _log_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
-    kind = np.dtype(dtype)
-    low = max(clip, float(np.finfo(kind).tiny))
-    # The largest value below 1 that the clip, or the grid of the floats, allows is 1 - low or 1 itself.
-    span = math.log1p(-low) - math.log(low) if clip else -math.log(low) * (1 - 1e-15)
-
-    def log(predictions: Array) -> Floats:
-        inside = np.clip(predictions, kind.type(clip), kind.type(1) - kind.type(clip)) if clip else predictions
-        with np.errstate(divide="ignore"):
-            return -np.log(inside).astype(np.float64)
-
-    def rows(gaps: Floats, digits: Ints) -> Array:
-        return probabilities(gaps, digits).astype(kind)
-
-    def positive(gaps: Floats, digits: Ints) -> Array:
-        return probabilities(gaps, digits)[:, 1].astype(kind)
-
-    if submission == "positive":
-        # 1 - p is rounded to the grid of the floats near 1 (1.1e-16), so very confident rows are coarse.
-        return Loss(
-            span * (1 - 1e-15),
-            positive,
-            lambda p: np.stack([log(kind.type(1) - _as(p, kind)), log(_as(p, kind))], 1),
-            (),
-        )
-
-    def limit(digits: Ints) -> float:
-        # The loss of the last digit d is gap·d + ln Σ exp(-gap·digit); its probability must not fall below `low`.
-        top = int(digits.max())
-        gap = -math.log(low) / top
-        for _ in range(60):
-            gap = (-math.log(low) - math.log(np.exp(-gap * digits).sum())) / top
-        return max(gap * (1 - 1e-12), 0.0)
-
-    return Loss(span * (1 - 1e-15), rows, lambda p: log(_as(p, kind)), (classes,), limit=limit if classes > 2 else None)
-
-
-def _as(predictions: object, kind: np.dtype[Any]) -> Array:
-    return np.asarray(predictions, dtype=kind)
-
-
-def probabilities(gaps: Floats, digits: Ints) -> Floats:
-    """Rows ``[n, K]`` with ``-ln p[c] = base + gap·digits[c]``; each column computed for itself.
-
-    Examples:
-        >>> probabilities(np.array([0.0, math.log(3)]), np.arange(2)).round(6)
-        array([[0.5 , 0.5 ],
-               [0.75, 0.25]])
-    """
-    exponents = -np.multiply.outer(gaps, digits.astype(float))
-    exponents -= exponents.max(axis=1, keepdims=True)
-    raised = np.exp(exponents)
-    return raised / raised.sum(axis=1, keepdims=True)
-
-
-def _brier(classes: int, submission: str) -> Loss:
-    # Two classes: (y - p)², as scikit-learn has it, which is half the sum over classes; more: that sum.
-    if classes == 2 and submission == "positive":
-        return replace(_squared(1.0, 1.0), rests=True)
-    half = 0.5 if classes == 2 else 1.0
-
-    def rows(gaps: Floats, digits: Ints) -> Floats:
-        return 1 / classes - np.multiply.outer(gaps, digits - digits.mean()) / (2 * half)
-
-    def table(predictions: Any) -> Floats:
-        p = np.asarray(predictions, dtype=float)
-        return half * ((p**2).sum(axis=1, keepdims=True) - 2 * p + 1)
-
-    def limit(digits: Ints) -> float:
-        # No probability may fall below 0, for gaps of either sign.
-        away = max(digits.max() - digits.mean(), digits.mean() - digits.min())
-        return float(2 * half / (classes * away))
-
-    return Loss(half * 4 / classes, rows, table, (classes,), limit=limit)
-
-
-def _norm_like(alpha: float) -> Loss:
-    def table(predictions: Any) -> Floats:
-        q, p = np.asarray(predictions, dtype=float).T
-        shared = (alpha - 1) * (p**alpha + q**alpha) + 1
-        return np.stack([shared - alpha * q ** (alpha - 1), shared - alpha * p ** (alpha - 1)], axis=1)
-
-    def rows(gaps: Floats, digits: Ints) -> Floats:
-        p = bisect(lambda t: alpha * ((1 - t) ** (alpha - 1) - t ** (alpha - 1)), gaps * digits[1], 0.0, 1.0)
-        return np.stack([1 - p, p], axis=1)
-
-    return Loss(alpha * (1 - 1e-12), rows, table, (2,))
-
-
-def _itakura_saito() -> Loss:
-    # The label's own 0 puts an infinite constant -ln 0 into the divergence; it is dropped (the paper's
-    # equation 7 drops it silently). The gap is 1/θ - 1/(1-θ) = 2 sinh t at θ = 1/(1+e^t).
-    def rows(gaps: Floats, digits: Ints) -> Floats:
-        t = np.arcsinh(gaps * digits[1] / 2)
-        return np.stack([1 / (1 + np.exp(-t)), 1 / (1 + np.exp(t))], axis=1)
-
-    def table(predictions: Any) -> Floats:
-        p = np.asarray(predictions, dtype=float)
-        return 1 / p + np.log(p).sum(axis=1, keepdims=True) - 2
-
-    return Loss(math.inf, rows, table, (2,))
 
 
 # --- losses on logits
@@ -309,14 +174,6 @@ def _sigmoid(dtype: str) -> Loss:
 
 
 # --- losses on real numbers
-
-
-def _squared(alpha: float, span: float) -> Loss:
-    def table(predictions: Any) -> Floats:
-        p = np.asarray(predictions, dtype=float)
-        return alpha * np.stack([p**2, (p - 1) ** 2], axis=1)
-
-    return Loss(span, lambda gaps, digits: (1 - gaps * digits[1] / alpha) / 2, table, (), rests=False)
 
 
 def _mae() -> Loss:
@@ -364,20 +221,3 @@ def weighted(loss: Loss, weights: tuple[float, ...]) -> Loss:
     return Loss(
         float(np.abs(ends).min()) * (1 - 1e-9), predict, lambda p: loss.table(p) * scale, loss.shape, loss.rests
     )
-
-
-def bisect(function: Callable[[Any], Any], wanted: Floats, low: float, high: float) -> Floats:
-    """Arguments in ``[low, high]`` at which a monotone ``function`` takes the ``wanted`` values.
-
-    Examples:
-        >>> bisect(lambda t: t * t, np.array([4.0]), 0.0, 10.0).round(9)
-        array([2.])
-    """
-    wanted = np.asarray(wanted, dtype=float)
-    left, right = np.full(wanted.shape, low), np.full(wanted.shape, high)
-    rising = bool(function(np.array([high]))[0] > function(np.array([low]))[0])
-    for _ in range(80):
-        middle = (left + right) / 2
-        below = (function(middle) < wanted) == rising
-        left, right = np.where(below, middle, left), np.where(below, right, middle)
-    return (left + right) / 2

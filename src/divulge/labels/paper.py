@@ -22,7 +22,7 @@ from divulge.labels.certificate import Certificate
 from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:
-    from divulge.labels.losses import Loss
+    from divulge.labels.loss import Loss
     from divulge.labels.questions import Question
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from divulge.labels.alphabet import Alphabet
     from divulge.labels.codes import Code
-    from divulge.labels.losses import Loss
+    from divulge.labels.loss import Loss
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from divulge import checks
 from divulge.labels import losses
-from divulge.labels.losses import Linear, Loss, Metric
+from divulge.labels.loss import Loss
+from divulge.labels.losses import Linear, Metric
 
 COUNTS = ("accuracy", "f1", "auc")
 NAMES = (

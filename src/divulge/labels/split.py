@@ -26,7 +26,7 @@ from divulge.labels.plans import QueryPlan
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
-    from divulge.labels.losses import Loss
+    from divulge.labels.loss import Loss
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 

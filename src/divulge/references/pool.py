@@ -265,10 +265,12 @@ class Pool:
         if path.is_symlink() or not path.is_file():
             return False
         if found := _MODEL.fullmatch(name):
-            return _begins(path, _head(found[1], found[2])) or (found[2] == "safetensors" and self._described(found[1]))
+            return store.begins(path, _head(found[1], found[2])) or (
+                found[2] == "safetensors" and self._described(found[1])
+            )
         if found := _TEMPORARY.fullmatch(name):
             head = _head(found[1], found[2]) if found[1] else json.dumps(_MARK, indent=2).encode()
-            return _begins(path, head, cut=True)
+            return store.begins(path, head, cut=True)
         if name in (".lock", MARKER):
             return name == MARKER or not path.stat().st_size
         return _BESIDE.fullmatch(name) is not None
@@ -327,14 +329,6 @@ def _head(key: str, kind: str) -> bytes:
     if kind == "json":
         return f'{{\n  "key": "{key}",'.encode()
     return f'{{"__metadata__":{{"divulge":"{key}"}}'.encode()
-
-
-def _begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
-    """Whether a file begins with ``head``, after the length that safetensors puts first; ``cut``: it may end early."""
-    skipped = 8 if ".safetensors" in path.name else 0
-    with path.open("rb") as opened:
-        found = opened.read(skipped + len(head))[skipped:]
-    return found == head or (cut and head.startswith(found))
 
 
 def _size(paths: Sequence[Path]) -> int:

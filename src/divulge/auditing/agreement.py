@@ -1,0 +1,88 @@
+"""Whether the sets of records of an audit go together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge import recipes as book
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from divulge.recipes import Recipe
+    from divulge.types import Records
+
+    Sets = Mapping[str, Records]
+
+
+def check(sets: Sets, recipes: Sequence[Recipe]) -> None:
+    """Raise where members, non-members and population do not go together, or lack what the recipes read.
+
+    Raises:
+        divulge.InputError: other shapes, labels or kinds of ids; an id in two sets; labels that are missing, or one.
+    """
+    _same_kind(sets)
+    _plain_ids(sets)
+    _distinct_ids(sets)
+    _needs_labels(sets, recipes)
+    _several_classes(sets)
+
+
+def _same_kind(sets: Sets) -> None:
+    shapes = {name: found.x.shape[1:] for name, found in sets.items()}
+    if len(set(shapes.values())) > 1:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise checks.InputError(f"records: all sets must have one shape, got {listed}")
+    labelled = {name: found.y is not None for name, found in sets.items()}
+    if len(set(labelled.values())) > 1:
+        without = ", ".join(name for name, has in labelled.items() if not has)
+        raise checks.InputError(f"records: every set must have labels, or none; {without} has none")
+
+
+def _plain_ids(sets: Sets) -> None:
+    """Ids go into a Parquet file and are compared between the sets."""
+    kinds = {}
+    for name, found in sets.items():
+        if found.ids is None:
+            continue
+        kind = found.ids.dtype.kind
+        kinds[name] = (
+            "strings" if kind == "U" or all(isinstance(one, str) for one in found.ids) else found.ids.dtype.name
+        )
+        if kinds[name] == "object":
+            raise checks.InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
+    if "strings" in kinds.values() and len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+        raise checks.InputError(f"records: ids of all sets must be of one kind, got {listed}")
+
+
+def _distinct_ids(sets: Sets) -> None:
+    for first, second in (("members", "nonmembers"), ("members", "population"), ("nonmembers", "population")):
+        ids, others = sets[first].ids, sets[second].ids
+        shared = np.array([]) if ids is None or others is None else np.intersect1d(ids, others)
+        if shared.size:
+            raise checks.InputError(
+                f"{first}, {second}: {len(shared)} ids stand in both (first: {shared.tolist()[0]!r}); "
+                "a record can be in one set only"
+            )
+
+
+def _needs_labels(sets: Sets, recipes: Sequence[Recipe]) -> None:
+    needing = [recipe.name for recipe in recipes if recipe.needs_labels]
+    if needing and sets["members"].y is None:
+        usable = [recipe.name for recipe in book.recipes() if not recipe.needs_labels]
+        raise checks.InputError(
+            f"recipes: {', '.join(needing)} read the records' labels, but there are none; "
+            f"without labels use {', '.join(usable)}"
+        )
+
+
+def _several_classes(sets: Sets) -> None:
+    labels = [found.y for found in sets.values() if found.y is not None]
+    if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
+        raise checks.InputError(
+            f"records: all labels are {classes[0]}; with one class only, no classifier's output says anything"
+        )
