@@ -1,4 +1,4 @@
-"""A user's plan (TOML) into checked objects; checked by pydantic."""
+"""A user's plan (TOML) into checked objects."""
 
 from __future__ import annotations
 

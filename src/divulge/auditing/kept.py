@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,15 +16,18 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from divulge.auditing.outcome import Findings
     from divulge.dossier import Dossier
     from divulge.types import Array, Floats
+
+    Found = TypeVar("Found", bound=Findings)
 
 SIGNAL = "signal:"
 """How the names of columns of signals begin in ``scores.parquet``."""
 
 
-def read(dossier: Dossier) -> dict[str, Any]:
-    """The fields of `divulge.auditing.Audit` as they were saved.
+def read(dossier: Dossier, kind: type[Found]) -> Found:
+    """The findings of the kind ``kind`` as they were saved.
 
     Raises:
         divulge.InputError: a missing or damaged file, a value of another kind, numbers that contradict each other.
@@ -41,23 +44,23 @@ def read(dossier: Dossier) -> dict[str, Any]:
     counts = summary.about.counts
     if (counts.members, counts.nonmembers) != (int(members.sum()), int((~members).sum())):
         raise checks.InputError(f"{where}: scores.parquet and summary.json are of different candidates")
-    return {
-        "scores": {name: _numbers(scores, name, where) for name in recipes},
-        "nulls": {name: _numbers(nulls, name, where) for name in recipes},
-        "ids": scores["id"].to_numpy(),
-        "members": members,
-        "labels": _labels(scores, where),
-        "null_labels": _labels(nulls, where),
-        "unseen_classes": summary.unseen_classes,
-        "fpr": tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
-        "signals": {
+    return kind(
+        scores={name: _numbers(scores, name, where) for name in recipes},
+        nulls={name: _numbers(nulls, name, where) for name in recipes},
+        ids=scores["id"].to_numpy(),
+        members=members,
+        labels=_labels(scores, where),
+        null_labels=_labels(nulls, where),
+        unseen_classes=summary.unseen_classes,
+        fpr=tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
+        signals={
             name.removeprefix(SIGNAL): scores[name].to_numpy() for name in scores.columns if name.startswith(SIGNAL)
         },
-        "about": summary.about,
-        "exhibits": _exhibits(dossier, summary.texts, len(members)),
-        "groups": scores["group"].to_numpy() if "group" in scores.columns else None,
-        "path": where,
-    }
+        about=summary.about,
+        exhibits=_exhibits(dossier, summary.texts, len(members)),
+        groups=scores["group"].to_numpy() if "group" in scores.columns else None,
+        path=where,
+    )
 
 
 def _refuse_missing(frame: pl.DataFrame, names: Any, path: Path) -> None:

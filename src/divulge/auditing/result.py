@@ -94,7 +94,7 @@ def load(directory: str | Path) -> Audit:
         divulge.InputError: no finished audit there, or a damaged file.
     """
     dossier = Dossier(Path(directory))
-    return Audit(**dossier.read(KIND, lambda: kept.read(dossier)))
+    return dossier.read(KIND, lambda: kept.read(dossier, Audit))
 
 
 def rerender(directory: str | Path) -> Path:

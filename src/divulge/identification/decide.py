@@ -59,25 +59,25 @@ class Decision:
         used: the method.
         rule: which scores are selected.
         guarantee: what is claimed.
-        evidence: the controls it was made on.
+        controls: the controls it was made on.
         said: what the user must know of the selection, whatever the controls found.
     """
 
     used: Choice
     rule: Rule
     guarantee: Guarantee
-    evidence: tuple[Control, ...]
+    controls: tuple[Control, ...]
     said: tuple[str, ...]
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user must know before relying on it; what voids the guarantee or puts it in doubt is first."""
-        return standing.warnings(self.evidence, self.said)
+        return standing.warnings(self.controls, self.said)
 
 
 def decide(
     judged: Counts,
-    evidence: Sequence[Control],
+    controls: Sequence[Control],
     policy: Policy,
     *,
     used: Choice | None = None,
@@ -88,7 +88,7 @@ def decide(
 
     Args:
         judged: candidates above each calibration score.
-        evidence: the controls that ran, each at its part of the level.
+        controls: the controls that ran, each at its part of the level.
         policy: what is asked for.
         used: the method, where it was chosen before; `choose` chooses when None.
         orientation: a warning that the scores seem to be the wrong way round.
@@ -97,7 +97,7 @@ def decide(
     Raises:
         divulge.InputError: no candidates, or calibration too small for any candidate ever to be selected.
     """
-    used = used or choose(policy, evidence, judged)
+    used = used or choose(policy, controls, judged)
     m, n, level = judged.total, len(judged.calibration), policy.fdr
     method = BH() if isinstance(used.method, AdaDetect) else used.method
     if isinstance(used.method, AdaDetect) and step_up.too_small(n, level):
@@ -108,12 +108,12 @@ def decide(
     else:
         rule = step_up.decide(judged, fdr=level, method=method)
         said = (*step_up.warnings(judged, rule, level), *method.caution(m))
-    guarantee = Guarantee("FDR", level, step_up.ASSUMES, standing.standing(evidence))
+    guarantee = Guarantee("FDR", level, step_up.ASSUMES, standing.standing(controls))
     told = (orientation, *said, *notes, used.why)
-    return Decision(used, rule, guarantee, tuple(evidence), tuple(text for text in told if text))
+    return Decision(used, rule, guarantee, tuple(controls), tuple(text for text in told if text))
 
 
-def choose(policy: Policy, evidence: Sequence[Control], judged: Counts, *, several: bool = False) -> Choice:
+def choose(policy: Policy, controls: Sequence[Control], judged: Counts, *, several: bool = False) -> Choice:
     """The method to use: the one asked for, or what `Auto` takes.
 
     Of one score it takes `PTDI` where that finds more weak members than `Storey` and loses next to nothing
@@ -122,7 +122,7 @@ def choose(policy: Policy, evidence: Sequence[Control], judged: Counts, *, sever
 
     Args:
         policy: what is asked for.
-        evidence: the controls that ran.
+        controls: the controls that ran.
         judged: counts of the one score that is judged.
         several: whether that score was learned from several.
     """
@@ -130,11 +130,11 @@ def choose(policy: Policy, evidence: Sequence[Control], judged: Counts, *, sever
         return Choice(policy.method)
     ptdi, storey = policy.method.ptdi, policy.method.storey
     many = judged.total >= _MANY and ptdi.region(judged)[1] >= _BEYOND
-    apart = any(control.name == "exchangeability" for control in evidence)
+    apart = any(control.name == "exchangeability" for control in controls)
     best = AdaDetect() if several else ptdi if many and apart else storey
-    raised = [control.name for control in evidence if not control.passed]
+    raised = [control.name for control in controls if not control.passed]
     if raised:
         shift = f"{' and '.join(raised)} did not pass, and a shift hurts bh least"
         return Choice(BH(), f"auto chose bh, not {best.name}: {shift}")
-    ran = ", ".join(control.name for control in evidence)
+    ran = ", ".join(control.name for control in controls)
     return Choice(best, f"auto chose {best.name}, not bh: the controls that could run passed ({ran})")

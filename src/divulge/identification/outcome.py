@@ -157,7 +157,7 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
         usage=members,
         truth=truth.realised_in(out / "selection.parquet"),
         warnings=made.warnings,
-        controls=tuple(_result(control) for control in made.evidence),
+        controls=tuple(_result(control) for control in made.controls),
         settings=settings,
     )
     results.write(draft, summary)

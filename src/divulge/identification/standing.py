@@ -21,7 +21,7 @@ UNTESTED = (
 )
 
 
-def together(evidence: Sequence[Control]) -> list[Control]:
+def together(controls: Sequence[Control]) -> list[Control]:
     """The controls, each at its part of the level.
 
     Those that can fail raise a false alarm in at most 5 % of runs whose non-members are alike, whatever
@@ -34,16 +34,16 @@ def together(evidence: Sequence[Control]) -> list[Control]:
         >>> [control.level for control in together([first, first, second])]
         [0.025, 0.025, 0.05]
     """
-    alike = Counter(control.conclusive for control in evidence)
-    return [replace(control, level=LEVEL / alike[control.conclusive]) for control in evidence]
+    alike = Counter(control.conclusive for control in controls)
+    return [replace(control, level=LEVEL / alike[control.conclusive]) for control in controls]
 
 
-def standing(evidence: Sequence[Control]) -> Standing:
+def standing(controls: Sequence[Control]) -> Standing:
     """How a guarantee stands that rests on all that was examined."""
-    return max((control.standing for control in evidence), key=STANDINGS.index, default="holds")
+    return max((control.standing for control in controls), key=STANDINGS.index, default="holds")
 
 
-def alarms(evidence: Sequence[Control]) -> list[str]:
+def alarms(controls: Sequence[Control]) -> list[str]:
     """What the user must know first: why the guarantee is void, then why it is in doubt; empty if all passed.
 
     Examples:
@@ -51,33 +51,33 @@ def alarms(evidence: Sequence[Control]) -> list[str]:
         >>> print(*alarms([Control("blind text", 1e-9, 0.05, "texts differ")]))
         the guarantee is in doubt: blind text (p = 1e-09): texts differ; the bound holds if the non-members ...
     """
-    failed = [f"the guarantee is void: {control}" for control in evidence if control.state == "failed"]
-    doubtful = [control for control in evidence if control.state == "doubtful"]
+    failed = [f"the guarantee is void: {control}" for control in controls if control.state == "failed"]
+    doubtful = [control for control in controls if control.state == "doubtful"]
     if failed:
         return [*failed, *map(str, doubtful)]
-    unless = _unless(evidence)
+    unless = _unless(controls)
     return [f"the guarantee is in doubt: {c.name} (p = {c.p_value:.2g}): {c.says}; {unless}" for c in doubtful]
 
 
-def _unless(evidence: Sequence[Control]) -> str:
+def _unless(controls: Sequence[Control]) -> str:
     """When a doubtful bound holds all the same, and what settles it."""
     holds = "the bound holds if the non-members among the candidates do not differ from the calibration in that way"
-    if any(control.name == "exchangeability" for control in evidence):
+    if any(control.name == "exchangeability" for control in controls):
         return f"{holds}; the holdout does not, which settles it if it was drawn as those non-members were"
     return f"{holds}; a holdout of other non-members, drawn as the candidates were, would settle it"
 
 
-def warnings(evidence: Sequence[Control], said: Sequence[str]) -> tuple[str, ...]:
+def warnings(controls: Sequence[Control], said: Sequence[str]) -> tuple[str, ...]:
     """What the user must know of a decision; what voids its guarantee, or puts it in doubt, is first.
 
     Args:
-        evidence: the controls that ran.
+        controls: the controls that ran.
         said: of the decision itself; empty texts are left out.
     """
-    found = [*alarms(evidence), *said, UNTESTED if untested(evidence) else ""]
+    found = [*alarms(controls), *said, UNTESTED if untested(controls) else ""]
     return tuple(note for note in found if note)
 
 
-def untested(evidence: Sequence[Control]) -> bool:
+def untested(controls: Sequence[Control]) -> bool:
     """Whether nothing but the scores themselves was examined."""
-    return all(control.name == "low scores" for control in evidence)
+    return all(control.name == "low scores" for control in controls)
