@@ -1,4 +1,4 @@
-"""Membership from partly known records: every attack over the known share, and what MRAD is worth.
+"""Membership from partly known records: every attack by known share, and what MRAD is worth.
 
     DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/partial.py [--quick] [--only cifar-mlp …]
 

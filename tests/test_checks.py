@@ -53,7 +53,7 @@ REFUSED = {
     "None inside": ([1.0, None], r"got None \(NoneType\)"),
     "text inside": (pd.Series([1.0, "a"]), r"got 'a' \(str\)"),
     "decimals": ([decimal.Decimal(1)], r"\(Decimal\)"),
-    "huge": ([2**70, 1], "which no 64 bits hold"),
+    "huge": ([2**70, 1], "which does not fit into 64 bits"),
     "dict": ({"a": 1}, r"\(dict\)"),
     "nothing": (None, r"got None \(NoneType\)"),
     "bytes": (b"12", r"dtype \|S2"),

@@ -36,7 +36,7 @@ def test_records_are_indexed_with_their_labels_and_ids():
 
 
 def test_repeated_ids_are_refused():
-    with pytest.raises(dv.InputError, match="'a' stands more than once"):
+    with pytest.raises(dv.InputError, match="'a' occurs more than once"):
         dv.Records([[1.0], [2.0]], ids=["a", "a"])
 
 

@@ -78,7 +78,10 @@ def test_a_deadline_holds_for_the_whole_answer(where):
         "body": [whole[:80], *(bytes([byte]) for byte in whole[80:])],
         "silence": [],
     }
-    with Wire(*parts[where], hold=True).running() as wire, pytest.raises(web.WebError, match=r"not whole after 0\.5 s"):
+    with (
+        Wire(*parts[where], hold=True).running() as wire,
+        pytest.raises(web.WebError, match=r"incomplete after 0\.5 s"),
+    ):
         post(wire, timeout=0.5)
 
 
@@ -106,11 +109,11 @@ def test_packed_answers_are_unpacked_within_bounds(kind, pack):
     ("body", "message"),
     [
         (b"\xff\xfe{}", "not UTF-8"),
-        (b"[" * 100_000, "nested too deeply|not whole JSON"),
+        (b"[" * 100_000, "nested too deeply|not complete JSON"),
         (b'{"score": -Infinity}', "-Infinity is not a number"),
         (b'{"score": NaN}', "NaN is not a number"),
-        (b'{"score": 1', "not whole JSON"),
-        (b"9" * 10_000, "not whole JSON"),
+        (b'{"score": 1', "not complete JSON"),
+        (b"9" * 10_000, "not complete JSON"),
     ],
 )
 def test_json_that_is_none_is_said(body, message):

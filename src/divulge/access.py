@@ -194,7 +194,9 @@ class DropGroups:
             raise checks.InputError("DropGroups: the subgroup of each record is needed (groups=…)")
         names: Array = checks.plain(groups, "groups").astype(str)
         if names.shape != (len(records),):
-            raise checks.InputError(f"groups: {len(records)} names are needed (one a record), got shape {names.shape}")
+            raise checks.InputError(
+                f"groups: {len(records)} names are needed (one per record), got shape {names.shape}"
+            )
         if absent := sorted(set(self.groups) - set(np.unique(names).tolist())):
             raise checks.InputError(f"DropGroups.groups: no record is in {', '.join(absent)}; nothing to drop")
         return _some(~np.isin(names, self.groups), "DropGroups")

@@ -178,5 +178,5 @@ def concatenate(parts: Sequence[Records]) -> Records:
     ids: Any = None if any(part.ids is None for part in parts) else np.concatenate([part.ids for part in parts])
     shapes = {part.x.shape[1:] for part in parts}
     if len(shapes) > 1:
-        raise checks.InputError(f"records: all must have one shape, got {', '.join(map(str, sorted(shapes)))}")
+        raise checks.InputError(f"records: all must have the same shape, got {', '.join(map(str, sorted(shapes)))}")
     return Records(np.concatenate([part.x for part in parts]), y, ids)

@@ -257,8 +257,12 @@ def _same_columns(sets: dict[str, DataFile]) -> None:
     for key, read in sets.items():
         if read.columns != first:
             odd = sorted(set(first) ^ set(read.columns))
-            what = f"differ in {', '.join(odd)}" if odd else "stand in another order"
-            raise checks.InputError(f"data.{key}: the columns {what} than in data.members")
+            what = (
+                f"differ from those of data.members in {', '.join(odd)}"
+                if odd
+                else "are in another order than in data.members"
+            )
+            raise checks.InputError(f"data.{key}: the columns {what}")
 
 
 def _known(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:

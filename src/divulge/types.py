@@ -215,7 +215,7 @@ def _features(value: object, name: str, length: int | None) -> Array | None:
         return None
     found = checks.records(value, name)
     if length is not None and len(found) != length:
-        raise checks.InputError(f"{name}: {len(found)} rows, but {length} are needed (one a record)")
+        raise checks.InputError(f"{name}: {len(found)} rows, but {length} are needed (one per record)")
     return found.reshape(len(found), -1) if found.ndim == 1 else found
 
 
@@ -235,15 +235,15 @@ class Guarantee:
         divulge.InputError: another standing.
 
     Examples:
-        >>> claim = Guarantee("FDR", 0.05, ("calibration and candidate non-members are exchangeable",))
+        >>> claim = Guarantee("FDR", 0.05, ("non-member candidates are exchangeable with the calibration records",))
         >>> print(claim)
-        FDR ≤ 0.05, assuming calibration and candidate non-members are exchangeable
+        FDR ≤ 0.05, assuming non-member candidates are exchangeable with the calibration records
         >>> print(claim.at_most("doubtful"))
-        DOUBTFUL: FDR ≤ 0.05, only if calibration and candidate non-members are exchangeable
+        DOUBTFUL: FDR ≤ 0.05, only if non-member candidates are exchangeable with the calibration records
         >>> claim.at_most("void").holds
         False
         >>> print(Guarantee("FDR", 1.0, ()))
-        nothing is proven of the FDR
+        nothing is proven about the FDR
     """
 
     kind: str
@@ -270,7 +270,7 @@ class Guarantee:
 
     def __str__(self) -> str:
         if self.level >= 1.0:
-            return f"nothing is proven of the {self.kind}"
+            return f"nothing is proven about the {self.kind}"
         claim, rests = f"{self.kind} ≤ {self.level:g}", " and ".join(self.assumes)
         if self.standing == "void":
             return f"VOID: {claim} (an assumption fails: {rests})" if rests else f"VOID: {claim}"

@@ -53,7 +53,7 @@ def address(url: object, name: str) -> str:
         raise checks.InputError(f"{name}: an http:// or https:// address is needed, got {_said(url)}")
     if parts.username is not None or parts.password is not None:
         raise checks.InputError(
-            f"{name}: {shown(url)} holds a user name or password, which would be written down with the results; "
+            f"{name}: {shown(url)} holds a user name or password, which would be saved with the results; "
             "send it as a header, or set the key in the environment"
         )
     return str(url)
@@ -107,7 +107,7 @@ class Answer:
         except RecursionError:
             raise WebError("the answer is nested too deeply") from None
         except ValueError as error:
-            raise WebError(f"the answer is not whole JSON ({str(error)[:_EXCERPT]})") from None
+            raise WebError(f"the answer is not complete JSON ({str(error)[:_EXCERPT]})") from None
 
     def excerpt(self) -> str:
         """The beginning of the body for a message: printable, and without the secrets that were sent."""
@@ -215,7 +215,7 @@ class Client:
                 return Answer(response.status_code, headers, body, self._secrets)
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             if late.is_set() or isinstance(error, httpx.TimeoutException):  # whichever clock is first
-                raise WebError(f"the answer was not whole after {self._timeout:g} seconds") from None
+                raise WebError(f"the answer was incomplete after {self._timeout:g} seconds") from None
             raise WebError(f"{type(error).__name__}: {str(error)[:_EXCERPT]}") from None
         finally:
             alarm.cancel()
@@ -239,7 +239,7 @@ class Client:
     def _body(self, response: httpx.Response) -> bytes:
         packed = response.headers.get("content-encoding", "").strip().lower()
         if packed not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise WebError(f"the answer is packed as {packed[:20]!r}, which was not asked for")
+            raise WebError(f"the answer is packed as {packed[:20]!r}, which was not requested")
         taken, parts = 0, []
         for part in response.iter_raw():
             taken += len(part)

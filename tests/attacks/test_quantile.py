@@ -166,7 +166,7 @@ def test_an_unseen_class_has_the_pooled_distribution_and_a_note():
     scored = QuantileRegression(conformal=False).run(table)
     assert scored.scores[1] == pytest.approx((0.5 - signal.mean()) / signal.std(ddof=1))
     assert len(scored.notes) == 1
-    assert scored.notes[0].startswith("1 of 2 candidates are of classes the population lacks (7)")
+    assert scored.notes[0].startswith("1 of 2 candidates belong to classes missing from the population (7)")
 
 
 class Diverging:
@@ -247,7 +247,7 @@ def test_constant_and_tied_signals_give_finite_scores(regressor):
         ({"population": np.ones(9), "labels": [0, 1]}, "evidence.population_labels is needed"),
         (
             {"population": np.ones(9), "features": np.ones((2, 1)), "population_features": np.ones((9, 2))},
-            r"evidence.features has shape \(1,\) a record, population_features \(2,\)",
+            r"evidence.features has shape \(1,\) per record, population_features \(2,\)",
         ),
         (
             {"population": np.ones(9), "features": ["a", "b"], "population_features": ["c"] * 9},

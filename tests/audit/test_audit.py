@@ -55,7 +55,7 @@ def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(hon
     summary = honest.summary()
     assert summary.verdict.tone == "clear", summary.verdict
     assert summary.verdict.answer == "no leak found"
-    assert "the smallest that would have been seen with 80% probability is an AUC of" in summary.verdict.text
+    assert "The smallest that would have been found with 80% probability is an AUC of" in summary.verdict.text
     assert 0.5 < summary.smallest_detectable.auc < 0.7
     for name in honest:
         assert honest[name].auc.low < 0.5 < honest[name].auc.high, (name, honest[name].auc)
@@ -203,7 +203,7 @@ def test_labels_out_of_the_targets_range(case):
 
 
 def test_shapes_that_differ(case):
-    with pytest.raises(dv.InputError, match="all sets must have one shape"):
+    with pytest.raises(dv.InputError, match="all sets must have the same shape"):
         case.audit(recipes=("loss",), members=dv.Records(case.members.x[:, :5], case.members.y))
 
 
@@ -226,11 +226,11 @@ def test_ids_in_both_sets(case):
     ids = np.arange(200)
     members = dv.Records(case.members.x, case.members.y, ids)
     nonmembers = dv.Records(case.nonmembers.x, case.nonmembers.y, ids)
-    with pytest.raises(dv.InputError, match=r"200 ids stand in both \(first: 0\)"):
+    with pytest.raises(dv.InputError, match=r"200 ids occur in both sets \(first: 0\)"):
         case.audit(recipes=("loss",), members=members, nonmembers=nonmembers)
 
 
-@pytest.mark.parametrize(("recipes", "remedy"), [(["loss"], "take fewer records"), (["lira"], "give out=")])
+@pytest.mark.parametrize(("recipes", "remedy"), [(["loss"], "use fewer records"), (["lira"], "set out=")])
 def test_an_audit_that_will_not_fit_says_so_before_it_starts(case, monkeypatch, recipes, remedy):
     monkeypatch.setattr(sizes, "available", lambda: 2**10)
     message = r"^members, nonmembers, population: about .* MiB of memory are needed, .* are free; they are 900 records"
@@ -330,7 +330,7 @@ def test_reference_models_are_described_as_they_were(run):
     ("ids", "message"),
     [
         ([10**30 + i for i in range(60)], "strings or whole numbers of at most 64 bits"),
-        ([f"n{i // 2}" for i in range(60)], "'n0' stands more than once"),
+        ([f"n{i // 2}" for i in range(60)], "'n0' occurs more than once"),
         ([None, *(f"n{i}" for i in range(59))], "identifiers of one kind are needed"),
     ],
 )
@@ -341,9 +341,9 @@ def test_ids_that_cannot_be_kept(ids, message):
 
 def test_ids_of_two_kinds():
     texts = np.array([f"n{i}" for i in range(60)], dtype=object)
-    with pytest.raises(dv.InputError, match="ids of all sets must be of one kind"):
+    with pytest.raises(dv.InputError, match="ids of all sets must be of the same kind"):
         honest_audit(members=plain(60, 1, ids=np.arange(60)), nonmembers=plain(60, 2, ids=texts))
-    with pytest.raises(dv.InputError, match=r"60 ids stand in both \(first: 'n0'\)"):
+    with pytest.raises(dv.InputError, match=r"60 ids occur in both sets \(first: 'n0'\)"):
         honest_audit(members=plain(60, 1, ids=texts), nonmembers=plain(60, 2, ids=texts))
 
 
@@ -361,7 +361,7 @@ def test_audits_of_other_records_are_neither_compared_nor_shown_as_the_same(tmp_
     same = honest_audit(seed=5, out=tmp_path / "run" / "same")
     assert list(first.inner()) == ["same"]
     assert compare(first, same)
-    with pytest.raises(dv.InputError, match="the records or the truth behind them do not"):
+    with pytest.raises(dv.InputError, match="the records or their membership do not"):
         compare(first, other)
 
 

@@ -164,9 +164,9 @@ def test_several_shares_in_one_report(case, tmp_path):
     assert [result.about.settings.partial.share for result in found] == [0.5, pytest.approx(10 / 12), 1.0]
     html = (tmp_path / "run" / "report.html").read_text()
     for words in (
-        "AUC over the known share",
-        "TPR at FPR 0.05 over the known share",
-        "AUC less that of the whole record",
+        "AUC by known share",
+        "TPR at FPR 0.05 by known share",
+        "AUC minus that of the whole record",
     ):
         assert words in html
     with pytest.raises(dv.InputError, match="at least 1 mask"):

@@ -52,10 +52,10 @@ def test_a_true_no_leak_names_the_smallest_auc_and_tpr_or_what_a_tpr_takes():
     assert f"with 80% probability is an AUC of {smallest.auc:.3f} or a TPR of {smallest.tpr:.3f} at FPR 0.05" in both
     least = dv.evaluation.nonmembers_to_tell(0.01, 1 - 0.05 / 3)
     assert (
-        f"No TPR at FPR 0.01 could have been told from chance: that takes {least} non-members"
+        f"No TPR at FPR 0.01 could have been told from chance: that would take {least} non-members"
         in quiet(1000, 120, fpr=(0.01,)).verdict.text
     )
-    assert "TPR" in quiet(1000, least, fpr=(0.01,)).verdict.text.partition("by the model")[0]
+    assert "TPR" in quiet(1000, least, fpr=(0.01,)).verdict.text.partition("under the model")[0]
 
 
 def test_more_recipes_ask_for_more_records():
@@ -63,7 +63,7 @@ def test_more_recipes_ask_for_more_records():
     needed = []
     for recipes in (1, 8):
         text = quiet(20, 20, recipes).verdict.text
-        needed.append(int(text.partition("It takes about ")[2].split()[0]))
+        needed.append(int(text.partition(" takes about ")[2].split()[0]))
         assert quiet(needed[-1], needed[-1], recipes).verdict.answer == "no leak found"
         assert quiet(needed[-1] - 1, needed[-1] - 1, recipes).verdict.answer == "too little data to say"
     assert needed[1] > needed[0] > 30
@@ -73,7 +73,7 @@ def test_a_score_that_points_the_wrong_way_is_a_leak():
     members = sizes(100, 100)
     found = scored({"loss": -1.0 * members + np.linspace(0, 0.5, 200) % 0.1}, members).verdict
     assert found.answer == "leak found"
-    assert "turned round it finds members" in found.text
+    assert "reversed, it finds members" in found.text
 
 
 def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
@@ -141,7 +141,7 @@ def test_a_realised_fpr_is_judged_by_its_interval_and_by_what_one_calibration_ex
         return realised(scored({"loss": np.r_[np.zeros(10), outside]}, members, nulls=nulls)["loss"], 0.05)
 
     assert found(20).judged == "agrees"
-    assert found(35).judged.startswith("above, as it is in one calibration of ")
+    assert found(35).judged.startswith("above, as in one of ")
     assert not found(35).broken
     assert found(35).rate.low > 0.05
     assert found(200).judged.startswith("TOO HIGH")
@@ -158,7 +158,7 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
     assert any("realised FPR at nominal 0.05" in note and "TOO HIGH" in note for note in page.notes(summary))
 
 
-@pytest.mark.parametrize(("above", "said"), [(20, ""), (35, "above, as it is in one calibration"), (200, "TOO HIGH")])
+@pytest.mark.parametrize(("above", "said"), [(20, ""), (35, "above, as in one of"), (200, "TOO HIGH")])
 def test_deciding_again_says_when_the_rate_asked_for_was_not_kept(above, said):
     outside = np.r_[np.full(above, 1000.0), np.linspace(0, 50, 400 - above)]
     outcome = scored({"loss": np.r_[np.zeros(10), outside]}, sizes(10, 400))["loss"]

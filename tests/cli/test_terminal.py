@@ -200,7 +200,7 @@ def test_interrupted_is_a_code_of_its_own(capsys, monkeypatch):
 
     monkeypatch.setattr(printing, "as_json", stops)
     assert cli.run(["labels", "capacity", "--n", "10", "--json"]) == Exit.INTERRUPTED
-    assert "the same command goes on from there" in capsys.readouterr().err
+    assert "the same command resumes" in capsys.readouterr().err
 
 
 def test_wrong_usage_is_one_line_that_names_the_help(capsys):

@@ -45,4 +45,4 @@ def test_demo_needs_no_folder(monkeypatch):
     found = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
     assert found.exit_code == 0, found.exception
     assert "realised power" in found.stdout
-    assert "Nothing was kept" in found.stdout
+    assert "Nothing was saved" in found.stdout

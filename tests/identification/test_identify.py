@@ -186,7 +186,7 @@ TWO, MANY = np.arange(6.0).reshape(3, 2), np.arange(100.0).reshape(50, 2)
         (([1.0], [np.nan]), {}, r"calibration: NaN or infinite scores in 1 rows \(0\)"),
         (([1.0], []), {}, "calibration: at least 1 entry"),
         (([1.0, 2.0], np.arange(10)), {}, "at least 19 are needed"),
-        ((np.ones(5), np.ones(50)), {}, "they tell nothing apart"),
+        ((np.ones(5), np.ones(50)), {}, "they cannot tell anything apart"),
         (([1.0], np.arange(50)), {"method": "knockof"}, "did you mean 'knockoff'"),
         (([1.0], np.arange(50)), {"method": "knockoff"}, "knockoffs: "),
         (([1.0], np.arange(50)), {"method": "adadetect"}, "at least two signals"),

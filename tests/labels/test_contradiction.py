@@ -111,7 +111,7 @@ LOOKS = {
     "rounded to 4 decimals": lambda exact: lambda rows: round(exact(rows), 4),
     "rounded to 7 decimals": lambda exact: lambda rows: round(exact(rows), 7),
     "unrounded": lambda exact: exact,
-    "cut off after 5 decimals, not rounded": lambda exact: lambda rows: math.floor(exact(rows) * 1e5) / 1e5,
+    "truncated to 5 decimals, not rounded": lambda exact: lambda rows: math.floor(exact(rows) * 1e5) / 1e5,
     "like a sum over rows, not a mean": lambda exact: lambda rows: round(198 * exact(rows), 5),
     "negated (larger is better there)": lambda exact: lambda rows: -round(exact(rows), 5),
     "constant (every answer is 0.69315)": lambda _: lambda rows: 0.69315,
@@ -144,7 +144,7 @@ def test_a_server_that_answers_the_same_query_differently_is_said_to_be_noisy(y)
     exact = labels.LocalOracle(spec, y).exact
     found = labels.infer(lambda rows: exact(rows) + draws.normal(0, 1e-9), labels.design(spec))
     assert found.contradiction.looks.startswith("noisy (the same query was answered")
-    assert "none was declared" in found.contradiction.looks
+    assert "declared noise: none" in found.contradiction.looks
 
 
 def test_repeated_answers_of_a_limited_server_are_said(y, spec):

@@ -345,7 +345,7 @@ def test_a_number_of_queries_against_an_unbounded_loss_is_refused():
 def test_a_defended_oracle_needs_nothing_more():
     first = labels.defend(labels.OracleSpec(n=3000), 100, 0.6).remedies[0]
     again = labels.defend(first.spec, 100, 0.6)
-    assert again.advice == ("nothing more is needed: 100 scores tell no more as it is",)
+    assert again.advice == ("nothing more is needed: 100 scores reveal no more as it is",)
 
 
 def test_laplace_noise_of_equal_spread_protects_less_than_gaussian():

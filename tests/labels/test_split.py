@@ -149,7 +149,7 @@ def test_too_many_possible_numbers_claim_nothing_rather_than_too_much():
         ({"scored": 9}, "at most all 8 rows"),
         ({"scored": 0}, "scored: must be at least 1"),
         ({"scored": "some"}, "scored: 'some' is unknown"),
-        ({"scored": "unknown", "metric": "auc"}, "auc is no mean over rows"),
+        ({"scored": "unknown", "metric": "auc"}, "auc is not a mean over rows"),
         ({"scored": "unknown", "classes": 3}, "2 unweighted classes"),
         ({"scored": "unknown", "noise": 0.1, "noise_kind": "gaussian"}, "under bounded noise only"),
         ({"scored": "unknown", "noise": 9.0}, "leaks no row of the split"),

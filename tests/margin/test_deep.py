@@ -33,7 +33,7 @@ def test_a_network_with_biases_is_refused():
 
 
 def test_two_outputs_are_refused():
-    with pytest.raises(dv.InputError, match="one output a record"):
+    with pytest.raises(dv.InputError, match="one output per record"):
         homogeneous.deep_multipliers(layers(6, 5, 2), np.ones((3, 6)))
 
 

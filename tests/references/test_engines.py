@@ -77,7 +77,7 @@ def test_processes_equal_serial(fit, networks, kind):
 
 def test_auto_says_what_it_measured(fit, networks, monkeypatch):
     monkeypatch.setattr(trial, "BATCHES", 1)
-    assert "ms a step alone" in fit(Train(networks.cnn, 4, epochs=6, batch_size=8)).engine
+    assert "ms per step alone" in fit(Train(networks.cnn, 4, epochs=6, batch_size=8)).engine
     assert fit(Train(networks.cnn, 4, epochs=1)).engine == "serial (too little work for a trial)"
     assert fit(Train(networks.mlp, 4, epochs=2)).engine == "stacked (written-out backward)"
     assert "cannot be stacked" in fit(Train(networks.dropout, 4, epochs=4, batch_size=8)).engine
@@ -86,7 +86,7 @@ def test_auto_says_what_it_measured(fit, networks, monkeypatch):
 def test_a_run_that_goes_on_keeps_the_choice_of_the_first(fit, networks, tmp_path, monkeypatch):
     monkeypatch.setattr(trial, "BATCHES", 1)
     first = fit(Train(networks.own, 4, epochs=6, batch_size=8), pool=tmp_path).engine
-    assert "ms a step alone" in first
+    assert "ms per step alone" in first
     assert fit(Train(networks.own, 5, epochs=6, batch_size=8), pool=tmp_path).engine == first
 
 

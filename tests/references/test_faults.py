@@ -77,7 +77,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, blow):
     _, errors = victim.communicate(timeout=60)
     assert victim.returncode != 0
     if blow == signal.SIGINT:
-        assert "the same call goes on from there" in errors
+        assert "the same call resumes" in errors
 
     done = len(list(pool.glob("*.json")))
     same = loaded(tmp_path / "run.py")

@@ -75,7 +75,7 @@ def all_charts(rng):
                 y="AUC",
                 reference=0.5,
             ),
-            "AUC over the known share",
+            "AUC by known share",
             "Bands are 95 % intervals over five seeds.",
         ),
         Chart(

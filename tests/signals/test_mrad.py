@@ -103,7 +103,7 @@ def test_black_box_queries_are_counted(target, auxiliary, partial, iterations, d
 def test_queries_are_capped_before_the_first(target, auxiliary, partial):
     meter = Metered(target)
     with pytest.raises(
-        dv.InputError, match=r"limit: 1200 queries are needed \(10 a record for 120 records\), got 1199"
+        dv.InputError, match=r"limit: 1200 queries are needed \(10 per record for 120 records\), got 1199"
     ):
         MRAD(access="black", detector="gradient-norm", limit=1199).fit(auxiliary).measure(meter, partial)
     assert meter.queries == 0

@@ -102,7 +102,7 @@ class QuantileRegression:
             found = _z_scores(self.regressor, train, parts, draw)
         if not all(np.isfinite(scores).all() for scores in found):
             notes += (
-                f"{type(self.regressor).__name__} diverged (NaN or a scale ≤ 0); one location and scale for all used",
+                f"{type(self.regressor).__name__} diverged (NaN or a scale ≤ 0); used one location and scale for all",
             )
             found = _z_scores(regressors.Marginal(), train, parts, draw)
         if self.output == "level":
@@ -163,7 +163,7 @@ def _parts(evidence: Evidence) -> tuple[_Part, _Part]:
         others = needs.part(others, name, "population_features", "features is given")
         if features.shape[1:] != others.shape[1:]:
             raise checks.InputError(
-                f"{name}: evidence.features has shape {features.shape[1:]} a record, "
+                f"{name}: evidence.features has shape {features.shape[1:]} per record, "
                 f"population_features {others.shape[1:]}"
             )
     else:
@@ -183,6 +183,6 @@ def _unseen(candidates: _Part, population: _Part) -> tuple[str, ...]:
         return ()
     count = int(np.isin(candidates.labels, strange).sum())
     return (
-        f"{count} of {len(candidates.labels)} candidates are of classes the population lacks "
+        f"{count} of {len(candidates.labels)} candidates belong to classes missing from the population "
         f"({', '.join(map(str, strange))}): scored by the pooled distribution, and not covered by its calibration",
     )

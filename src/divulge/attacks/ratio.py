@@ -60,7 +60,7 @@ class LogRatio:
             if values.max() > 0:
                 raise checks.InputError(
                     f"LogRatio: evidence.{name} must hold log-probabilities, at most 0, got {values.max():g}; "
-                    "it wants the 'negative-loss' signal"
+                    "use the 'negative-loss' signal"
                 )
         if self.over == "all" or evidence.trained_on is None:
             return evidence.target - _log_mean(references, np.ones(references.shape, dtype=bool))

@@ -145,5 +145,5 @@ def _probabilities(values: Floats, name: str) -> None:
     if low < 0.0 or high > 1.0:
         raise checks.InputError(
             f"RMIA: evidence.{name} must hold probabilities in [0, 1], got values from {low:g} to {high:g}; "
-            "RMIA wants the 'confidence' signal, not logits or losses"
+            "use the 'confidence' signal, not logits or losses"
         )

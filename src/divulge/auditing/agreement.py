@@ -35,7 +35,7 @@ def _same_kind(sets: Sets) -> None:
     shapes = {name: found.x.shape[1:] for name, found in sets.items()}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise checks.InputError(f"records: all sets must have one shape, got {listed}")
+        raise checks.InputError(f"records: all sets must have the same shape, got {listed}")
     labelled = {name: found.y is not None for name, found in sets.items()}
     if len(set(labelled.values())) > 1:
         without = ", ".join(name for name, has in labelled.items() if not has)
@@ -56,7 +56,7 @@ def _plain_ids(sets: Sets) -> None:
             raise checks.InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
     if "strings" in kinds.values() and len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-        raise checks.InputError(f"records: ids of all sets must be of one kind, got {listed}")
+        raise checks.InputError(f"records: ids of all sets must be of the same kind, got {listed}")
 
 
 def _distinct_ids(sets: Sets) -> None:
@@ -65,8 +65,8 @@ def _distinct_ids(sets: Sets) -> None:
         shared = np.array([]) if ids is None or others is None else np.intersect1d(ids, others)
         if shared.size:
             raise checks.InputError(
-                f"{first}, {second}: {len(shared)} ids stand in both (first: {shared.tolist()[0]!r}); "
-                "a record can be in one set only"
+                f"{first}, {second}: {len(shared)} ids occur in both sets (first: {shared.tolist()[0]!r}); "
+                "a record can be in only one of them"
             )
 
 
@@ -84,5 +84,5 @@ def _several_classes(sets: Sets) -> None:
     labels = [found.y for found in sets.values() if found.y is not None]
     if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
         raise checks.InputError(
-            f"records: all labels are {classes[0]}; with one class only, no classifier's output says anything"
+            f"records: all labels are {classes[0]}; with a single class, a classifier's output carries no information"
         )

@@ -49,12 +49,12 @@ def compare(before: Audit, after: Audit, recipes: Sequence[str] | None = None) -
     """
     if len(before.ids) != len(after.ids) or set(before.ids.tolist()) != set(after.ids.tolist()):
         raise checks.InputError(
-            f"compare: the audits are of different candidates ({len(before.ids)} and {len(after.ids)} ids); "
+            f"compare: the audits have different candidates ({len(before.ids)} and {len(after.ids)} ids); "
             "differences are paired record by record"
         )
     if before.ids.tolist() == after.ids.tolist() and before.candidates != after.candidates:
         raise checks.InputError(
-            "compare: the ids agree, but the records or the truth behind them do not; differences are paired record by "
+            "compare: the ids agree, but the records or their membership do not; differences are paired record by "
             "record"
         )
     to, of = np.argsort(before.ids, kind="stable"), np.argsort(after.ids, kind="stable")
@@ -81,7 +81,7 @@ def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
         rest = [name for name, found in apart.items() if not found]
         instead = f"; recipes that can be compared: {', '.join(rest)}" if rest else ""
         raise checks.InputError(
-            f"compare: the reference models of the two audits were not trained alike: {'; '.join(told)}{instead}"
+            f"compare: the reference models of the two audits were trained differently: {'; '.join(told)}{instead}"
         )
 
 
@@ -198,8 +198,8 @@ class Ruling:
         if self.doubt:
             return self.doubt
         if self.metric == "epsilon":
-            return "scores bound ε from below only: a limit on it can be broken, and never be shown to be kept"
-        return f"the limit of {self.metric} lies within the interval; more records would shorten it"
+            return "scores bound ε from below only: a limit on it can be shown broken, never shown kept"
+        return f"the limit of {self.metric} lies within the interval; more records would narrow it"
 
 
 def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFIDENCE) -> list[Ruling]:

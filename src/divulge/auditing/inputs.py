@@ -86,7 +86,8 @@ def check(
     wanted = _recipes(recipes, references, seed)
     if population is None:
         raise checks.InputError(
-            "population: records that the target was surely not trained on are needed, for reference models and nulls"
+            "population: additional records known not to be in the training set are needed, for reference models "
+            "and calibration"
         )
     for name, given in (("members", members), ("nonmembers", nonmembers), ("population", population)):
         if not isinstance(given, Records):
@@ -190,7 +191,8 @@ def _unseen(
     for name, records in (("members", members.y), ("nonmembers", nonmembers.y)):
         if not np.isin(records, wanted).any():
             raise checks.InputError(
-                f"unseen_classes: no record of {list(wanted)} is among the {name}; both kinds are needed to audit them"
+                f"unseen_classes: no record of {list(wanted)} is among the {name}; auditing them needs members and "
+                "non-members"
             )
     if present | set(np.unique(population.y).tolist()) <= set(wanted):
         raise checks.InputError(
@@ -222,7 +224,7 @@ def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonm
     power = evaluation.smallest_detectable(inside, outside, max(fpr))
     return [
         f"fpr: {level:g} needs at least {least} non-members of the unseen classes {list(classes)}, got {outside} (and "
-        f"{inside} members), so no TPR is given there at this level; what they could show: {power}"
+        f"{inside} members), so no TPR is reported there at this level; what they can detect: {power}"
     ]
 
 
@@ -237,7 +239,7 @@ def _known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed
         return None
     members, nonmembers = sets["members"], sets["nonmembers"]
     if members.x.dtype == object:
-        raise checks.InputError("known: parts of records of numbers can be known, the records are text")
+        raise checks.InputError("known: partial knowledge needs numeric records, got text")
     shape = (len(members) + len(nonmembers), *members.x.shape[1:])
     if isinstance(known, str):
         known = completion.mask(known, shape[1:], seed=seed)
@@ -250,8 +252,7 @@ def _enough(fpr: float, nonmembers: int) -> None:
     checks.number(fpr, "fpr", above=0, below=1)
     if nonmembers < (least := evaluation.least_nonmembers(fpr)):
         raise checks.InputError(
-            f"fpr: {fpr:g} needs at least {least} non-members, got {nonmembers}; "
-            "ask for a larger level or bring more non-members"
+            f"fpr: {fpr:g} needs at least {least} non-members, got {nonmembers}; use a larger level or more non-members"
         )
 
 
@@ -277,7 +278,7 @@ def _halves(population: Records, share: float, seed: int) -> tuple[Array, Array]
     held = max(1, round(share * n))
     if n - held < 2:
         raise checks.InputError(
-            f"population: at least 2 records are needed besides those set aside, got {n} of which {held} are set aside "
+            f"population: at least 2 records are needed beyond those set aside, got {n} of which {held} are set aside "
             f"(calibration={share:g})"
         )
     order = seeds.generator(seed, "calibration").permutation(n)

@@ -39,11 +39,11 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
     recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith(SIGNAL)]
     _refuse_missing(nulls, recipes, where / "nulls.parquet")
     if not recipes or set(recipes) != set(summary.about.recipes):
-        raise checks.InputError(f"{where}: scores.parquet and summary.json are of different recipes")
+        raise checks.InputError(f"{where}: scores.parquet and summary.json have different recipes")
     members = checks.mask(scores["member"].to_numpy(), f"{where / 'scores.parquet'}: member", (None,))
     counts = summary.about.counts
     if (counts.members, counts.nonmembers) != (int(members.sum()), int((~members).sum())):
-        raise checks.InputError(f"{where}: scores.parquet and summary.json are of different candidates")
+        raise checks.InputError(f"{where}: scores.parquet and summary.json have different candidates")
     return kind(
         scores={name: _numbers(scores, name, where) for name in recipes},
         nulls={name: _numbers(nulls, name, where) for name in recipes},
@@ -82,5 +82,5 @@ def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> di
         found[row] = checks.nonempty(np.atleast_1d(checks.array(values, f"{dossier.path}: exhibit {row}")), row)
     rows = {str(row) for row in range(candidates)}
     if stray := sorted(set(found) - rows):
-        raise checks.InputError(f"{dossier.path}: exhibits of candidates that are not there ({', '.join(stray[:5])})")
+        raise checks.InputError(f"{dossier.path}: exhibits of unknown candidates ({', '.join(stray[:5])})")
     return {int(row): value for row, value in found.items()}

@@ -50,7 +50,7 @@ def _described(partial: PartlyKnown) -> str:
 def _completers(audit: Findings) -> Table:
     recipes = audit.about.recipes
     rows = [[name, recipes[name].completed_by or "nothing", str(recipes[name].queries)] for name in audit]
-    return Table(["recipe", "completed by", "queries"], rows, title="What made each number")
+    return Table(["recipe", "completed by", "queries"], rows, title="How each number was computed")
 
 
 def _tpr(level: float) -> tuple[str, float]:
@@ -73,7 +73,7 @@ def _chart(found: Sequence[Findings], statistic: str, name: str, chance: float) 
             curves[recipe] = charts.Curve(shares, *parts)
     spec = charts.lines(curves, x="known share of the record", y=name, reference=chance)
     note = "The band is a 95 % interval. The same candidates, with more and more of each record known."
-    return Chart(spec, title=f"{name} over the known share", note=note)
+    return Chart(spec, title=f"{name} by known share", note=note)
 
 
 def _measured(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
@@ -94,8 +94,8 @@ def _table(found: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
             measured = [shown(_measured(audit, recipe, statistic)) for statistic in statistics]
             queries = str(audit.about.recipes[recipe].queries)
             rows.append([f"{_share(audit):.0%}", recipe, *measured, _gap(audit, whole, recipe), queries])
-    columns = ["known", "recipe", *statistics.values(), "AUC less that of the whole record", "queries"]
-    note = "The gap's interval is of paired differences, record by record."
+    columns = ["known", "recipe", *statistics.values(), "AUC minus that of the whole record", "queries"]
+    note = "The gap's interval is for paired differences, record by record."
     if whole is None:
         note = "No gap to the whole record is shown: add the share 1 (known = [..., 'share:1'])."
     return Table(columns, rows, title="By known share", note=note)

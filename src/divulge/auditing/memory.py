@@ -42,5 +42,5 @@ def check(case: Case, *, on_disk: bool) -> None:
         "members, nonmembers, population",
         f"they are {rows:,} records, of {case.classes:,} classes"
         + (f" and the answers of {models:,} reference models" if models else "")
-        + ("; take fewer records" if on_disk or not models else "; give out=, or take fewer records or models"),
+        + ("; use fewer records" if on_disk or not models else "; set out=, or use fewer records or models"),
     )

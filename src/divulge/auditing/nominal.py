@@ -45,12 +45,12 @@ class Realised:
         Examples:
             >>> from divulge.evaluation import proportion
             >>> Realised(0.05, proportion(14, 100), 0.02).judged
-            'TOO HIGH: one calibration does not explain it (p = 0.02)'
+            'TOO HIGH: the luck of one calibration does not explain it (p = 0.02)'
         """
         if self.broken:
-            return f"TOO HIGH: one calibration does not explain it (p = {self.p_value:.2g})"
+            return f"TOO HIGH: the luck of one calibration does not explain it (p = {self.p_value:.2g})"
         if self.rate.low > self.nominal:
-            return f"above, as it is in one calibration of {1 / self.p_value:.3g}"
+            return f"above, as in one of {1 / self.p_value:.3g} calibrations"
         if self.rate.high < self.nominal:
             return "below"
         return "agrees"

@@ -74,7 +74,7 @@ def _sure_nonmembers(summary: AuditSummary) -> Iterator[str]:
         if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS):
             yield (
                 f"{name}{where}: ε ≥ {epsilon.low:.2f} comes from sure non-members, records that score lower than "
-                "nearly every member; TPR counts sure members, and can stay at chance beside it"
+                "nearly every member; TPR counts sure members, and may still be at chance"
             )
 
 
@@ -96,8 +96,8 @@ def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
 def _attacks(audit: Findings, summary: AuditSummary) -> Section:
     note = (
         "95 % intervals. TPR at FPR is conservative: the threshold's own uncertainty is in the interval. "
-        "ε is a lower bound at 95 % confidence, 0 when nothing can be claimed; it takes the records' scores as "
-        "independent, which under one trained model they are only nearly."
+        "ε is a lower bound at 95 % confidence, 0 when nothing can be claimed; it assumes independent scores, "
+        "which is only approximately true under a single trained model."
     )
     blocks: list[Block] = []
     if audit.unseen_classes:
@@ -164,7 +164,7 @@ def _rates(found: Mapping[str, Group], one: str, name: str, level: float) -> Tab
         [group, str(row.members), str(row.nonmembers), *map(shown, (row.auc, row.tpr, row.fpr))]
         for group, row in found.items()
     ]
-    note = f"TPR and FPR at one threshold for all, where the FPR over all non-members is at most {level:g}."
+    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}."
     return Table(columns, rows, title=f"{name}: by {one}", note=note)
 
 
@@ -191,9 +191,9 @@ def _calibration(summary: AuditSummary) -> Section:
                     rows.append([name, where, level, *_realised(numbers.realised_fpr[level]), raw])
             claims.append([name, level, *_claim(decision)])
     note = (
-        "What share of the true non-members is called members by a threshold set on calibration records, which "
-        "nothing was trained on, by conformal rank, and whether the 95 % interval holds the nominal rate. A rate above "
-        "it may be one calibration's luck; where it is called too high, such luck has less than 5 % probability over "
+        "The share of true non-members called members by a conformal-rank threshold on calibration records, which "
+        "nothing was trained on, and whether its 95 % interval contains the nominal rate. A rate above nominal may be "
+        "the luck of one calibration; where it is called too high, such luck has less than 5 % probability over "
         "all rows together. “Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
     )
     columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
@@ -204,13 +204,13 @@ def _calibration(summary: AuditSummary) -> Section:
                 "nominal FPR",
                 "called members",
                 "one calibration's FPR",
-                "what is claimed, and what it assumes",
+                "claim and assumptions",
             ],
             claims,
             note="A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown "
             "(95 %, Beta distribution of the conformal rank).",
         ),
-        Table(columns, rows, title="What it came to here", note=note),
+        Table(columns, rows, title="Realised on these non-members", note=note),
     ]
     warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
     return Section(
@@ -274,7 +274,7 @@ def _split(summary: AuditSummary) -> Section:
 
 def _blind(found: BlindBaseline | None) -> str:
     if found is None:
-        return "Blind baseline: too few records for one, so a confounded split would go unseen."
+        return "Blind baseline: too few records for one, so a confounded split would go undetected."
     judged = "it can: the split is confounded" if found.confounded else "no difference found"
     return (
         "Blind baseline: can a classifier that never sees the model tell members from non-members? "

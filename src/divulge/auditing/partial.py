@@ -175,5 +175,5 @@ def _disjoint(seen: PartialRecords, candidates: int, population: Floats) -> None
     if own.any() and binom.sf(own.sum() - 1, len(own), expected) < _CHANCE:
         raise checks.InputError(
             f"population: {own.sum()} of {len(own)} candidates agree with a population record in every known value "
-            f"(among {len(others)} records set aside, {others.sum()} do); the population must not hold candidates"
+            f"(among {len(others)} records set aside, {others.sum()} do); the population must not contain candidates"
         )

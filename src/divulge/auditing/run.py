@@ -229,6 +229,6 @@ def _blind(case: Case, log: Log) -> BlindBaseline | None:
     try:
         found = blind.baseline(records.x[inside], records.x[~inside], case.seed, y_members=own, y_nonmembers=others)
     except checks.InputError as error:
-        log.warnings.append(f"no blind baseline, so a confounded split would go unseen: {error}")
+        log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
         return None
     return BlindBaseline(**{field.name: getattr(found, field.name) for field in fields(found)})

@@ -26,7 +26,7 @@ def over_shares(
     pool: str | Path | None = None,
     **arguments: Any,
 ) -> list[Audit]:
-    """One audit for each entry of ``known``; the report of the first shows them all, over the known share.
+    """One audit for each entry of ``known``; the report of the first shows them all, by known share.
 
     With a run directory, the first audit lies in ``out`` and the others in ``out/known-1``, ``out/known-2``, …;
     all use the reference models in ``pool``: what saw no candidate is trained once for all shares.

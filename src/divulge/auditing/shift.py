@@ -80,7 +80,9 @@ def section(found: TransferSummary | None) -> Section:
     columns = ["recipe", f"FPR of {found.level:g}", "rate expected there", "multi-accuracy violation"]
     blocks.append(Table(columns, rows))
     plane = {"seen records": _columns(found.plane.seen), "query records": _columns(found.plane.query)}
-    blocks.append(Chart(charts.scatter(plane, x="first component", y="second component"), title="Where they lie"))
+    blocks.append(
+        Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
+    )
     ratio = {"seen records": _columns(found.ratio)}
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
     return Section("Will the false-positive rate carry over to the unseen classes?", blocks)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.types import Estimate, Tone
 
 CONFIDENCE = 0.95
-# The largest AUC that may go unseen and "no leak found" still be said: halfway from guessing to certainty.
+# The largest AUC that may go unseen and "no leak found" still be said: halfway between guessing and certainty.
 UNSEEN = 0.75
 
 TONES: Mapping[Answer, Tone] = {
@@ -120,7 +120,7 @@ class Claim:
         e, chance = self.estimate, f"where a model that leaks nothing has {self.chance:g}"
         if not self.chance:
             return f"{self.recipe}: {self.statistic} ≥ {e.low:.2f}, {chance}"
-        turned = "; the score points the wrong way, and turned round it finds members" if self.below else ""
+        turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
         return f"{self.recipe}: {self.statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}], {chance}{turned}"
 
 
@@ -168,7 +168,7 @@ def verdict(audit: Findings) -> Verdict:
             "split is confounded",
             "The split is confounded: a classifier that never saw the model tells members from non-members "
             f"(AUC {shown(area)}, p = {blind.p_value:.2g}). No number "
-            "below can be blamed on the model.",
+            "below can be attributed to the model.",
         )
     first, *more = (_judged(audit, scope) for scope in scopes(audit))
     if first.answer == "leak found" or all(other.answer == first.answer for other in more):
@@ -184,8 +184,8 @@ def _judged(audit: Findings, scope: Scope) -> Verdict:
         worst = max(leaks, key=lambda claim: claim.strength)
         return Verdict(
             "leak found",
-            f"This model gives away who was in its training data{scope.where}. The strongest evidence is {worst} "
-            f"(intervals of all recipes hold at once with {CONFIDENCE:.0%} confidence). "
+            f"This model reveals who was in its training data{scope.where}. The strongest evidence is {worst} "
+            f"(the intervals of all recipes hold simultaneously with {CONFIDENCE:.0%} confidence). "
             f"{_adversary(audit.about.recipes[worst.recipe])}",
         )
     smallest = detectable(audit, scope)
@@ -201,11 +201,11 @@ def _nothing(scope: Scope, smallest: Detectable, area: float) -> str:
     else:
         least = evaluation.nonmembers_to_tell(smallest.fpr, smallest.confidence)
         missing = f"{least:,} non-members" if scope.nonmembers < least else "more members"
-        unseen = f" No TPR at FPR {smallest.fpr:g} could have been told from chance: that takes {missing}."
+        unseen = f" No TPR at FPR {smallest.fpr:g} could have been told from chance: that would take {missing}."
     return (
-        f"No leak found{scope.where}, and the smallest that would have been seen with {smallest.power:.0%} probability "
-        f"is an AUC of {area:.3f}{rate}, by the model of {smallest.method}.{unseen} A smaller leak, or one confined to "
-        "a few records, may have been missed."
+        f"No leak found{scope.where}. The smallest that would have been found with {smallest.power:.0%} probability "
+        f"is an AUC of {area:.3f}{rate}, under the model of {smallest.method}.{unseen} A smaller leak, or one confined "
+        "to a few records, may have been missed."
     )
 
 
@@ -213,8 +213,8 @@ def _too_little(scope: Scope, smallest: Detectable) -> str:
     needed = evaluation.records_to_see(UNSEEN, smallest.confidence, smallest.power)
     return (
         f"Too little data to say{scope.where}: with {counted(scope.members, scope.nonmembers)}, even an AUC of "
-        f"{UNSEEN:g}, halfway from guessing to certainty, could well be missed. It takes about {needed:,} of each kind "
-        f"to see one with {smallest.power:.0%} probability."
+        f"{UNSEEN:g}, halfway between guessing and certainty, could well be missed. Finding "
+        f"one with {smallest.power:.0%} probability takes about {needed:,} of each kind."
     )
 
 

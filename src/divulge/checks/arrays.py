@@ -31,7 +31,7 @@ def plain(value: Any, name: str) -> NDArray[Any]:
             raise InputError(f"{name}: {hidden} of {value.size} values are masked; fill them or leave them out")
         value = value.data
     if hasattr(value, "toarray"):
-        raise InputError(f"{name}: a sparse {type(value).__name__} cannot be used; hand in its .toarray()")
+        raise InputError(f"{name}: a sparse {type(value).__name__} cannot be used; pass its .toarray()")
     try:
         found = np.asarray(value)
     except Exception as error:  # of the user's __array__, or NumPy's on what it cannot read
@@ -74,7 +74,7 @@ def _odd(found: NDArray[Any]) -> str:
     if found.dtype == object:
         for entry in found.ravel():
             if isinstance(entry, bool | int | float) and not -(2**64) < entry < 2**64:
-                return f"{shown(entry)}, which no 64 bits hold"
+                return f"{shown(entry)}, which does not fit into 64 bits"
             if not isinstance(entry, bool | int | float | np.number):
                 return f"{shown(entry)} ({type(entry).__name__})"
     return f"dtype {found.dtype}"
@@ -103,7 +103,7 @@ def _refuse_huge(found: NDArray[Any], name: str) -> None:
             worst = rows.max() if rows.max() > _EXACT else rows.min()
             raise InputError(
                 f"{name}: whole numbers beyond ±2^53 cannot all be told apart as float64, got {worst}; subtract what "
-                "they have in common, or hand them in as ids"
+                "they have in common, or pass them as ids"
             )
 
 
@@ -139,7 +139,7 @@ def records(value: Any, name: str) -> NDArray[Any]:
 
 def _texts(found: NDArray[Any], name: str) -> NDArray[Any]:
     if found.ndim != 1:
-        raise InputError(f"{name}: one text a record is needed, got shape {found.shape}")
+        raise InputError(f"{name}: one text per record is needed, got shape {found.shape}")
     return nonempty(found, name)
 
 
@@ -183,7 +183,7 @@ def labels(value: object, name: str, *, length: int | None = None, classes: int 
     if found.ndim != 1:
         raise InputError(f"{name}: one dimension is needed, got shape {found.shape}")
     if length is not None and len(found) != length:
-        raise InputError(f"{name}: {length} labels are needed (one a record), got {len(found)}")
+        raise InputError(f"{name}: {length} labels are needed (one per record), got {len(found)}")
     if found.min() < 0:
         raise InputError(f"{name}: labels must be ≥ 0, got {found.min()}")
     if classes is not None and found.max() >= classes:
@@ -204,7 +204,7 @@ def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
         ) from None
     if len(unique) != length:
         raise InputError(
-            f"{name}: identifiers must be unique, {unique[counts > 1].tolist()[0]!r} stands more than once"
+            f"{name}: identifiers must be unique, {unique[counts > 1].tolist()[0]!r} occurs more than once"
         )
     return found
 

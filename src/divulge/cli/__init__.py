@@ -38,13 +38,13 @@ def run(arguments: Sequence[str]) -> int:
     except typer.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, typer.Abort, EOFError) as stop:
-        printing.error(str(stop) or "interrupted; what was finished is kept, the same command goes on from there")
+        printing.error(str(stop) or "interrupted; finished work is kept, and the same command resumes")
         return Exit.INTERRUPTED
     except UserCodeError as error:
         printing.error(error)
         printing.lines(sys.stderr, error.traceback())
     except (InputError, MissingExtraError, OSError, MemoryError) as error:
-        printing.error(str(error) or "the memory is full")
+        printing.error(str(error) or "out of memory")
     except Exception as error:
         if hasattr(error, "format_message"):
             _usage(error)
@@ -73,6 +73,6 @@ def _fault(error: Exception) -> str:
     frames = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
     ours = [f" at {file.relative_to(package.parent)}:{row}" for file, row in frames if file.is_relative_to(package)]
     return (
-        f"internal error: {type(error).__name__}{''.join(ours[-1:])}. This is a fault of Divulge, please report it; "
+        f"internal error: {type(error).__name__}{''.join(ours[-1:])}. This is a bug in Divulge, please report it; "
         "DIVULGE_TRACEBACK=1 shows more"
     )

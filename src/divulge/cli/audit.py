@@ -24,12 +24,12 @@ _EXIT_CODES = {"undecided": Exit.UNDECIDED, "broken": Exit.BROKEN}
 def audit(
     plan: Annotated[Path | None, typer.Argument(help="Plan (TOML).", show_default=False)] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory to write.")] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Audit a model of the embedded Fashion-MNIST images.")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="Audit a model of the bundled Fashion-MNIST images.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With --demo: a small, fast one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     seed: Annotated[int | None, typer.Option(help="With --demo: seed of every random draw.", min=0)] = None,
     trust: Annotated[
-        list[str] | None, typer.Option(help="A type that a .skops target may be built from; may be repeated.")
+        list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")
     ] = None,
     json: printing.Json = False,
 ) -> None:
@@ -37,7 +37,7 @@ def audit(
     if out is None:
         raise InputError("--out: a run directory is needed")
     if demo == (plan is not None):
-        raise InputError("audit: give a plan or --demo, exactly one of them")
+        raise InputError("audit: give exactly one of a plan and --demo")
     if not demo and (quick or seed is not None):
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
     found = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite, trust or ())
@@ -98,9 +98,7 @@ def _show(result: Any, title: str) -> None:
 
 def report(
     run: Run,
-    to: Annotated[
-        Path | None, typer.Option(help="File to write; report.html in the run directory if not given.")
-    ] = None,
+    to: Annotated[Path | None, typer.Option(help="File to write (default: report.html in the run directory).")] = None,
     json: printing.Json = False,
 ) -> None:
     """Render the report of a finished run again."""
@@ -130,7 +128,7 @@ def decide(
     fpr: Annotated[float | None, typer.Option(help="Bound on the share of non-members selected.")] = None,
     fdr: Annotated[float | None, typer.Option(help="Bound on the share of non-members among the selected.")] = None,
     method: Annotated[str, typer.Option(help="For --fdr: auto, bh, ptdi or storey.")] = "auto",
-    recipe: Annotated[str | None, typer.Option(help="One recipe of an audit; all when not given.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="One recipe of an audit (default: all).")] = None,
     json: printing.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
@@ -176,7 +174,7 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
 
 def compare(
     before: Annotated[Path, typer.Argument(help="Run before the defence.", show_default=False)],
-    after: Annotated[Path, typer.Argument(help="Run after it, of the same candidates.", show_default=False)],
+    after: Annotated[Path, typer.Argument(help="Run after it, on the same candidates.", show_default=False)],
     json: printing.Json = False,
 ) -> None:
     """What a defence changed: paired differences with intervals."""
@@ -190,7 +188,7 @@ def compare(
         return
     columns = ["recipe", "statistic", "before", "after", "change"]
     rows = [[d.recipe, d.statistic, d.before, d.after, d.change] for d in found]
-    printing.table("After less before", columns, rows)
+    printing.table("After minus before", columns, rows)
 
 
 def gate(
@@ -200,7 +198,7 @@ def gate(
         typer.Option("--max", help="METRIC:LIMIT, such as tpr@fpr=0.001:0.02; may be repeated.", show_default=False),
     ],
     passing: Annotated[
-        str, typer.Option("--pass", help="What passes besides kept: undecided, broken, or both with a comma.")
+        str, typer.Option("--pass", help="What else passes: undecided, broken, or both with a comma.")
     ] = "kept",
     json: printing.Json = False,
 ) -> None:
@@ -228,7 +226,7 @@ def gate(
             for r in rulings
         ]
         printing.table("Policy", ["recipe", "candidates", "metric", "estimate", "limit", "policy"], rows)
-        printing.line("The intervals hold at once with 95 % confidence, however many there are.")
+        printing.line("The intervals hold simultaneously with 95 % confidence, however many there are.")
         for reason in dict.fromkeys(r.reason for r in rulings if r.reason):
             printing.line(f"undecided: {reason}")
     if failed != "kept":

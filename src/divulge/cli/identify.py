@@ -110,17 +110,17 @@ def score(
     bos: Annotated[str, typer.Option(help="tokenizer, add or none.")] = "tokenizer",
     length: Annotated[
         int | None,
-        typer.Option(help="Longest stretch in tokens (if not given, the model's context); to an endpoint, characters."),
+        typer.Option(help="Window length in tokens (default: the model's context); in characters for an endpoint."),
     ] = None,
-    stride: Annotated[int | None, typer.Option(help="Step between windows; half the length if not given.")] = None,
+    stride: Annotated[int | None, typer.Option(help="Step between windows (default: half the length).")] = None,
     truncation: Annotated[str, typer.Option(help="windows, or head.")] = "windows",
-    budget: Annotated[int | None, typer.Option(help="Tokens a batch; by the device if not given.")] = None,
+    budget: Annotated[int | None, typer.Option(help="Tokens per batch (default: by device).")] = None,
     lowercase: Annotated[
-        bool, typer.Option("--lowercase", help="Also the lower-case ratio; doubles the work.")
+        bool, typer.Option("--lowercase", help="Also compute the lower-case ratio; doubles the work.")
     ] = False,
-    reference: Annotated[str | None, typer.Option(help="Another model, for the difference to it.")] = None,
+    reference: Annotated[str | None, typer.Option(help="Another model, to add the difference from it.")] = None,
     engine: Annotated[str, typer.Option(help="local, or ray for a cluster.")] = "local",
-    shard: Annotated[int, typer.Option(help="Documents a file.")] = 512,
+    shard: Annotated[int, typer.Option(help="Documents per file.")] = 512,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     json: printing.Json = False,
 ) -> None:
@@ -216,7 +216,7 @@ def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> No
     warn(summary)
     printing.table(summary.claim, ["", ""], facts(summary))
     if folder is None:
-        printing.line("Nothing was kept; --out names a folder for the selection and the report.")
+        printing.line("Nothing was saved; use --out to save the selection and the report.")
         return
     printing.line(f"Selection: {folder / 'selection.parquet'}")
     printing.line(f"Report: {folder / 'report.html'}")

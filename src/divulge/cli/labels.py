@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from divulge.types import Ints
 
 app = typer.Typer(
-    help="Labels behind a scoring endpoint: what leaks, how fast, and what stops it.", no_args_is_help=True
+    help="Labels behind a scoring endpoint: what leaks, how fast, and what prevents it.", no_args_is_help=True
 )
 
 Rows = Annotated[int, typer.Option("--n", help="Number of rows in a submission.")]
@@ -40,7 +40,9 @@ class Oracle:
     decimals: Annotated[int | None, typer.Option("--decimals", help="Decimals of a score, if it is rounded.")] = None
     noise: Annotated[float, typer.Option("--noise", help="Bound, or standard deviation, of a score's noise.")] = 0.0
     noise_kind: Annotated[str, typer.Option("--noise-kind", help="bounded, gaussian or laplace.")] = "bounded"
-    submission: Annotated[str, typer.Option("--submission", help="rows (a column a class) or positive (one).")] = "rows"
+    submission: Annotated[str, typer.Option("--submission", help="rows (one column per class) or positive (one).")] = (
+        "rows"
+    )
     scored: Annotated[str, typer.Option("--scored", help="Rows that count: all, their number, or unknown.")] = "all"
 
     def spec(self, n: int) -> OracleSpec:
@@ -76,7 +78,7 @@ class Exchange:
 
     header: Annotated[list[str] | None, typer.Option("--header", help="'Name: value', sent along; repeatable.")] = None
     template: Template = None
-    key: Annotated[str, typer.Option("--key", help="Where the score stands in a JSON answer.")] = "score"
+    key: Annotated[str, typer.Option("--key", help="Where the score is in a JSON answer.")] = "score"
 
     def oracle(self, url: str) -> HttpOracle:
         """The endpoint at this address."""
@@ -115,7 +117,7 @@ def show_design(
     n: Rows,
     oracle: Oracle,
     method: Method = "auto",
-    write: Annotated[Path | None, typer.Option("--write", help="Write one submission CSV a query here.")] = None,
+    write: Annotated[Path | None, typer.Option("--write", help="Write one submission CSV per query here.")] = None,
     template: Template = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace submissions in --write.")] = False,
     json: Json = False,
@@ -136,7 +138,7 @@ def show_design(
         printing.as_json(plain(described(plan)))
         return
     printing.line(
-        f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels a query, {plan.method})"
+        f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels per query, {plan.method})"
     )
     printing.line(str(plan.certificate))
     if write is not None:
@@ -149,13 +151,15 @@ def show_design(
 @app.command("simulate")
 @unfold
 def show_simulation(
-    labels_file: Annotated[Path, typer.Argument(metavar="LABELS", help="True labels: a number a line, .npy, or .npz.")],
+    labels_file: Annotated[
+        Path, typer.Argument(metavar="LABELS", help="True labels: one number per line, .npy, or .npz.")
+    ],
     oracle: Oracle,
     exchange: Exchange,
     method: Method = "auto",
     seed: Annotated[int, typer.Option("--seed", help="Seed of a local oracle's noise.")] = 0,
     url: Annotated[str | None, typer.Option("--url", help="Score through this endpoint, not on this machine.")] = None,
-    public: Annotated[Path | None, typer.Option("--public", help="Rows that are scored: 0 or 1 a line.")] = None,
+    public: Annotated[Path | None, typer.Option("--public", help="Rows that are scored: 0 or 1 per line.")] = None,
     report: Report = None,
     json: Json = False,
 ) -> None:
@@ -186,11 +190,11 @@ def attack(
     exchange: Exchange,
     url: Annotated[str | None, typer.Argument(help="Where submissions are posted.")] = None,
     method: Method = "auto",
-    journal: Annotated[Path | None, typer.Option("--journal", help="Keeps answers; run again to go on.")] = None,
-    scores: Annotated[Path | None, typer.Option("--scores", help="Scores typed in by hand, one a line.")] = None,
+    journal: Annotated[Path | None, typer.Option("--journal", help="Keeps answers; run again to resume.")] = None,
+    scores: Annotated[Path | None, typer.Option("--scores", help="Scores typed in by hand, one per line.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write row, label, certain, proven as CSV.")] = None,
     report: Report = None,
-    control: Annotated[bool, typer.Option(help="Check the labels by one query more.")] = True,
+    control: Annotated[bool, typer.Option(help="Check the labels with one more query.")] = True,
     json: Json = False,
 ) -> None:
     """Read the labels behind an endpoint you are responsible for; every answer is kept before the next query.
@@ -249,7 +253,7 @@ def show_defence(
         ("setting", "value", "what it is"),
         labels_page.settings(defence(found)),
     )
-    printing.line("each of these lines does it by itself:")
+    printing.line("each of these lines suffices by itself:")
     for number, line in enumerate(found.advice, start=1):
         printing.line(f"{number}. {line}")
 
@@ -271,7 +275,7 @@ def _labels(path: Path) -> np.ndarray:
         except OSError as error:
             raise InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
         except ValueError as error:
-            raise InputError(f"labels: {path}: one whole number a line is needed ({error})") from None
+            raise InputError(f"labels: {path}: one whole number per line is needed ({error})") from None
     return found.astype(np.int64) if found.dtype.kind in "iu" else found
 
 

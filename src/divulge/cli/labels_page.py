@@ -24,7 +24,7 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         progress: numbers of answers, and the share of labels recovered after them.
     """
     if summary.contradiction is not None:
-        said = Paragraph("Nothing follows from answers of another oracle than was declared, so no labels are given.")
+        said = Paragraph("Nothing follows from the answers of an undeclared oracle, so no labels are given.")
         sections: tuple[Section, ...] = (Section("What this means", (said,)),)
         return Page(_TITLE, _sentence(summary.contradiction), "plain", sections, _facts(summary))
     rows, right = summary.oracle.rows, summary.right
@@ -40,7 +40,7 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
     sections = (
         Section("How fast labels leak", (_speed(summary), _progress(*progress))),
-        Section("What stops it", _defence(summary.defence)),
+        Section("What prevents it", _defence(summary.defence)),
     )
     return Page(_TITLE, verdict, "leak" if leaks else "plain", sections, _facts(summary))
 
@@ -55,7 +55,7 @@ def settings(found: DefenceSummary) -> list[tuple[str, str, str]]:
 def _speed(summary: LabelsSummary) -> Table:
     plan, limit = summary.plan, summary.limit
     return Table(
-        ("plan", "queries", "labels a query"),
+        ("plan", "queries", "labels per query"),
         (
             (plan.method, str(plan.queries), f"{plan.labels_per_query:.2f}"),
             ("upper bound for any plan", str(limit.queries), f"{limit.labels_per_query:.2f}"),
@@ -71,7 +71,7 @@ def _defence(found: DefenceSummary) -> tuple[Table | Paragraph, ...]:
         note=f"Each alone holds {found.queries} queries to {found.accuracy:.0%} accuracy on balanced labels.",
     )
     steps = (Paragraph(f"{number}. {line}") for number, line in enumerate(found.advice, start=1))
-    return (alone, Paragraph("Each of these lines does it by itself:"), *steps)
+    return (alone, Paragraph("Each of these lines suffices by itself:"), *steps)
 
 
 def _facts(summary: LabelsSummary) -> dict[str, str]:
@@ -96,7 +96,7 @@ def _sentence(text: str) -> str:
 def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:
     return Chart(
         charts.lines({"recovered": Curve(places, shares)}, x="queries answered", y="share of labels proven"),
-        title="Recovered share over queries",
+        title="Share recovered by number of queries",
         note="Labels of a block of queries are read together, when its last answer arrives.",
     )
 

@@ -46,7 +46,7 @@ def prune(
     older_than: Annotated[
         int | None, typer.Option(help="Also remove good models older than this many days.", min=0, max=100_000)
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be removed.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     json: printing.Json = False,
 ) -> None:

@@ -26,9 +26,11 @@ def weights(
     candidates: Annotated[
         Path, typer.Option(help=".npz with x [n, d], and y (labels), ids and member (bool) where known.")
     ],
-    nonmembers: Annotated[Path | None, typer.Option(help=".npz like it, of records known to be unseen.")] = None,
+    nonmembers: Annotated[
+        Path | None, typer.Option(help=".npz like it, of records known not to be in the training set.")
+    ] = None,
     margin: Annotated[float | None, typer.Option(help="Margin of the training set, if known.")] = None,
-    leaked: Annotated[Path | None, typer.Option(help=".npz of records of which one was trained on.")] = None,
+    leaked: Annotated[Path | None, typer.Option(help=".npz of records, one of which was trained on.")] = None,
     band: Annotated[float, typer.Option(help="Half-width of the margin band (0.1 if training stopped early).")] = 0.01,
     signal: Annotated[str, typer.Option(help=f"Score to decide on: {', '.join(_SIGNALS)}.")] = "kkt-nnls",
     fpr: Annotated[float, typer.Option(help="Bound on the false-positive rate.")] = 0.01,
@@ -47,7 +49,7 @@ def weights(
 
     checks.choice(signal, "--signal", _SIGNALS)
     if margin is not None and leaked is not None:
-        raise InputError("--margin and --leaked: give one of them, a leaked record tells the margin")
+        raise InputError("--margin and --leaked: give only one; a leaked record gives the margin")
     net = ShallowReLU.from_safetensors(model)
     found = _examine(net, _Request(candidates, nonmembers, margin, leaked, band, signal, fpr, fdr))
     summary = found.summary()

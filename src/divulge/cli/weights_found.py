@@ -68,7 +68,7 @@ class Examined:
             f"{'' if chosen.guarantee.says else '; of which nothing is proven'})"
             for name, chosen in self.decisions.items()
         ]
-        called = "; ".join(said) or "no rule could decide, give --margin, --leaked or --nonmembers"
+        called = "; ".join(said) or "no rule could decide; give --margin, --leaked or --nonmembers"
         return (
             f"{'' if self.leaks else 'Nothing is proven. '}Called members: {called}. "
             f"The records rebuild the weights up to a residual of {self.unexplained:.2g}."

@@ -43,7 +43,7 @@ class Control:
         name: which control.
         p_value: probability of something at least as striking if the assumption holds.
         level: it does not pass when ``p_value`` is at most this.
-        says: what was seen, in words.
+        says: what was observed, in words.
         auc: how well the two sides are told apart, where that was measured.
         conclusive: whether both sides are known non-members, so that a difference breaks the assumption.
 

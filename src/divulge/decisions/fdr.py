@@ -5,7 +5,7 @@ are to be judged. With ``p_j = (1 + #{S_i ≥ T_j}) / (n + 1)`` (ties count agai
 one is never left out: without either the bound is broken several times over) a method multiplies the
 p-values by an estimate of the share of non-members and hands them to the step-up of Benjamini and
 Hochberg (1995). The expected share of non-members among the selected is then at most ``fdr``, if the
-candidates that are non-members are exchangeable with the calibration scores. "bh" and "storey" keep it in finite
+non-member candidates are exchangeable with the calibration scores. "bh" and "storey" keep it in finite
 samples. "ptdi", as published and at its default ``eta``, keeps it up to seven thousandths of the level and in
 simulations stays below; with a large ``eta`` and few candidates it does not, see
 `divulge.decisions.methods.PTDI.caution`.
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _KINDS = (BH, PTDI, Storey)
 METHODS = tuple(kind.name for kind in _KINDS)
-ASSUMES = ("candidates that are non-members are exchangeable with the calibration records",)
+ASSUMES = ("non-member candidates are exchangeable with the calibration records",)
 _LEAST = 1e-12  # level; a lower one asks for more calibration than can be counted
 
 
@@ -162,7 +162,7 @@ def select(
         >>> rng = np.random.default_rng(0)
         >>> members, unseen = rng.normal(3, 1, 50), rng.normal(size=50)
         >>> select(np.append(members, unseen), rng.normal(size=400), fdr=0.1, method="bh")
-        Selection(55 of 100 selected; FDR ≤ 0.1, assuming candidates that are non-members are exchangeable ...)
+        Selection(55 of 100 selected; FDR ≤ 0.1, assuming non-member candidates are exchangeable with ...)
     """
     return Judged.of(candidates, calibration).select(fdr=fdr, method=method)
 
@@ -223,7 +223,9 @@ def refuse_constant(candidates: Floats, calibration: Floats) -> None:
     """
     first = candidates[0]
     if calibration[0] == first and calibration[-1] == first and np.all(candidates == first):
-        raise checks.InputError(f"candidates: every score, calibration included, is {first:g}; they tell nothing apart")
+        raise checks.InputError(
+            f"candidates: every score, calibration included, is {first:g}; they cannot tell anything apart"
+        )
 
 
 def warnings(counts: Counts, rule: Rule, fdr: float) -> tuple[str, ...]:
@@ -235,7 +237,7 @@ def warnings(counts: Counts, rule: Rule, fdr: float) -> tuple[str, ...]:
     if rule.rank < 0:
         found.append(_nothing(counts, rule, fdr))
     elif rule.rank >= n:
-        found.append(f"all {m} candidates were selected: their scores exceed what non-members show nearly everywhere")
+        found.append(f"all {m} candidates were selected: their scores exceed those of non-members nearly everywhere")
     return tuple(found)
 
 

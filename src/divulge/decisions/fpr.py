@@ -92,7 +92,7 @@ def threshold(null_scores: object, fpr: float, *, guarantee: Kind = "marginal", 
     Examples:
         >>> t = threshold(range(1, 100), fpr=0.01)
         >>> t.rank, round(float(t), 6), str(t.guarantee)
-        (1, 99.0, 'marginal FPR ≤ 0.01, assuming the nulls and the candidate non-members are exchangeable')
+        (1, 99.0, 'marginal FPR ≤ 0.01, assuming non-member candidates are exchangeable with the calibration records')
     """
     nulls = checks.vector(null_scores, "null_scores")
     level = checks.number(fpr, "fpr", above=0, below=1)
@@ -140,7 +140,9 @@ def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
     level = checks.number(fpr, "fpr", above=0, below=1)
     rank = _marginal_rank(size, level)
     if rank < 1:
-        raise checks.InputError(f"n: {required_nulls(level)} nulls are needed for an FPR of {level:g}, got {size}")
+        raise checks.InputError(
+            f"n: {required_nulls(level)} calibration scores are needed for an FPR of {level:g}, got {size}"
+        )
     return _beta_interval(rank, size, confidence)
 
 
@@ -194,11 +196,13 @@ def _beta_interval(rank: int, n: int, confidence: float) -> Estimate:
 
 def _claim(kind: str, level: float, confidence: float) -> Guarantee:
     if kind == "marginal":
-        return Guarantee("marginal FPR", level, ("the nulls and the candidate non-members are exchangeable",))
+        return Guarantee(
+            "marginal FPR", level, ("non-member candidates are exchangeable with the calibration records",)
+        )
     return Guarantee(
         f"training-conditional FPR (confidence {confidence:g})",
         level,
-        ("the nulls and the candidate non-members are independent draws from one distribution",),
+        ("non-member candidates and calibration records are independent draws from one distribution",),
     )
 
 
@@ -211,6 +215,6 @@ def _warnings(found: Threshold) -> tuple[str, ...]:
     if realised.high <= 1.5 * found.fpr:
         return ()
     return (
-        f"with {found.nulls} nulls the FPR of this one calibration lies between {realised.low:.2g} and "
+        f"with {found.nulls} calibration scores, the FPR of this one calibration lies between {realised.low:.2g} and "
         f"{realised.high:.2g} (95 %); {found.fpr:g} holds on average over calibrations",
     )

@@ -151,9 +151,9 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
     zeros = np.append(held[2][:-1], held[2][-1] + 1) / (sizes[2] + 1)
     value = _most_likely(held[0], ones, zeros)
     low, high = _kept(up, sizes, 1 - confidence)
-    says = "assumes members score like the known"
+    says = "assumes that all members score like the known ones"
     if low > high:
-        low, high, says = 0.0, 1.0, "no share fits the candidates: their members do not score like the known"
+        low, high, says = 0.0, 1.0, "no share fits the candidates: their members do not score like the known ones"
     method = f"most likely mixture of known members and calibration, Fieller's interval; {says}"
     return Estimate(value, min(low, value), max(high, value), confidence, method)
 

@@ -162,13 +162,13 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
     if round(effective, 6) < needed:
         raise checks.InputError(
             f"weights: the {len(weights.nulls)} calibration records are worth {effective:.1f} that look like the "
-            f"candidates, and {needed} are needed for an FPR of {level:g}; no honest correction is possible"
+            f"candidates, and {needed} are needed for an FPR of {level:g}; no valid correction is possible"
         )
     reachable = weights.reachable(level)
     if reachable < 0.5:
         raise checks.InputError(
-            f"weights: only {reachable:.0%} of the candidates lie where there are calibration records enough for an "
-            f"FPR of {level:g}; no honest correction is possible"
+            f"weights: only {reachable:.0%} of the candidates lie where there are enough calibration records for an "
+            f"FPR of {level:g}; no valid correction is possible"
         )
     candidates = checks.vector(scores, "scores")
     found = p_values(null_scores, candidates, weights)

@@ -169,7 +169,7 @@ class Dossier:
         try:
             store.private(self.path)
         except OSError as error:
-            raise checks.InputError(f"out: {self.path} cannot be made ({error.strerror})") from None
+            raise checks.InputError(f"out: {self.path} cannot be created ({error.strerror})") from None
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise checks.InputError(f"out: {self.path} is not writable")
 
@@ -224,7 +224,7 @@ class Dossier:
         except OSError as error:
             raise checks.InputError(f"{path}: cannot be read ({error.strerror or error})") from None
         if not same:
-            raise checks.InputError(f"{path}: damaged, it is not what the run wrote (its checksum does not hold)")
+            raise checks.InputError(f"{path}: damaged, it is not what the run wrote (its checksum does not match)")
 
     def _begin(self, kind: str, key: str, overwrite: bool) -> Mark | None:
         """The finished run that will be replaced, if any; a directory without one is marked as running."""

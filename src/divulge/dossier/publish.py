@@ -76,9 +76,9 @@ def _refuse_blocked(home: Path, name: str) -> None:
     for above in (home / name).relative_to(home).parents:
         at = home / above
         if at != home and (at.is_symlink() or (at.exists() and not at.is_dir())):
-            raise checks.InputError(f"out: {at} stands where a folder of the run belongs; move it away")
+            raise checks.InputError(f"out: {at} is where a folder of the run belongs; move it away")
     if (home / name).is_dir():
-        raise checks.InputError(f"out: the folder {home / name} stands where a file of the run belongs; move it away")
+        raise checks.InputError(f"out: the folder {home / name} is where a file of the run belongs; move it away")
 
 
 def _everything(home: Path, old: Mark) -> list[tuple[str, str]]:

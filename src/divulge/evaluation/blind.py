@@ -179,7 +179,7 @@ def _pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
     if (inside.dtype == object) != (outside.dtype == object):
         raise checks.InputError("x_members, x_nonmembers: both must be texts, or both numbers")
     if inside.shape[1:] != outside.shape[1:]:
-        raise checks.InputError(f"x_nonmembers: shape {inside.shape[1:]} a record is needed, got {outside.shape[1:]}")
+        raise checks.InputError(f"x_nonmembers: shape {inside.shape[1:]} per record is needed, got {outside.shape[1:]}")
     if inside.dtype == object:
         return inside.ravel(), outside.ravel()
     kind = np.result_type(inside, outside)

@@ -56,7 +56,7 @@ def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
     yes = checks.nonempty(checks.mask(selected, "selected", (None,)), "selected")
     truth = checks.mask(members, "members", (None,))
     if truth.shape != yes.shape:
-        raise checks.InputError(f"members: {len(yes)} values are needed (one a decision), got {len(truth)}")
+        raise checks.InputError(f"members: {len(yes)} values are needed (one per decision), got {len(truth)}")
     m, n = int(truth.sum()), int((~truth).sum())
     hits, alarms = int((yes & truth).sum()), int((yes & ~truth).sum())
     return Rates(
@@ -124,7 +124,7 @@ def subgroups(
     values, truth = table(scores, members)
     names = checks.plain(groups, "groups")
     if names.shape != values.shape:
-        raise checks.InputError(f"groups: {len(values)} values are needed (one a score), got shape {names.shape}")
+        raise checks.InputError(f"groups: {len(values)} values are needed (one per score), got shape {names.shape}")
     outside = np.sort(values[~truth])
     level = supported(len(outside), checks.number(fpr, "fpr", above=0, below=1))
     cut = outside[-1 - int(np.floor(level * len(outside) + 1e-9))]

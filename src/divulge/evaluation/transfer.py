@@ -70,8 +70,8 @@ class Transfer:
         found = []
         if self.effective * self.level < 1:
             found.append(
-                f"the seen records weigh as much as {self.effective:.0f} of the query class, "
-                f"and {1 / self.level:.0f} are needed to tell a rate of {self.level:g}"
+                f"the seen records carry the weight of {self.effective:.0f} of the query class, "
+                f"and {1 / self.level:.0f} are needed to resolve a rate of {self.level:g}"
             )
         if self.outside > 10 * _TAIL:
             found.append(f"{self.outside:.0%} of the query records lie where almost no seen record does")
@@ -97,8 +97,8 @@ class Transfer:
             return (
                 f"The FPR of {self.level:g} is expected to hold on this class, because its records lie among the seen "
                 f"ones and the rate expected there is {self.expected_fpr.value:.3f} "
-                f"[{self.expected_fpr.low:.3f}, {self.expected_fpr.high:.3f}]; it assumes that non-members "
-                "with one embedding behave alike in both."
+                f"[{self.expected_fpr.low:.3f}, {self.expected_fpr.high:.3f}]; this assumes that non-members "
+                "with the same embedding behave alike in both."
             )
         return f"The FPR of {self.level:g} is not expected to hold on this class, because {'; '.join(self.reasons)}."
 
@@ -169,7 +169,9 @@ def _checked(seen: object, query: object, selected: object) -> tuple[Floats, Flo
     asked = checks.matrix(query, "query", columns=known.shape[1])
     for name, found in (("seen", known), ("query", asked)):
         if len(found) < _LEAST:
-            raise checks.InputError(f"{name}: at least {_LEAST} records are needed to see a density, got {len(found)}")
+            raise checks.InputError(
+                f"{name}: at least {_LEAST} records are needed to estimate a density, got {len(found)}"
+            )
     return known, asked, checks.mask(selected, "selected", (len(known),))
 
 

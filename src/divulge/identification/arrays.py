@@ -154,7 +154,7 @@ def _needs(asked: Method, dimensions: int, knockoffs: object, members: object) -
     if method == "adadetect" and dimensions == 1:
         raise checks.InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
     if method not in ("auto", "adadetect") and dimensions == 2:
-        raise checks.InputError(f"candidates: {method!r} judges one score, got several; use 'adadetect' or one column")
+        raise checks.InputError(f"candidates: {method!r} uses one score, got several; use 'adadetect' or one column")
     if method == "knockoff" and knockoffs is None:
         raise checks.InputError("knockoffs: 'knockoff' needs the scores of paraphrases of the candidates")
 
@@ -169,7 +169,7 @@ def _texts_control(
         raise checks.InputError(f"{missing}: the texts of both sides are needed to compare them, got those of one")
     for name, texts, length in (("candidate_texts", judged, m), ("calibration_texts", known, n)):
         if len(texts) != length:
-            raise checks.InputError(f"{name}: {length} texts are needed (one a score), got {len(texts)}")
+            raise checks.InputError(f"{name}: {length} texts are needed (one per score), got {len(texts)}")
     refuse_overlap(judged, known)
     return [controls.blind_text(known, judged, level=LEVEL, seed=seed)]
 
@@ -185,7 +185,7 @@ def refuse_overlap(judged: Sequence[str], known: Sequence[str]) -> None:
     if both:
         raise checks.InputError(
             f"candidate_texts: {rows(both)} are also among the calibration texts; a document cannot be both "
-            "in question and known to be unseen"
+            "a candidate and known to be unseen"
         )
 
 

@@ -48,7 +48,7 @@ def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
     if standing != "holds":
         first = next(iter(summary.warnings), summary.claim)
         if standing == "void":
-            return f"{first[0].upper()}{first[1:]}. {counted} were selected, and nothing is claimed of them.", "void"
+            return f"{first[0].upper()}{first[1:]}. {counted} were selected, and nothing is claimed about them.", "void"
         claim = f"Where the bound holds, on average at most {level:.3g} of such a selection are not training data."
         return f"{first[0].upper()}{first[1:]}. {counted} were selected. {claim}", "doubt"
     if not chosen:
@@ -112,11 +112,11 @@ def _histogram(folder: Path) -> Chart:
 def _controls(summary: IdentificationSummary) -> Table:
     rows = [(found.name, _STATES[found.state], f"{found.p_value:.2g}", found.says) for found in summary.controls]
     note = (
-        "Controls of known non-members against known non-members can fail, and together do so in at most 5 % of sound "
-        "runs, whatever the members are. Controls that compare all candidates with the calibration can only raise "
-        "doubt: members may differ by their topic, length or date, which breaks nothing."
+        "Controls that compare known non-members with known non-members can fail; together they do so in at most 5 % "
+        "of sound runs, whatever the members are. Controls that compare all candidates with the calibration set can "
+        "only raise doubt: members may differ in topic, length or date, and that breaks nothing."
     )
-    return Table(("control", "result", "p", "what was seen"), rows, note=note)
+    return Table(("control", "result", "p", "observed"), rows, note=note)
 
 
 def _listed(folder: Path) -> list[Block]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05  # of all controls of a run that can fail, together; and of all that can raise doubt
 UNTESTED = (
-    "no control compared texts, a holdout or a clean model: that candidates which are non-members score like the "
-    "calibration rests on your word"
+    "no control compared texts, a holdout or a clean model: that the non-members among the candidates score like "
+    "the calibration set rests on your word"
 )
 
 

@@ -40,7 +40,7 @@ class Plan:
         columns: which columns mean what.
         policy: how false discoveries are bounded; `AdaDetect` goes with several score columns, and only with them.
         drop_nan: leave out rows whose score is missing instead of refusing them.
-        drop_overlap: leave out candidates whose text stands in the calibration too.
+        drop_overlap: leave out candidates whose text is also in the calibration.
         seed: of random splits and samples.
     """
 
@@ -61,7 +61,7 @@ class Plan:
         if isinstance(method, AdaDetect) and not several:
             raise checks.InputError("score: 'adadetect' learns from at least two score columns, got 1")
         if several and not isinstance(method, Auto | AdaDetect):
-            raise checks.InputError(f"score: {method.name!r} judges one column, got {len(self.columns.scores)}")
+            raise checks.InputError(f"score: {method.name!r} uses one column, got {len(self.columns.scores)}")
 
 
 def run(
@@ -200,11 +200,11 @@ def _part(judged: Path, unseen: Path, drop: bool) -> str:
         return ""
     if not drop:
         raise checks.InputError(
-            f"candidates: the text of {rows(found.to_numpy())} stands in the calibration too; a document cannot "
-            "be both in question and known to be unseen (--drop-overlap leaves it out of the candidates)"
+            f"candidates: the text of {rows(found.to_numpy())} is also in the calibration; a document cannot "
+            "be both a candidate and known to be unseen (--drop-overlap leaves it out of the candidates)"
         )
     _filter(judged, ~both)
-    return f"{len(found)} candidates whose text stands in the calibration too were left out"
+    return f"{len(found)} candidates whose text is also in the calibration were left out"
 
 
 def _refuse_repeats(path: Path, name: str) -> None:
@@ -215,7 +215,7 @@ def _refuse_repeats(path: Path, name: str) -> None:
     if repeated.any():
         shown = sources.parquet(path).select("id").collect()["id"].filter(repeated).unique(maintain_order=True)
         sample = ", ".join(repr(value) for value in shown.head(5).to_list())
-        raise checks.InputError(f"{name}: ids must be unique; {len(shown)} stand more than once ({sample})")
+        raise checks.InputError(f"{name}: ids must be unique; {len(shown)} occur more than once ({sample})")
 
 
 def _blind(frame: pl.LazyFrame, known: pl.LazyFrame, plan: Plan) -> list[Control]:

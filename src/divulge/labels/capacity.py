@@ -34,7 +34,7 @@ class Capacity:
 
     def __str__(self) -> str:
         return (
-            f"at most {self.labels_per_query:.4g} labels a query ({self.binds} limits), "
+            f"at most {self.labels_per_query:.4g} labels per query ({self.binds} limits), "
             f"so at least {self.queries} queries; one label is readable while errors stay below {self.threshold:.3g}"
         )
 

@@ -44,7 +44,7 @@ def certify(spec: OracleSpec, predictions: Any) -> Certificate:
         >>> from divulge.labels import OracleSpec
         >>> rows = np.array([[0.5, 0.5], [0.9, 0.1]])
         >>> certify(OracleSpec(n=2, noise=0.01), rows).why
-        'two labellings answer alike'
+        'two labellings give the same answers'
     """
     checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
     if isinstance(predictions, QueryPlan):
@@ -77,9 +77,9 @@ def _one(spec: OracleSpec, predictions: Any) -> Certificate:
     if proven > needed:
         return Certificate(True, proven, needed, method)
     why = (
-        "two labellings answer alike"
+        "two labellings give the same answers"
         if proven <= 0
-        else f"two answers lie {proven:.3g} apart, noise bridges {needed:.3g}"
+        else f"two answers are {proven:.3g} apart; noise bridges {needed:.3g}"
     )
     return Certificate(False, max(proven, 0.0), needed, method, why)
 

@@ -125,7 +125,11 @@ def _alike(known: Floats) -> str:
 def _repeated(known: Floats, decimals: int | None) -> str:
     """Answers that are those of the query before, as a cache or a limit on requests would give them."""
     again = int((np.diff(known) == 0).sum())
-    return f"repeated ({again} answers are the one before)" if again >= 3 and (decimals is None or decimals > 3) else ""
+    return (
+        f"repeated ({again} answers repeat the previous one)"
+        if again >= 3 and (decimals is None or decimals > 3)
+        else ""
+    )
 
 
 def _rounded(known: Floats, spec: OracleSpec) -> str:
@@ -153,7 +157,7 @@ def _slips(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Floats]]]:
     half = spec.rounding
     found: list[tuple[str, Callable[[Floats], Floats]]] = []
     if half:
-        found.append((f"cut off after {spec.decimals} decimals, not rounded", lambda a: a + half))
+        found.append((f"truncated to {spec.decimals} decimals, not rounded", lambda a: a + half))
         found.append((f"rounded up to {spec.decimals} decimals", lambda a: a - half))
     if spec.name in ("accuracy", "f1", "auc"):
         found.append((f"like 1 minus {spec.name}", lambda a: 1 - a))

@@ -18,7 +18,7 @@ MEANING = {
     "noise": "standard deviation of Gaussian noise added to every score, in the unit of the score",
     "decimals": "most decimals a score may show",
     "clip": "smallest probability that is scored, and 1 minus the largest",
-    "query_cap": "most queries that are answered, in all",
+    "query_cap": "most queries answered in total",
     "epsilon": "budget of label differential privacy for all answers together",
 }
 
@@ -77,7 +77,7 @@ _FORMULAS = {
     "noise": "sigma >= sqrt(Q) s / (2 z), s what one label moves a score, z = quantile(1/2 + (x - 1/K) / (2 - 2/K))",
     "decimals": "Q log2(2 + R 10^d) <= n (log2 K - h(x) - (1 - x) log2(K - 1)), h binary entropy, R range of a score",
     "clip": "R = ln((1-clip)/clip), the rest as it is; noise: as above with s = R/n; rounding: as above",
-    "query_cap": "Gaussian: Q <= (2 sigma z / s)^2; rounding: as above; neither: 64 bits a score",
+    "query_cap": "Gaussian: Q <= (2 sigma z / s)^2; rounding: as above; neither: 64 bits per score",
     "epsilon": "epsilon <= ln(x (K - 1) / (1 - x))",
 }
 
@@ -177,7 +177,7 @@ def _cap(spec: OracleSpec, accuracy: float) -> int | None:
 
 def _remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Remedy, ...]:
     if limits.limit(spec, queries) <= accuracy:
-        return (Remedy(spec, queries, 0.0, f"nothing more is needed: {queries} scores tell no more as it is"),)
+        return (Remedy(spec, queries, 0.0, f"nothing more is needed: {queries} scores reveal no more as it is"),)
     bounded, first = _bounded(spec)
     found = []
     if (noise := _noise(bounded, queries, accuracy)) is not None:
@@ -185,16 +185,16 @@ def _remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Remedy, 
         says = f"{first}add Gaussian noise of standard deviation {sigma:g} to every score"
         found.append(Remedy(replace(bounded, noise=sigma, noise_kind="gaussian"), queries, 0.0, says))
     if (decimals := _decimals(bounded, queries, accuracy)) is not None:
-        says = f"{first}show {decimals} decimals of a score at most"
+        says = f"{first}show at most {decimals} decimals of a score"
         found.append(Remedy(replace(bounded, decimals=decimals), queries, 0.0, says))
     if (cap := _cap(bounded, accuracy)) is not None:
-        says = f"{first}answer {cap} {'query' if cap == 1 else 'queries'} at most, in all"
+        says = f"{first}answer at most {cap} {'query' if cap == 1 else 'queries'} in total"
         found.append(Remedy(bounded, cap, 0.0, says))
     # Whoever sees every label as it is scored is right as often as it was left alone.
     flip = math.ceil((1 - accuracy) * 1e4) / 1e4
     says = (
-        f"score against labels of which each was replaced by another one with chance {flip:g}, once and for all before "
-        "the first query; then any number of queries may be answered"
+        f"score against labels each replaced by another one with probability {flip:g}, once and for all before the "
+        "first query; then any number of queries may be answered"
     )
     return (*found, Remedy(spec, None, flip, says))
 
@@ -214,7 +214,7 @@ def _bounded(spec: OracleSpec) -> tuple[OracleSpec, str]:
     if math.isfinite(limits.swing(spec)):
         return spec, ""
     plain = replace(spec, metric="log_loss", clip=_CLIP)
-    said = f"{spec.name} has no bound on what one label can do: "
+    said = f"{spec.name} has no bound on the effect of one label: "
     if spec.name in ("mse", "rmse", "mahalanobis"):
         square = replace(spec, metric="squared_euclidean", submission="positive")
         return square, f"{said}score the mean squared error of predictions clipped into [0, 1], and "

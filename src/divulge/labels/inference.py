@@ -124,7 +124,7 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
     checks.instance(plan, "plan", QueryPlan, "what labels.design returned")
     given = checks.vector(answers, "answers", finite=False)
     if len(given) not in (plan.count, plan.count + 1):
-        raise checks.InputError(f"answers: {plan.count} are needed (one a query of the plan), got {len(given)}")
+        raise checks.InputError(f"answers: {plan.count} are needed (one per query of the plan), got {len(given)}")
     if np.isinf(given).any():
         raise checks.InputError(f"answers: query {int(np.flatnonzero(np.isinf(given))[0])} has an infinite answer")
     given = contradiction.decimal(given, plan.spec.decimals)

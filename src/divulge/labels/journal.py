@@ -57,11 +57,11 @@ class Journal:
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise checks.InputError(f"{self.path}: not a journal of answers") from None
         if not all(map(math.isfinite, self._answers.values())):
-            raise checks.InputError(f"{self.path}: an answer is no finite number")
+            raise checks.InputError(f"{self.path}: an answer is not a finite number")
         if key != self.plan.key:
             raise checks.InputError(
                 f"{self.path}: holds answers to another plan ({first.get('method')}, {first.get('queries')} queries); "
-                "its queries were others, so its answers are of no use here"
+                "its queries differ, so its answers cannot be used here"
             )
         if any(not 0 <= index <= self.plan.count for index in self._answers):
             raise checks.InputError(f"{self.path}: names a query the plan does not have")
@@ -170,6 +170,7 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
             raise checks.InputError(f"scores: line {number} of {path} is {checks.shown(line)}; a number is needed")
     if len(found) != plan.count + 1:
         raise checks.InputError(
-            f"scores: {plan.count + 1} are needed (one a submission, the control query's last), {path} has {len(found)}"
+            f"scores: {plan.count + 1} are needed (one per submission, the control query's last), got {len(found)} "
+            f"in {path}"
         )
     return found

@@ -65,7 +65,7 @@ def _theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
             break
         found = questions.assemble(spec, loss, digits, base, base ** (rows - 1), least)
     if found is None:
-        raise checks.InputError(f"method: {method} cannot read even one label a query at this noise")
+        raise checks.InputError(f"method: {method} cannot read even one label per query at this noise")
     inner = PaperPlan(spec, found)
     return QueryPlan(spec, method, inner, linear.certificate(spec, (found,)))
 
@@ -131,7 +131,9 @@ class TablePlan:
         needed = 2 * self.spec.tolerance
         if separation > needed:
             return Certificate(True, separation, needed, "all labellings of a block enumerated")
-        return Certificate(False, max(separation, 0.0), needed, "enumeration", "two labellings answer too much alike")
+        return Certificate(
+            False, max(separation, 0.0), needed, "enumeration", "two labellings give answers too close to each other"
+        )
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
@@ -186,7 +188,7 @@ def _table_plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
             break
         best = found
     if best is None:
-        raise checks.InputError(f"method: {method} cannot read even one label a query at this noise")
+        raise checks.InputError(f"method: {method} cannot read even one label per query at this noise")
     return best
 
 

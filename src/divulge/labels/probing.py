@@ -61,7 +61,7 @@ def _noisy(oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, a
     if abs(second - first) <= (2 * (declared + spec.rounding) * (1 + 1e-9) if declared else 0.0):
         return ""
     said = f"only {spec.noise:g} ({spec.noise_kind})" if spec.noise else "none"
-    return f"noisy (the same query was answered {first:.10g} and {second:.10g}; of noise {said} was declared)"
+    return f"noisy (the same query was answered {first:.10g} and {second:.10g}; declared noise: {said})"
 
 
 def _opposite(oracle: Callable[[Array], float], spec: OracleSpec) -> str:

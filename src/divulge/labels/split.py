@@ -184,7 +184,7 @@ def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
     if spec.classes != 2 or spec.noise_kind != "bounded" or spec.class_weight is not None:
         raise checks.InputError("scored: a split is read for 2 unweighted classes under bounded noise only")
     if spec.name in ("f1", "auc", "rmse"):
-        raise checks.InputError(f"scored: {spec.name} is no mean over rows, so the rows left alone would not cancel")
+        raise checks.InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
     loss = _accuracy() if spec.name == "accuracy" else spec.loss()
     sizes = [0] if method == "positional" else [0, most]
     found = [one for span in _spans(spec, loss) for size in sizes if (one := _pairs(spec, loss, span, size, guard))]
@@ -261,6 +261,6 @@ def _certificate(found: SplitPlan) -> Certificate:
     needed = 4 * spec.tolerance
     method = "integer code on differences of pairs"
     if isinstance(spec.scored, str) and spec.reduction == "mean":
-        why = "the number of scored rows is not known beforehand; what follows from the answers is said with them"
+        why = "the number of scored rows is not known in advance; the result says what follows from the answers"
         return Certificate(False, separation, needed, method, why)
     return Certificate(separation > needed, separation, needed, method)

@@ -58,7 +58,7 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
     span = spec.loss().span
     if not math.isfinite(span):
         raise checks.InputError(
-            f"queries: {spec.name} has no bound, so no noise calls for a number of queries; leave it out"
+            f"queries: {spec.name} has no bound and needs no extra queries under noise; leave it out"
         )
     step = span / spec.rows_per_answer / (2 * spec.sigma)
     if queries is None:
@@ -66,8 +66,10 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
         queries = max(math.ceil((quantile / step) ** 2), math.ceil(_LEAST_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1)
     inner = SignPlan(spec, checks.integer(queries, "queries", least=1), _order(max(spec.n, 4)))
     right = NormalDist().cdf(step * math.sqrt(queries))
-    why = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {right:.6f} a label"
-    return QueryPlan(spec, "signs", inner, Certificate(False, 0.0, 0.0, "limit of a decoder told the rest", why))
+    why = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {right:.6f} per label"
+    return QueryPlan(
+        spec, "signs", inner, Certificate(False, 0.0, 0.0, "limit of a decoder that knows the other labels", why)
+    )
 
 
 def _order(least: int) -> int:

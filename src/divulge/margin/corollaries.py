@@ -15,8 +15,8 @@ from divulge.types import Guarantee
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
-_KKT = "the network is at a KKT point of the margin problem (training was carried on to a large margin)"
-_KIND = "chance of calling a fresh record a member"
+_KKT = "the network is at a KKT point of the margin problem (trained to a large margin)"
+_KIND = "probability of calling a fresh record a member"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class MarginDecision:
         margin: the margin that was used.
         low: smallest |Φ| that counts as a member.
         high: largest |Φ| that counts as a member (infinity for a one-sided rule).
-        guarantee: the largest chance of calling a fresh record a member: 0 where the geometry of the training
+        guarantee: the largest probability of calling a fresh record a member: 0 where the geometry of the training
             set proves it, 1 (nothing is claimed) where that proof was not supplied or says nothing.
         warnings: why nothing is claimed, if so.
     """
@@ -169,9 +169,9 @@ def _decide(
         near = f"fresh records are nearly orthogonal to the training set: |Φ| ≤ {reach / low:.3g} of the threshold"
         return MarginDecision(members, outputs, margin, low, high, Guarantee(_KIND, 0.0, (_KKT, *assumed, near)))
     warning = (
-        "nothing is proven of fresh records without the geometry of the training set"
+        "nothing is proven about fresh records without the geometry of the training set"
         if geometry is None
-        else "nothing is proven of fresh records: the training set is not orthogonal enough for the bound "
+        else "nothing is proven about fresh records: the training set is not orthogonal enough for the bound "
         f"n·δ_x/(Δ - 2(n-1)·δ), which is {np.max(geometry.bound):.3g}"
     )
     nothing = Guarantee(_KIND, 1.0, (_KKT, *assumed))

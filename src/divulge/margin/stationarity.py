@@ -161,7 +161,7 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
     With κ_ij = λ_i·σ'_ij the problem is linear in (λ, κ) under 0 ≤ κ_ij ≤ λ_i.
     """
     if net.squared_norm == 0:
-        raise checks.InputError("net: every weight is zero; such a network tells nothing")
+        raise checks.InputError("net: every weight is zero; such a network carries no information")
     points, weights = augment(data), net.augmented
     before = points @ weights.T
     size = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(weights, axis=1)

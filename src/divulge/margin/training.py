@@ -208,7 +208,7 @@ def _assemble(state: State, basis: Floats, frozen: Floats) -> ShallowReLU:
     if not (np.isfinite(full).all() and np.isfinite(state.v).all()):
         raise checks.InputError(
             "x: training diverged, a weight became NaN or infinite; smaller values, a smaller initial_scale or a "
-            "smaller learning_rate may do"
+            "smaller learning_rate may help"
         )
     return ShallowReLU(full[:, :-1], full[:, -1], state.v)
 

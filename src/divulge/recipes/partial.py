@@ -60,7 +60,7 @@ def partial_recipes() -> tuple[Recipe, ...]:
             Threshold(),
             summary="descend the loss on the unknown values, then detect deviations (MRAD; for comparison)",
         ),
-        Recipe("mrad-shadow", MRAD(shadows=2), Threshold(), summary="MRAD's deviation beside two shadow models'"),
+        Recipe("mrad-shadow", MRAD(shadows=2), Threshold(), summary="MRAD's deviation relative to two shadow models'"),
         Recipe(
             "gradient-norm",
             MRAD(detector="gradient-norm"),

@@ -26,7 +26,7 @@ def recipes() -> tuple[Recipe, ...]:
             "negative-loss",
             Calibrated(),
             "out",
-            "loss less its mean under reference models (Watson et al. 2022)",
+            "loss minus its mean under reference models (Watson et al. 2022)",
         ),
         Recipe(
             "lira",

@@ -51,7 +51,7 @@ def bends(net: ShallowReLU, resolution: float) -> Bends:
     weights = net.augmented
     strength = np.abs(net.v) * np.linalg.norm(weights, axis=1)
     if strength.max(initial=0.0) == 0:
-        raise checks.InputError("net: every neuron is zero; such a network tells nothing")
+        raise checks.InputError("net: every neuron is zero; such a network carries no information")
     kept = strength >= _NEGLIGIBLE * strength.max()
     merged = _merged(weights[kept] * np.abs(net.v[kept])[:, None], np.sign(net.v[kept]))
     w, b = merged.w[:, 0], merged.b

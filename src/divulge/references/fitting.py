@@ -124,7 +124,7 @@ class _Run:
         if self.task.pool is None:
             return "reference models: stopped; without a pool nothing is kept"
         done = f"{int(self.finished.sum())} of {self.total} models are finished and kept in {self.task.pool}"
-        return f"reference models: stopped; {done}; the same call goes on from there"
+        return f"reference models: stopped; {done}; the same call resumes"
 
     def _take(self, done: Done, note: str) -> None:
         assert done.rows is not None
@@ -157,9 +157,9 @@ def _splits(work: Work, count: int) -> Splits:
     splits = work.splits if isinstance(work.splits, Splits) else Splits(work.splits)
     models, records = splits.trained_on.shape
     if models != count:
-        raise checks.InputError(f"splits: {count} rows are needed (one a model), got {models}")
+        raise checks.InputError(f"splits: {count} rows are needed (one per model), got {models}")
     if records != len(work.records):
-        raise checks.InputError(f"splits: {len(work.records)} columns are needed (one a record), got {records}")
+        raise checks.InputError(f"splits: {len(work.records)} columns are needed (one per record), got {records}")
     return splits
 
 

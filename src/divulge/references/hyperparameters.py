@@ -121,7 +121,7 @@ class Hyperparameters:
             checks.able(self.augment, "augment")
         if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
             raise checks.InputError(
-                "privacy: neither stop_at_accuracy (not private) nor mixed precision go with DP-SGD"
+                "privacy: DP-SGD works with neither stop_at_accuracy (not private) nor mixed precision"
             )
 
     @property

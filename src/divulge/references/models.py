@@ -116,7 +116,7 @@ def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device
         ) from None
     if found.ndim != 2 or found.shape[1] != classes:
         raise checks.InputError(
-            f"make_model: {classes} outputs are needed (one a class of the label set), got shape {found.shape[1:]}"
+            f"make_model: {classes} outputs are needed (one per class of the label set), got shape {found.shape[1:]}"
         )
 
 

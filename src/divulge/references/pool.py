@@ -151,7 +151,7 @@ class Pool:
         record = self._record(key)
         content = self._content(key)
         if hashlib.sha256(content).hexdigest() != record.sha256:
-            raise DamagedError(f"{self._arrays(key).name}: its checksum does not hold ({len(content)} bytes)")
+            raise DamagedError(f"{self._arrays(key).name}: its checksum does not match ({len(content)} bytes)")
         try:
             return load(content)
         except (SafetensorError, ValueError, KeyError) as error:
@@ -178,7 +178,7 @@ class Pool:
             *(self._entry(key, verify=verify) for key in ours),
             *(Entry(name, "unfinished", _size([self.path / name]), "", {}, "left by a crash") for name in left),
             *(
-                Entry(name, "foreign", _size([self.path / name]), "", {}, "not a pool's; left alone")
+                Entry(name, "foreign", _size([self.path / name]), "", {}, "not written by a pool; left alone")
                 for name in foreign
             ),
         )
@@ -300,7 +300,7 @@ class Pool:
         except checks.InputError as error:
             raise DamagedError(str(error)) from None
         if record.key != key or record.checksum != _checksum(plain):
-            raise DamagedError(f"{path.name}: its checksum does not hold")
+            raise DamagedError(f"{path.name}: its checksum does not match")
         return record
 
     def _content(self, key: str) -> bytes:
@@ -312,7 +312,7 @@ class Pool:
     def _entry(self, key: str, *, verify: bool) -> Entry:
         size = _size([self._arrays(key), self._about(key)])
         if not self._about(key).exists():
-            return Entry(key, "unfinished", size, "", {}, "no description: the write never ended")
+            return Entry(key, "unfinished", size, "", {}, "no description: the write never finished")
         try:
             record = self._record(key)
             if verify:

@@ -58,7 +58,7 @@ def measure(config: Hyperparameters, data: models.Data, jobs: Sequence[Job], alo
         each = together()
     except torch.OutOfMemoryError:
         each = float("inf")
-    words = f" (trial: {1e3 * single:.2g} ms a step alone, {1e3 * each:.2g} ms in a stack of {len(short)})"
+    words = f" (trial: {1e3 * single:.2g} ms per step alone, {1e3 * each:.2g} ms in a stack of {len(short)})"
     return ("stacked" if each < 0.95 * single else "serial"), steps * min(single, each), words
 
 

@@ -72,7 +72,7 @@ def calibration(curves: Mapping[str, Curve]) -> Spec:
 
 
 def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | None = None, log_x: bool = False) -> Spec:
-    """Curves with their bands: AUC over the known share of a record, recovered labels over queries.
+    """Curves with their bands: AUC by known share of a record, recovered labels over queries.
 
     Args:
         curves: series → curve; long ones are thinned to 300 points.
@@ -135,7 +135,7 @@ def bars(
     mark: Row = {}
     if unseen is not None:
         if len(unseen) != len(rows):
-            raise checks.InputError(f"unseen: {len(rows)} values are needed (one a name), got {len(unseen)}")
+            raise checks.InputError(f"unseen: {len(rows)} values are needed (one per name), got {len(unseen)}")
         rows = [row | {"kind": "unseen class" if new else "seen class"} for row, new in zip(rows, unseen, strict=True)]
         colour, mark = (marks.apart("kind", ("seen class", "unseen class"), shape=shape) for shape in (False, True))
     across: Row = {"title": quantity}

@@ -145,10 +145,10 @@ def finished(chart: Layer, *, height: int) -> Spec:
 def estimate_rows(names: Sequence[str], estimates: Sequence[Estimate]) -> list[Row]:
     """One row an estimate: name, value and both ends."""
     if not len(names) or len(names) != len(estimates):
-        raise checks.InputError(f"estimates: one a name is needed, got {len(estimates)} for {len(names)} names")
+        raise checks.InputError(f"estimates: one per name is needed, got {len(estimates)} for {len(names)} names")
     repeated = [name for name in set(names) if list(names).count(name) > 1]
     if repeated:
-        raise checks.InputError(f"names: must be unique, {min(repeated)!r} stands more than once")
+        raise checks.InputError(f"names: must be unique, {min(repeated)!r} occurs more than once")
     rows = []
     for name, estimate in zip(names, estimates, strict=True):
         ends = checks.vector([estimate.value, estimate.low, estimate.high], f"estimate of {name!r}")

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from divulge.types import Floats, Records
 
 NO_GUARANTEE = Guarantee(
-    "chance of calling a fresh record a member",
+    "probability of calling a fresh record a member",
     1.0,
-    ("nothing is proven of networks with more than one hidden layer; calibrate the score on known non-members",),
+    ("nothing is proven about networks with more than one hidden layer; calibrate the score on known non-members",),
 )
 
 
@@ -79,7 +79,7 @@ def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
     module.train(training)
     found = before != 0
     if not found.any():
-        raise checks.InputError("module: it answers 0 on every record; such a network tells nothing")
+        raise checks.InputError("module: it answers 0 on every record; such a network carries no information")
     with np.errstate(invalid="ignore"):
         powers = np.log2(after[found] / before[found])
     if not np.isfinite(powers).all() or np.ptp(powers) > tolerance or powers.mean() < 1 - tolerance:
@@ -113,7 +113,7 @@ class DeepMultipliers:
 
 def _scalar(output: Any) -> Any:
     if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
-        raise checks.InputError(f"module: one output a record is needed, got shape {tuple(output.shape)}")
+        raise checks.InputError(f"module: one output per record is needed, got shape {tuple(output.shape)}")
     return output.reshape(-1)
 
 

@@ -188,7 +188,7 @@ class FittedMRAD:
         limit, needed = self.settings.limit, records * self.queries
         if limit is not None and needed > limit:
             raise checks.InputError(
-                f"limit: {needed} queries are needed ({self.queries} a record for {records} records), got {limit}"
+                f"limit: {needed} queries are needed ({self.queries} per record for {records} records), got {limit}"
             )
         return target if self.settings.access == "white" else Metered(target, needed)
 

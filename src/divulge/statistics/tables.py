@@ -21,7 +21,7 @@ def table(scores: object, members: object, name: str = "scores") -> tuple[Floats
     values = checks.vector(scores, name)
     truth = checks.mask(members, "members", (None,))
     if truth.shape != values.shape:
-        raise checks.InputError(f"members: {len(values)} values are needed (one a score), got {len(truth)}")
+        raise checks.InputError(f"members: {len(values)} values are needed (one per score), got {len(truth)}")
     count = int(truth.sum())
     if count in (0, len(truth)):
         raise checks.InputError(

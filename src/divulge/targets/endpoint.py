@@ -148,7 +148,7 @@ class Endpoint:
                     stop.set()
                     raise EndpointError(
                         f"endpoint: {web.shown(self.url)} gave no usable answer in {attempt + 1} attempts ({error}); "
-                        "run the same command again to go on from here"
+                        "run the same command again to resume"
                     ) from None
                 wait = self.backoff * 2**attempt if error.wait is None else error.wait
                 stop.wait(min(wait, _LONGEST_WAIT))
@@ -242,12 +242,12 @@ def _prompt_tokens(answer: Any, shown: Any, text: str, found: int) -> int:
             raise _PassingError("the tokens of the answer are not those of the prompt")
         return found
     if not isinstance(usage, dict):
-        raise _PassingError(f"usage is {short(usage)}, no token count")
+        raise _PassingError(f"usage is {short(usage)}, not a token count")
     # Servers that complete nothing may leave the second count out.
     counts = {"prompt_tokens": usage.get("prompt_tokens"), "completion_tokens": usage.get("completion_tokens") or 0}
     for name, value in counts.items():
         if type(value) is not int or not 0 <= value <= _MOST_TOKENS:
-            raise _PassingError(f"usage.{name} is {short(value)}, no count of tokens")
+            raise _PassingError(f"usage.{name} is {short(value)}, not a count of tokens")
     prompt, others = counts.values()
     if found != prompt + others:
         raise _PassingError(f"{found} log-probabilities for {prompt} prompt and {others} other tokens")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.targets.rights import GivesLogits
 
 SAFE = ".safetensors (with a factory), .onnx, .skops"
-_OWN = "load it in code of your own, and hand over the module or name that code as 'package.module:callable'"
+_OWN = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
 _WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
 
 # What is refused, and the way on: all of these are programs, or are read by unpickling, which runs one.

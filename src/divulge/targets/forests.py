@@ -44,8 +44,8 @@ def check(model: Any, name: str) -> None:
             _check_part(part)
         except Exception as error:  # attributes of another type or shape than scikit-learn's own are damage too
             raise checks.InputError(
-                f"{name}: the {type(part).__name__} in it cannot be followed safely ({error}); the file is damaged, or "
-                "made to harm"
+                f"{name}: the {type(part).__name__} in it cannot be followed safely ({error}); the file is damaged "
+                "or malicious"
             ) from None
 
 
@@ -105,7 +105,7 @@ def _check_boosting(model: Any) -> None:
         _check_tree(tree, features)
         _demand(tree.tree_.n_outputs * tree.tree_.max_n_classes == 1, "a tree of several values")
     begun = model._raw_predict_init(np.zeros((1, features), np.float32))
-    _demand(begun.shape[1] == model.estimators_.shape[1], "another number of trees a step than of classes")
+    _demand(begun.shape[1] == model.estimators_.shape[1], "a different number of trees per step than of classes")
 
 
 def _check_histogram(model: Any) -> None:
@@ -113,7 +113,7 @@ def _check_histogram(model: Any) -> None:
     _demand(not getattr(model, "_in_fit", False), "a model in the middle of its training")
     _demand(model._preprocess_X(np.zeros((1, features)), reset=False).shape[1] == features, "columns that are lost")
     mapped = model._bin_mapper.is_categorical_
-    _demand(len(mapped) == features, "a mapper of other features")
+    _demand(len(mapped) == features, "a mapper for other features")
     for step in model._predictors:
         for predictor in step:
             nodes, sets = predictor.nodes, predictor.raw_left_cat_bitsets
@@ -131,7 +131,7 @@ def _check_nodes(inner: Array, left: Array, right: Array, feature: Array, featur
     _demand(len(inner) >= 1, "a tree without nodes")
     at = np.flatnonzero(inner)
     for child in (left[at].astype(np.int64), right[at].astype(np.int64)):
-        _demand(((child > at) & (child < len(inner))).all(), "a child that does not stand behind its parent")
+        _demand(((child > at) & (child < len(inner))).all(), "a child that does not come after its parent")
     _demand(((feature[at] >= 0) & (feature[at] < features)).all(), "a feature out of range")
 
 

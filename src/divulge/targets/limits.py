@@ -60,7 +60,7 @@ class Metered:
     def _count(self, records: Records) -> None:
         if self.limit is not None and self.queries + len(records) > self.limit:
             raise checks.InputError(
-                f"limit: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are asked"
+                f"limit: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are requested"
             )
         self.queries += len(records)
 

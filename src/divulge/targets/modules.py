@@ -107,7 +107,7 @@ class TorchTarget:
         finally:
             watch.remove()
         if not fed or fed[0].ndim != 2:
-            raise checks.InputError("target: its last linear layer is not fed one vector a record")
+            raise checks.InputError("target: its last linear layer is not fed one vector per record")
         return torch.cat(fed).double().numpy(), layers[-1].weight.detach().double().cpu().numpy()
 
     def weights(self) -> Mapping[str, Array]:
@@ -160,7 +160,7 @@ def _tensor(answer: Any) -> torch.Tensor:
     answer = getattr(answer, "logits", answer)
     found = answer[0] if isinstance(answer, tuple) and answer else answer
     if not isinstance(found, torch.Tensor):
-        raise TypeError(f"it returns {type(found).__name__}, no tensor")
+        raise TypeError(f"it returns {type(found).__name__}, not a tensor")
     return found
 
 

@@ -101,7 +101,7 @@ def carrier(features: object, predictions: object, *, model: str = "tree") -> Ca
     x = checks.matrix(features, "features").astype(np.float64)
     wanted = checks.matrix(predictions, "predictions")
     if len(x) != len(wanted):
-        raise checks.InputError(f"predictions: {len(x)} rows are needed (one a row of features), got {len(wanted)}")
+        raise checks.InputError(f"predictions: {len(x)} rows are needed (one per row of features), got {len(wanted)}")
     rows, which = np.unique(wanted, axis=0, return_inverse=True)
     which = which.ravel()
     _, first, same = np.unique(x, axis=0, return_index=True, return_inverse=True)

@@ -36,7 +36,7 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
     checks.choice(declared, "outputs", KINDS)
     found = checks.array(outputs, name).astype(np.float64, copy=False)
     if found.ndim == 0 or len(found) != length:
-        raise checks.InputError(f"{name}: {length} rows are needed (one a record), got shape {found.shape}")
+        raise checks.InputError(f"{name}: {length} rows are needed (one per record), got shape {found.shape}")
     if found.ndim == 1:
         found = found[:, None]
     if found.ndim != 2:

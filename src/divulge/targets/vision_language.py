@@ -90,7 +90,7 @@ class VisionLanguage:
         """
         checks.choice(part, "part", _PARTS)
         if len(images) != len(texts):
-            raise checks.InputError(f"texts: {len(images)} are needed (one an image), got {len(texts)}")
+            raise checks.InputError(f"texts: {len(images)} are needed (one per image), got {len(texts)}")
         rows: list[dict[str, np.ndarray]] = []
         for start in range(0, len(texts), self.batch):
             stop = start + self.batch
