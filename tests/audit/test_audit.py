@@ -172,7 +172,7 @@ def test_records_without_labels_leave_the_label_agnostic_recipes(case):
         ({"recipes": ()}, "recipes: at least 1"),
         ({"recipes": ("loss", "loss")}, "loss more than once"),
         ({"recipes": ("lira",), "references": None}, "references: the recipes lira need reference models"),
-        ({"population": None}, "population: records"),
+        ({"population": None}, "population: additional records"),
         ({"fpr": (0.001,)}, "0.001 needs at least 999 non-members, got 200"),
         ({"fpr": (2.0,)}, "fpr: must lie in"),
         ({"fpr": 0.01}, r"fpr: a list is needed, such as \[0.01\], got 0.01"),
