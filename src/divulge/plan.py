@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from divulge import checks, datafiles, imports
 from divulge.datafiles import DataFile, Layout
+from divulge.request import Asked, Duplicates, Options, Outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.completion import Imputer
     from divulge.references import Train
     from divulge.targets import GivesLogits
-    from divulge.types import Array, Bools, Records
+    from divulge.types import Bools, Records
 
 _Rate = Annotated[float, Field(gt=0, lt=1)]
 
@@ -34,7 +35,7 @@ class TargetPlan(_Strict):
     model: str
     factory: str | None = None
     trust: list[str] = []
-    outputs: Literal["logits", "probabilities"] = "logits"
+    outputs: Outputs = Options.outputs
 
 
 class DataPlan(_Strict):
@@ -77,51 +78,42 @@ class Plan(_Strict):
     data: DataPlan
     references: ReferencesPlan | None = None
     access: AccessPlan = AccessPlan()
-    recipes: Annotated[list[str], Field(min_length=1)] = ["loss", "lira", "rmia", "quantile"]
+    recipes: Annotated[list[str], Field(min_length=1)] = list(Options.recipes)
     unseen_classes: list[Annotated[int, Field(ge=0)]] = []
     known: str | Annotated[list[str], Field(min_length=1)] | None = None
     imputer: Literal["gaussian", "mean", "knn", "hot-deck", "autoencoder"] = "gaussian"
-    fpr: Annotated[list[_Rate], Field(min_length=1)] = [0.01]
-    calibration: _Rate = 0.25
-    duplicates: Literal["error", "drop", "keep"] = "error"
-    device: str = "auto"
+    fpr: Annotated[list[_Rate], Field(min_length=1)] = list(Options.fpr)
+    calibration: _Rate = Options.calibration
+    duplicates: Duplicates = Options.duplicates
+    device: str = Options.device
     folder: str | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0)] = Options.seed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ready:
-    """A plan whose files are read and whose names are found: the arguments of `divulge.audit`, by their names there.
+    """A plan whose files are read and whose names are found.
 
     Args:
+        target: the model under audit.
         origins: where the code that the plan names came from: key → file, or "the environment".
-        known: a mask; several of them, for `divulge.auditing.over_shares`; or None.
+        asked: what is audited; ``known`` is a mask, several of them for `divulge.auditing.over_shares`, or None.
+        options: how.
+        pool: where finished reference models are kept, or None.
+        plan: the plan itself, to be kept with the run.
     """
 
     target: GivesLogits
     origins: Mapping[str, str]
-    members: Records
-    nonmembers: Records
-    population: Records
-    recipes: tuple[str, ...]
-    references: Train | None
+    asked: Asked
+    options: Options
     pool: Path | None
-    unseen_classes: tuple[int, ...]
-    fpr: tuple[float, ...]
-    groups: Array | None
-    known: Bools | tuple[Bools, ...] | None
-    imputer: Imputer | None
-    calibration: float
-    duplicates: Literal["error", "drop", "keep"]
-    outputs: Literal["logits", "probabilities"]
-    device: str
-    seed: int
     plan: Mapping[str, Any]
 
     def keywords(self) -> dict[str, Any]:
         """All but the target, as keywords of `divulge.audit`."""
-        own = ("target", "origins")
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in own}
+        said = {field.name: getattr(part, field.name) for part in (self.asked, self.options) for field in fields(part)}
+        return said | {"pool": self.pool, "plan": self.plan}
 
 
 def read(path: str | Path) -> Plan:
@@ -186,27 +178,27 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         trust=(*plan.target.trust, *trust),
     )
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
-    return Ready(
-        target=target,
-        origins=origins,
+    asked = Asked(
         members=sets["members"].records,
         nonmembers=sets["nonmembers"].records,
         population=population,
-        recipes=tuple(plan.recipes),
-        references=references,
-        pool=pool,
         unseen_classes=tuple(sorted({*plan.unseen_classes, *dropped})),
-        fpr=tuple(plan.fpr),
         groups=groups,
         known=_known(plan, sets["members"]),
+    )
+    options = Options(
+        recipes=tuple(plan.recipes),
+        references=references,
+        fpr=tuple(plan.fpr),
         imputer=None if plan.known is None else _imputer(plan.imputer),
         calibration=plan.calibration,
         duplicates=plan.duplicates,
         outputs=plan.target.outputs,
         device=plan.device,
         seed=plan.seed,
-        plan=plan.model_dump(exclude_none=True) | {"folder": str(folder)},
     )
+    kept = plan.model_dump(exclude_none=True) | {"folder": str(folder)}
+    return Ready(target=target, origins=origins, asked=asked, options=options, pool=pool, plan=kept)
 
 
 def _origins(plan: Plan, folder: Path) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
@@ -11,14 +11,16 @@ from divulge import checks, completion, evaluation, seeds
 from divulge import recipes as book
 from divulge.attacks import adapt
 from divulge.auditing import agreement
-from divulge.auditing.separation import Duplicates, separate
+from divulge.auditing.separation import separate
 from divulge.evidence import concatenate
+from divulge.request import Duplicates
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.recipes import Recipe
+    from divulge.request import Asked, Options
     from divulge.targets import GivesLogits
     from divulge.types import Array, Bools
 
@@ -57,33 +59,20 @@ class Inputs:
         return concatenate([self.candidates, self.calibration, self.population])
 
 
-def check(
-    *,
-    members: Records,
-    nonmembers: Records,
-    population: Records | None,
-    recipes: Sequence[Any],
-    references: object,
-    unseen_classes: Sequence[int],
-    fpr: Sequence[float],
-    calibration: float,
-    duplicates: Duplicates,
-    groups: Any,
-    known: Any,
-    seed: int,
-) -> Inputs:
+def check(asked: Asked, options: Options) -> Inputs:
     """`Inputs` from what the user handed in.
 
     Raises:
         divulge.InputError: see `divulge.audit`.
     """
-    checks.choice(duplicates, "duplicates", ("error", "drop", "keep"))
-    checks.number(calibration, "calibration", above=0, below=1)
-    checks.integer(seed, "seed", least=0)
-    levels, classes = checks.listed(fpr, "fpr"), checks.listed(unseen_classes, "unseen_classes")
+    checks.choice(options.duplicates, "duplicates", get_args(Duplicates))
+    checks.number(options.calibration, "calibration", above=0, below=1)
+    seed = checks.integer(options.seed, "seed", least=0)
+    levels, classes = checks.listed(options.fpr, "fpr"), checks.listed(asked.unseen_classes, "unseen_classes")
     if not levels:
         raise checks.InputError("fpr: at least 1 level is needed, got none")
-    wanted = _recipes(recipes, references, seed)
+    wanted = _recipes(options.recipes, options.references, seed)
+    members, nonmembers, population = asked.members, asked.nonmembers, asked.population
     if population is None:
         raise checks.InputError(
             "population: additional records known not to be in the training set are needed, for reference models "
@@ -92,7 +81,7 @@ def check(
     for name, given in (("members", members), ("nonmembers", nonmembers), ("population", population)):
         if not isinstance(given, Records):
             raise checks.InputError(f"{name}: divulge.Records is needed, got {type(given).__name__}")
-    names = None if groups is None else checks.plain(groups, "groups")
+    names = None if asked.groups is None else checks.plain(asked.groups, "groups")
     if names is not None and names.shape != (len(members) + len(nonmembers),):
         raise checks.InputError(
             f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got shape "
@@ -100,15 +89,15 @@ def check(
         )
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     agreement.check(sets, wanted)
-    masks = _known(known, wanted, sets, seed)
-    separated = separate(sets, duplicates)
+    masks = _known(asked.known, wanted, sets, seed)
+    separated = separate(sets, options.duplicates)
     members, nonmembers, population = separated.members, separated.nonmembers, separated.population
     unseen = _unseen(classes, members, nonmembers, population, wanted)
     for level in levels:
         _enough(level, len(nonmembers))
     notes = [*separated.notes, *_scarce(unseen, levels, members, nonmembers), *_half_named(sets)]
     named = _identified(members, nonmembers)
-    learned, held = _halves(population, calibration, seed)
+    learned, held = _halves(population, options.calibration, seed)
     return Inputs(
         candidates=named,
         members=np.arange(len(named)) < len(members),

@@ -18,9 +18,9 @@ from divulge.auditing.measuring import measure
 from divulge.auditing.partial import WHOLE, prepare
 from divulge.auditing.result import KIND, Audit
 from divulge.auditing.scoring import score
-from divulge.auditing.separation import Duplicates
 from divulge.dossier import Dossier, Draft
 from divulge.references.progress import silent
+from divulge.request import Asked, Duplicates, Options, Outputs
 from divulge.results import About, BlindBaseline, environment, plain
 from divulge.targets import adapt
 from divulge.types import Records
@@ -33,27 +33,25 @@ if TYPE_CHECKING:
     from divulge.results import Settings, TransferSummary
     from divulge.types import Floats
 
-DEFAULT_RECIPES = ("loss", "lira", "rmia", "quantile")
-
 
 def audit(
     target: Any,
     *,
     members: Records,
     nonmembers: Records,
-    population: Records | None = None,
-    recipes: Sequence[Any] = DEFAULT_RECIPES,
-    references: Any = None,
-    unseen_classes: Sequence[int] = (),
-    fpr: Sequence[float] = (0.01,),
-    groups: Sequence[str] | None = None,
-    known: Any = None,
-    imputer: Any = None,
-    calibration: float = 0.25,
-    duplicates: Duplicates = "error",
-    outputs: str = "logits",
-    device: str = "auto",
-    seed: int = 0,
+    population: Records | None = Asked.population,
+    recipes: Sequence[Any] = Options.recipes,
+    references: Any = Options.references,
+    unseen_classes: Sequence[int] = Asked.unseen_classes,
+    fpr: Sequence[float] = Options.fpr,
+    groups: Sequence[str] | None = Asked.groups,
+    known: Any = Asked.known,
+    imputer: Any = Options.imputer,
+    calibration: float = Options.calibration,
+    duplicates: Duplicates = Options.duplicates,
+    outputs: Outputs = Options.outputs,
+    device: str = Options.device,
+    seed: int = Options.seed,
     out: str | Path | Draft | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -118,38 +116,26 @@ def audit(
     models = None if pool is None else checks.path(pool, "pool")
     if progress is not None:
         checks.able(progress, "progress")
-    whole = check(
+    options = Options(
+        recipes=recipes,
+        references=references,
+        fpr=fpr,
+        imputer=imputer,
+        calibration=calibration,
+        duplicates=duplicates,
+        outputs=outputs,
+        device=device,
+        seed=seed,
+    )
+    asked = Asked(
         members=members,
         nonmembers=nonmembers,
         population=population,
-        recipes=recipes,
-        references=references,
         unseen_classes=unseen_classes,
-        fpr=fpr,
-        calibration=calibration,
-        duplicates=duplicates,
         groups=groups,
         known=known,
-        seed=seed,
     )
-    given, seen = prepare(whole, imputer, seed)
-    adapted = adapt(target, outputs=outputs, device=device)
-    classes = label_set(adapted, given)
-    case = Case(
-        given,
-        adapted,
-        classes,
-        references,
-        seed,
-        (given.everything,) if seen is None else seen.views,
-        seen,
-        progress or silent,
-        models,
-    )
-    partly = None if known is None else WHOLE if seen is None else seen.about()
-    settings = describe.settings(
-        whole, references, fpr, calibration, duplicates, outputs, device, seed, describe.target(adapted), partly
-    )
+    case, settings = _prepared(target, asked, options, progress or silent, models)
     memory.check(case, on_disk=out is not None)
     if isinstance(out, Draft):
         return _kept(case, tuple(fpr), settings, plan, out)
@@ -157,6 +143,20 @@ def audit(
         return _result(case, tuple(fpr), settings, None)
     with Dossier(folder).writing(KIND, store.digest(settings), overwrite=overwrite) as draft:
         return _kept(case, tuple(fpr), settings, plan, draft)
+
+
+def _prepared(
+    target: Any, asked: Asked, options: Options, progress: Progress, pool: Path | None
+) -> tuple[Case, Settings]:
+    """Everything checked, and in words all that determines the run."""
+    whole = check(asked, options)
+    given, seen = prepare(whole, options.imputer, options.seed)
+    adapted = adapt(target, outputs=options.outputs, device=options.device)
+    views = (given.everything,) if seen is None else seen.views
+    classes = label_set(adapted, given)
+    case = Case(given, adapted, classes, options.references, options.seed, views, seen, progress, pool)
+    partly = None if asked.known is None else WHOLE if seen is None else seen.about()
+    return case, describe.settings(whole, options, describe.target(adapted), partly)
 
 
 def _kept(

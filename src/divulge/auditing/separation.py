@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from divulge.evidence import concatenate
 from divulge.types import Records
 
 if TYPE_CHECKING:
+    from divulge.request import Duplicates
     from divulge.types import Array, Bools
-
-Duplicates: TypeAlias = Literal["error", "drop", "keep"]
 
 _SHOWN = 3  # rows that a message shows
 

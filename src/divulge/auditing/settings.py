@@ -15,9 +15,10 @@ from divulge.targets.rights import Own
 from divulge.types import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from divulge.auditing.inputs import Inputs
+    from divulge.request import Options
     from divulge.results import PartlyKnown
     from divulge.targets import GivesLogits
 
@@ -25,30 +26,19 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def settings(
-    given: Inputs,
-    references: Any,
-    fpr: Sequence[float],
-    calibration: float,
-    duplicates: str,
-    outputs: str,
-    device: str,
-    seed: int,
-    target: str,
-    partial: PartlyKnown | None,
-) -> Settings:
+def settings(given: Inputs, options: Options, target: str, partial: PartlyKnown | None) -> Settings:
     """All that determines the run: kept as its plan, and its digest names an interrupted run."""
     return Settings(
-        seed=seed,
+        seed=options.seed,
         recipes=tuple(recipe.name for recipe in given.recipes),
         attacks={recipe.name: f"{recipe.signal_name}: {_plain(recipe.attack)}" for recipe in given.recipes},
-        references="none" if references is None else described(references),
+        references="none" if options.references is None else described(options.references),
         unseen_classes=given.unseen_classes,
-        fpr=tuple(map(float, fpr)),
-        calibration=float(calibration),
-        duplicates=duplicates,
-        outputs=outputs,
-        device=device,
+        fpr=tuple(map(float, options.fpr)),
+        calibration=float(options.calibration),
+        duplicates=options.duplicates,
+        outputs=options.outputs,
+        device=options.device,
         data=Digests(
             candidates=_digest(given.candidates, given.members),
             calibration=_digest(given.calibration),

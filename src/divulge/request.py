@@ -1,0 +1,40 @@
+"""What an audit is asked: about which records, and how. Defaults stand here, once, for calls and for plans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from divulge.types import Records
+
+Duplicates: TypeAlias = Literal["error", "drop", "keep"]
+Outputs: TypeAlias = Literal["logits", "probabilities"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Asked:
+    """What is audited, as the user hands it in; `divulge.audit` says what each means."""
+
+    members: Records
+    nonmembers: Records
+    population: Records | None = None
+    unseen_classes: Sequence[int] = ()
+    groups: Any = None
+    known: Any = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Options:
+    """How it is audited, as the user hands it in; `divulge.audit` says what each means."""
+
+    recipes: Sequence[Any] = ("loss", "lira", "rmia", "quantile")
+    references: Any = None
+    fpr: Sequence[float] = (0.01,)
+    imputer: Any = None
+    calibration: float = 0.25
+    duplicates: Duplicates = "error"
+    outputs: Outputs = "logits"
+    device: str = "auto"
+    seed: int = 0
