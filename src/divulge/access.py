@@ -188,7 +188,7 @@ class DropGroups:
             seed: not used; settings have one form.
 
         Raises:
-            divulge.InputError: no subgroups, not one a record, a name that no record has, or nothing left.
+            divulge.InputError: no subgroups, not one per record, a name that no record has, or nothing left.
         """
         if groups is None:
             raise checks.InputError("DropGroups: the subgroup of each record is needed (groups=…)")

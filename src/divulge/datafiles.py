@@ -1,4 +1,4 @@
-"""Files of records: arrays in an ``.npz``, or a table (``.parquet``, ``.csv``) with one column a value."""
+"""Files of records: arrays in an ``.npz``, or a table (``.parquet``, ``.csv``) with one column per value."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Records:
     Args:
         x: array ``[n, ...]`` of numbers (rows, images) or of strings (documents).
         y: integer labels ``[n]``, or None.
-        ids: one unique identifier a record, or None.
+        ids: one unique identifier per record, or None.
 
     Raises:
         divulge.InputError: empty ``x``, NaN or infinity in ``x``, labels that are not whole numbers ≥ 0,
@@ -226,7 +226,7 @@ class Guarantee:
     Args:
         kind: "marginal FPR", "training-conditional FPR", "FDR", …
         level: the bound that is claimed (0.05: at most five per cent).
-        assumes: one sentence an assumption; the report prints them beside the claim.
+        assumes: one sentence per assumption; the report prints them beside the claim.
         standing: "holds" where nothing speaks against the assumptions; "doubtful" where something was seen
             that would break the claim under one reading and not under another; "void" where an assumption
             is known, or was shown, to fail: then nothing is claimed.

@@ -1,4 +1,4 @@
-"""Numbers across models into a score: arrays in, one score a candidate out.
+"""Numbers across models into a score: arrays in, one score per candidate out.
 
 Every attack is a frozen dataclass that is its own configuration, with
 ``score(evidence: Evidence) -> float64[n]``; larger means more like a member. ``run(evidence)`` also gives

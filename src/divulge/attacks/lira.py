@@ -34,7 +34,7 @@ class LiRA:
     function of z that is exactly 1 in float64 from z = 8.3 on, so the score is z itself.
 
     **Variance**. ``"per_record"`` is the record's own, with ``count - 1`` below, and the pooled one for
-    records with fewer than two values or values that do not differ. ``"global"`` is one number a side,
+    records with fewer than two values or values that do not differ. ``"global"`` is one number per side,
     the better choice below some 32 models. The widely copied release takes the standard deviation of
     *all* values, which is mostly the spread *between* records (easy and hard ones), several times too
     wide. Here it is the pooled within-record variance ``Σ (s_ij - mean_j)² / Σ (k_j - 1)``: what varies

@@ -44,7 +44,7 @@ class Scored:
     """What an attack found.
 
     Args:
-        scores: one a candidate, ``[n]``, larger = more like a member.
+        scores: one per candidate, ``[n]``, larger = more like a member.
         notes: what the reader of the result must know (fallbacks that were taken).
         nominal: the threshold that the attack would set by itself for a false-positive rate, where it names one.
         nulls: scores of known non-members that the attack set aside itself, ``[k]``, where it does.
@@ -67,7 +67,7 @@ class Scores(Protocol):
 
 @runtime_checkable
 class Attack(Scores, Protocol):
-    """Numbers across models into one score a candidate; the configured object is the configuration."""
+    """Numbers across models into one score per candidate; the configured object is the configuration."""
 
     @property
     def needs(self) -> frozenset[Need]:

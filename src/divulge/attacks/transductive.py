@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PENALTIES = np.logspace(0, 5, 11)
 _LEAST = 20
-# A class has slopes of its own from this many records a feature on; fewer only add noise (Location-30).
+# A class has slopes of its own from this many records per feature on; fewer only add noise (Location-30).
 _A_SLOPE = 4
 
 
@@ -31,12 +31,12 @@ class Transductive:
     members and not by how easy they are. Features must be the records', not the target's own outputs or
     embeddings: those depend on membership, and regressing on them takes away what is looked for.
 
-    One regression serves all classes; a class with four records a feature or more then has a second one, of what
+    One regression serves all classes; a class with four records per feature or more then has a second one, of what
     is left, to itself.
 
     Nothing is learnt from the population and no reference model is needed. Calibration records that are scored
     together with the candidates are treated exactly like them, in random folds, so their scores stay exchangeable
-    with those of non-members of their kind. It takes a batch: at least 20 candidates, better some hundred a class.
+    with those of non-members of their kind. It takes a batch: at least 20 candidates, better some hundred per class.
 
     Args:
         folds: each record is predicted by a regression on the other folds.
@@ -124,5 +124,5 @@ def _table(features: Array) -> Floats:
 
 
 def _kinds(labels: Ints | None, n: int) -> Floats:
-    """A column a class, ``[n, classes]``; a single one without labels."""
+    """A column per class, ``[n, classes]``; a single one without labels."""
     return np.ones((n, 1)) if labels is None else (labels[:, None] == np.unique(labels)).astype(np.float64)

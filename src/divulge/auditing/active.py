@@ -36,7 +36,7 @@ def signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal]:
 
 
 def asked(signal: Signal, target: GivesLogits, records: Records) -> tuple[Floats, int]:
-    """One number a record, and the queries made."""
+    """One number per record, and the queries made."""
     meter = Metered(target)
     return signal.measure(meter, records), meter.queries
 

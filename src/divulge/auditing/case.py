@@ -34,7 +34,7 @@ class Case:
         views: candidates, calibration and population (the best completion of their unknown values), then random
             completions of the first two.
         partial: what of the records is known, where it is not all.
-        progress: told about training.
+        progress: called with the progress of training.
         pool: where finished reference models are kept, or None.
         scratch: where signals too many for memory are mapped from disk, or None.
     """

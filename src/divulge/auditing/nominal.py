@@ -18,7 +18,7 @@ FALSE_ALARM = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Realised:
-    """The false-positive rate that a conformal threshold came to, beside its nominal one.
+    """The realised false-positive rate of a conformal threshold, next to its nominal one.
 
     Args:
         nominal: the level asked for.
@@ -57,7 +57,7 @@ class Realised:
 
 
 def realised(outcome: Outcome, level: float, tests: int = 1) -> Realised:
-    """What the threshold at ``level`` came to on the non-members of ``outcome``.
+    """The realised false-positive rate of the threshold at ``level`` on the non-members of ``outcome``.
 
     Raises:
         divulge.InputError: too few calibration records for the level, no non-members.

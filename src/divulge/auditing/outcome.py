@@ -149,7 +149,7 @@ class Outcome:
         return "" if control.passed else f"calibration and true non-members are not exchangeable ({control})"
 
     def realised_fpr(self, fpr: float) -> Estimate:
-        """Share of true non-members called members at nominal ``fpr``: what the guarantee came to here."""
+        """Share of true non-members called members at nominal ``fpr``: the realised rate."""
         from divulge.auditing.nominal import realised
 
         return realised(self, fpr).rate

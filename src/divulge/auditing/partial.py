@@ -48,7 +48,7 @@ class Partial:
 
     @property
     def views(self) -> tuple[Records, ...]:
-        """All that a model is asked about: the best completion, then the draws."""
+        """All that a model is queried on: the best completion, then the draws."""
         return (self.best, *self.draws)
 
     def about(self) -> PartlyKnown:
@@ -65,7 +65,7 @@ class Partial:
     def training(self, population: Records, trained_on: Bools) -> tuple[Records, Bools]:
         """Records for reference models that see candidates, and which of them each model is trained on.
 
-        The target was trained on the true record and is asked about a completion of it. So that IN models
+        The target was trained on the true record and is queried on a completion of it. So that IN models
         are in the same position, each is trained on a completion drawn at random and asked about others.
 
         Args:

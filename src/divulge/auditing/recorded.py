@@ -1,4 +1,4 @@
-"""What is written down of an audit beside its scores."""
+"""What is recorded of an audit besides its scores."""
 
 from __future__ import annotations
 
@@ -52,5 +52,5 @@ def _raw_thresholds(found: Scored, fpr: Sequence[float]) -> dict[str, float]:
 
 
 def _queries(case: Case, recipe: Recipe) -> int:
-    """Records the target is asked about for this recipe."""
+    """Records the target is queried on for this recipe."""
     return recipe.imputed.random * case.held or case.held + len(case.given.population)

@@ -64,7 +64,7 @@ def audit(
         target: a torch module, scikit-learn classifier, callable, or anything with ``logits(records)``.
         members: records the target was trained on.
         nonmembers: records of the same kind that it was not trained on.
-        population: what the auditor holds besides, surely not trained on; may lack classes. A quarter
+        population: other data that the auditor holds, known not to be in the training set; may lack classes. A quarter
             (``calibration``) is set aside: attacks never learn from it, its scores are the null
             distribution of every decision.
         recipes: names (`divulge list` shows them), `divulge.recipes.Recipe` objects or "module:Class".

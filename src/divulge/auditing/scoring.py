@@ -28,7 +28,7 @@ def score(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> Scored:
             the mean.
 
     Raises:
-        divulge.InputError: an attack that returns something else than one finite score a record.
+        divulge.InputError: an attack that returns anything other than one finite score per record.
     """
     attack = adapt(recipe.attack)
     found = [attack.run(evidence) for evidence in evidences(recipe, signal, views)]

@@ -27,7 +27,7 @@ _LEAST = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """The choice, and what each option came to.
+    """The choice, and the result of each option.
 
     Args:
         name: the option with the largest mean.

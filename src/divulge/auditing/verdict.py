@@ -153,7 +153,7 @@ def _supported(scope: Scope, levels: Sequence[float]) -> list[float]:
 
 
 def detectable(audit: Findings, scope: Scope) -> Detectable:
-    """The smallest leak the verdict would have told of; at the largest FPR at which any TPR would have been seen."""
+    """The smallest leak the verdict would have reported; at the largest FPR at which any TPR would have been seen."""
     levels, confidence = sorted(audit.fpr, reverse=True), at_once(audit)
     found = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
     return next((one for one in found if one.tpr is not None), found[0])

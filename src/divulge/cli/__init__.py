@@ -1,4 +1,4 @@
-"""The command line: flags, exit codes, printing. One file a group of commands."""
+"""The command line: flags, exit codes, printing. One file per group of commands."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ class Exit(IntEnum):
         BROKEN: the policy of `divulge gate` is broken.
         INPUT: something that was handed in cannot be used: an option, a file, a directory, a missing package.
         UNDECIDED: whether the policy of `divulge gate` is kept cannot be told from so few records.
-        CONTRADICTED: the answers of a scoring endpoint contradict what was said of it.
+        CONTRADICTED: the answers of a scoring endpoint contradict its specification.
         DAMAGED: `divulge pool verify` found a model that is not what was stored.
         INTERNAL: a fault of Divulge.
         INTERRUPTED: stopped from the keyboard; finished work is kept.

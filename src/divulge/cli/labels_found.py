@@ -23,7 +23,7 @@ def refuse(found: LabelInference) -> None:
 
 
 def write(path: Path, spec: OracleSpec, found: LabelInference) -> None:
-    """A line a row: label (empty where the answers leave it open), certain, proven."""
+    """A line per row: label (empty where the answers leave it open), certain, proven."""
     from divulge import store
     from divulge.labels.summary import told
 

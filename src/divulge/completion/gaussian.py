@@ -23,7 +23,7 @@ class ConditionalGaussian:
 
     ``x̂_u = μ_u + Σ_uk Σ_kk⁻¹ (x_k - μ_k)``. Each class has its own mean; the covariance is that within
     classes, shared by all (one of its own for every class has more parameters than auxiliary records can
-    feed: on 768-pixel images with 600 records a class its error is 1.2 to 1.5 times as large). A class the
+    feed: on 768-pixel images with 600 records per class its error is 1.2 to 1.5 times as large). A class the
     auxiliary records lack gets the overall mean and covariance.
 
     The system solved is that of the smaller side. With few known values it is ``Σ_kk``; with many it is

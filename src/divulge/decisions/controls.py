@@ -218,7 +218,7 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     judged on the other by Mann and Whitney's test, both ways round, each at half the level (a
     classifier two-sample test; Lopez-Paz & Oquab 2017; as a warning on membership benchmarks: Das et
     al., "Blind baselines beat membership inference attacks", 2024). A text that stands on both sides or
-    twice on one stays on one side of the split. Beyond 20,000 texts a side, a random sample is used.
+    twice on one stays on one side of the split. Beyond 20,000 texts per side, a random sample is used.
 
     Args:
         cal_texts: texts of the known non-members.

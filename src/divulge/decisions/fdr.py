@@ -87,7 +87,7 @@ def refuse_small(n: int, m: int, fdr: float) -> None:
     """Raise when ``n`` calibration scores cannot prove any selection at this level.
 
     Raises:
-        divulge.InputError: as said, with the number that is needed.
+        divulge.InputError: in that case, with the number that is needed.
     """
     if too_small(n, fdr):
         least = required_calibration(m, fdr, m)
@@ -219,7 +219,7 @@ def refuse_constant(candidates: Floats, calibration: Floats) -> None:
     """Raise when all scores, candidates and calibration together, are one value.
 
     Raises:
-        divulge.InputError: as said.
+        divulge.InputError: in that case.
     """
     first = candidates[0]
     if calibration[0] == first and calibration[-1] == first and np.all(candidates == first):

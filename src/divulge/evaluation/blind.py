@@ -174,7 +174,7 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
 
 
 def _pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
-    """Both sides as arrays of one type and one shape a record."""
+    """Both sides as arrays of one type and one shape per record."""
     inside, outside = checks.records(x_members, "x_members"), checks.records(x_nonmembers, "x_nonmembers")
     if (inside.dtype == object) != (outside.dtype == object):
         raise checks.InputError("x_members, x_nonmembers: both must be texts, or both numbers")

@@ -164,7 +164,7 @@ def most_exposed(
     Args:
         scores: ``[n]``; larger means more like a member.
         members: bool ``[n]``.
-        ids: one unique identifier a record; ``0..n-1`` when None.
+        ids: one unique identifier per record; ``0..n-1`` when None.
         k: how many at most.
         confidence: coverage of each interval.
 

@@ -48,7 +48,7 @@ _MOST = 10**7  # records; with more, every leak is seen
 def smallest_detectable(
     n_members: int, n_nonmembers: int, fpr: float = 0.01, confidence: float = 0.95, power: float = 0.8
 ) -> Detectable:
-    """The smallest AUC and TPR at ``fpr`` that so many records reveal, with probability ``power``.
+    """The smallest AUC and TPR at ``fpr`` that this many records reveal, with probability ``power``.
 
     Scores are modelled as two normal distributions of equal spread that lie d apart (AUC = Φ(d/√2),
     TPR = Φ(d - z)); the two answers are those d at which the interval of `auc` excludes ½, and that of

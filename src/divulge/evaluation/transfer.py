@@ -34,7 +34,7 @@ class Transfer:
 
     Attributes:
         level: the nominal rate.
-        expected_fpr: the rate on query records if non-members with one embedding behave alike in both classes:
+        expected_fpr: the rate on query records if non-members with the same embedding behave the same in both classes:
             the seen records' rate, weighted by the density ratio.
         outside: share of query records further out than all but 1 % of the seen ones.
         effective: effective sample size of the weighted seen records, ``(Σw)² / Σw²``.
@@ -66,7 +66,7 @@ class Transfer:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the rate is not expected to hold; empty when nothing speaks against it."""
+        """Why the rate is not expected to hold; empty when there is no evidence against it."""
         found = []
         if self.effective * self.level < 1:
             found.append(

@@ -178,7 +178,7 @@ def refuse_overlap(judged: Sequence[str], known: Sequence[str]) -> None:
     """Raise when a candidate's text is also declared unseen.
 
     Raises:
-        divulge.InputError: as said; the rows are named.
+        divulge.InputError: in that case; the rows are named.
     """
     unseen = set(known)
     both = [i for i, text in enumerate(judged) if text in unseen]

@@ -41,7 +41,7 @@ def score(
         factory: makes the target, on the node where it will run.
         out: run directory to write.
         options: columns and extra signals.
-        actors: models at a time; one a GPU, or one a node where there is none, when None.
+        actors: models at a time; one per GPU, or one per node where there is none, when None.
         overwrite: replace a finished run in ``out``.
         progress: called with the number of documents finished and of all.
 

@@ -40,7 +40,7 @@ class Recipe:
         width: of the model.
         layers: of the model.
         vocabulary: of the tokenizer, which sees the training half alone.
-        batch: paragraphs a step.
+        batch: paragraphs per step.
         rate: highest learning rate.
         longest: tokens of a paragraph that are trained on.
     """

@@ -53,7 +53,7 @@ def join(parts: Path, to: Path) -> None:
 def redecide(
     directory: str | Path, *, fdr: float | None = None, method: Method | str | None = None
 ) -> IdentificationSummary:
-    """Decide a finished run again at another level or with another method; no score is computed anew.
+    """Decide a finished run again at another level or with another method; no score is recomputed.
 
     Rewrites ``selection.parquet``, ``summary.json`` and the report in ``directory``.
 

@@ -71,7 +71,7 @@ def score(
 ) -> dict[str, Any]:
     """Write token statistics and signals of every document to ``out``.
 
-    ``out/tokens`` gets one row a document with a list a statistic, ``out/documents`` one row a document
+    ``out/tokens`` gets one row per document with a list per statistic, ``out/documents`` one row per document
     with id, text and every signal (larger = more member-like), which `divulge identify` reads. A shard is
     written whole and named by its content: what an interrupted run, or the run that is replaced, wrote of it with
     the same model is not computed again.

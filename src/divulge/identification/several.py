@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def learned(judged: Floats, known: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
-    """One score a candidate, and calibration that is exchangeable with it."""
+    """One score per candidate, and calibration that is exchangeable with it."""
     if judged.ndim == 1:
         return judged, known
     step_up.refuse_small(len(known), len(judged), level)  # before half of it goes to learning

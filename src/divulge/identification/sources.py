@@ -244,7 +244,7 @@ def require(known: dict[str, pl.DataType], wanted: Sequence[str], name: str) -> 
     """Raise when a column is missing, offering the nearest names.
 
     Raises:
-        divulge.InputError: as said.
+        divulge.InputError: in that case.
     """
     for column in wanted:
         if column not in known:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 Progress: TypeAlias = "Callable[[int, int], None]"
-KEY = "tables"  # an interrupted decision is made anew, whatever its plan was
+KEY = "tables"  # an interrupted decision is made again, whatever its plan was
 _TEXTS = 20_000  # read of each kind for the blind text control
 
 

@@ -1,6 +1,6 @@
 """Loss values into labels: what a scoring endpoint gives away, by which query, and what stops it.
 
-For testing endpoints you are responsible for: every attack here stands beside the defence that ends it.
+For testing endpoints you are responsible for: every attack here comes with the defence that ends it.
 """
 
 from divulge.labels.answers import LabelInference

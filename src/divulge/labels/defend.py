@@ -25,7 +25,7 @@ MEANING = {
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """One way to hold the attacker; nothing else is needed beside it.
+    """One way to hold the attacker; nothing else is needed.
 
     Args:
         spec: the oracle as it would be.

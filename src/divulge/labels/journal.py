@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Journal:
-    """A file with one line an answer, written through to the disk before the next query is asked.
+    """A file with one line per answer, written through to the disk before the next query is asked.
 
     The first line names the plan; a half-written last line (a crash while writing) is dropped.
 
@@ -84,7 +84,7 @@ class Submission:
     """How an endpoint wants predictions: a CSV with an identifier and one column a prediction.
 
     Args:
-        ids: one identifier a row; 0, 1, 2, … when empty.
+        ids: one identifier per row; 0, 1, 2, … when empty.
         columns: header, the identifier's column first; made up when empty.
         separator: between columns.
 
@@ -154,7 +154,7 @@ def write_submissions(plan: QueryPlan, folder: Path, submission: Submission) -> 
 
 
 def read_scores(path: Path, plan: QueryPlan) -> Floats:
-    """Scores typed in by hand: one a line, in the order of the queries, the control query's last.
+    """Scores typed in by hand: one per line, in the order of the queries, the control query's last.
 
     Raises:
         divulge.InputError: a line that is no number, or another number of lines than there are submissions.

@@ -23,7 +23,7 @@ _NORMAL = NormalDist()
 
 
 def limit(spec: OracleSpec, queries: int) -> float:
-    """Mean accuracy that no attacker with so many queries exceeds; 1 where no bound is known.
+    """Mean accuracy that no attacker with this many queries exceeds; 1 where no bound is known.
 
     Examples:
         >>> from divulge.labels import OracleSpec

@@ -29,7 +29,7 @@ class LinearPlan:
 
     Args:
         spec: the oracle.
-        questions: one, or one a factor of K.
+        questions: one, or one per factor of K.
         radix: what a digit of each question is worth in the class's number.
         weights: class weights, in which case query 0 counts the classes first.
     """
@@ -121,7 +121,7 @@ def as_sums(spec: OracleSpec, answers: Floats) -> Sums:
 
 
 def _counted(spec: OracleSpec, answer: float) -> bool:
-    """The answer to `counting_query` is that of some number of ones; nothing speaks against one not given yet."""
+    """The answer to `counting_query` is that of some number of ones; an answer not given yet contradicts nothing."""
     if math.isnan(answer):
         return True
     totals, answers = counting_answers(spec)

@@ -41,7 +41,7 @@ class OracleSpec:
             deviation ("gaussian") or the scale b ("laplace").
         float_dtype: the floats in which the oracle computes.
         reduction: "mean" or "sum" over the rows.
-        class_weight: one positive weight a class; the answer is then the weighted mean, divided by the sum
+        class_weight: one positive weight per class; the answer is then the weighted mean, divided by the sum
             of the weights of the true labels (as scikit-learn and torch do).
         submission: "rows": predictions ``[n, K]``; "positive": binary, one column p(y = 1), where 1 - p is
             rounded by the float grid.

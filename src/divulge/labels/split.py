@@ -44,7 +44,7 @@ class Candidate:
         scored: that number.
         digits: -1, 0 or 1 (label 0, not scored, label 1), ``[n]``.
         unread: rows whose answers are missing or allow another reading, ``[n]``.
-        consistent: nothing speaks against this number.
+        consistent: there is no evidence against this number.
         residual: distance of each pair's difference from a whole number of steps, in the answers' unit.
     """
 

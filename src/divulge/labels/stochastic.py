@@ -4,7 +4,7 @@ Beyond the reach of integer codes every query sets every row to full confidence 
 the signs of some rows of a Paley Hadamard matrix: the most energy a label can have in an answer. The labels come
 back by orthogonal approximate message passing (the rows are orthogonal, so its linear step is a transpose),
 and a last polish flips single labels while the fit improves. No decoder can do better per label than one who
-is told all others, which is right with probability ``Φ(√Q·R/(2nσ))``.
+knows all others, which is right with probability ``Φ(√Q·R/(2nσ))``.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def told(spec: OracleSpec, found: LabelInference) -> tuple[int | None, ...] | No
 
 
 def progress(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> tuple[list[int], list[float]]:
-    """The share of labels that was proven (and right, where the truth is known) after so many answers.
+    """The share of labels that was proven (and right, where the truth is known) after that many answers.
 
     Nothing where the answers contradict what was declared, as no labels follow from them.
     """

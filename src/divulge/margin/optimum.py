@@ -141,7 +141,7 @@ def _cut(
 ) -> tuple[Floats, list[_Cone]]:
     """A rough dual solution by cutting planes, and every pattern met on the way.
 
-    Each constraint is the maximum of linear functions of λ, one a direction; linear programming over the directions
+    Each constraint is the maximum of linear functions of λ, one per direction; linear programming over the directions
     found so far never diverges, whatever the scale of λ, but its last digits come slowly.
     """
     from scipy.optimize import linprog

@@ -187,7 +187,7 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
 
 
 def _gram(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
-    """Inner products of all columns: one a record (λ), then one a kink (κ)."""
+    """Inner products of all columns: one per record (λ), then one per kink (κ)."""
     inner = points @ points.T
     weighted = slope * net.v**2
     records = (weighted @ slope.T * inner + hidden @ hidden.T) * np.outer(sign, sign)

@@ -78,7 +78,7 @@ def train(
         width: number k of hidden neurons.
         target_margin: margin at which to stop.
         seed: seed of the initialisation (w, b ~ initial_scale·N(0, 1), v ~ U(±1/√k)).
-        max_steps: give up after so many steps, 50,000 explicit or 5,000 implicit ones when None; then ``reached`` is
+        max_steps: give up after this many steps, 50,000 explicit or 5,000 implicit ones when None; then ``reached`` is
             False.
         initial_scale: size of the first hidden weights; 1e-4 when None, and 0.2 for up to 3 inputs, where a
             smaller start lets all neurons collapse on too few directions to separate labels that alternate. The

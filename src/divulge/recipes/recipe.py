@@ -29,7 +29,7 @@ class Signal(Protocol):
         ...
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number a record ``[n]``, larger = more like a member."""
+        """One number per record ``[n]``, larger = more like a member."""
         ...
 
 
@@ -43,7 +43,7 @@ class PartialMeasure(Protocol):
         ...
 
     def measure(self, target: Any, partial: PartialRecords) -> Floats:
-        """One number a record ``[n]``, larger = more like a member."""
+        """One number per record ``[n]``, larger = more like a member."""
         ...
 
 
@@ -83,7 +83,7 @@ class Imputed:
 
     @property
     def random(self) -> int:
-        """How many random completions of each record are asked about; 0 where the best one is."""
+        """How many random completions of each record are queried; 0 where the best one is."""
         return 0 if self.draws == 1 else self.draws
 
 

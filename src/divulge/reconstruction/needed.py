@@ -68,7 +68,7 @@ def least_multipliers(
 
 
 def _gradients(net: ShallowReLU, places: Floats, sign: Floats, kink: float) -> tuple[csr_array, Ints]:
-    """y·∇Φ of each place without its kinks, then one column a kink, ``[3k, p + kinks]``; and the place of each kink."""
+    """y·∇Φ of each place without its kinks, then one column per kink, ``[3k, p + kinks]``; the place of each kink."""
     points = np.column_stack([places, np.ones(len(places))])
     before = points @ net.augmented.T
     size = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(net.augmented, axis=1)

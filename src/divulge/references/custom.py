@@ -32,7 +32,7 @@ class Custom:
         outputs: "logits" or "probabilities": what a network or function returns.
         engine: "serial", "processes", "ray", or "auto" (serial: only the user knows whether copies of the training
             can run side by side).
-        workers: processes for "processes"; None means one a core.
+        workers: processes for "processes"; None means one per core.
 
     What the pool keeps of such a model are its outputs on the observed records.
 

@@ -57,7 +57,7 @@ class Private:
 
         Args:
             records: number of training records ``n``.
-            batch_size: expected records a step.
+            batch_size: expected records per step.
             epochs: passes, of ``ceil(n / batch_size)`` steps each.
             delta: δ, below ``1 / n`` to mean anything.
             accountant: "rdp" (an upper bound) or "prv" (tighter, numerical).

@@ -27,7 +27,7 @@ def function(thing: object) -> str:
     """Digest of what a function does, as far as that can be seen: name, source, defaults and captured values.
 
     A captured object without a value of its own (its repr holds an address) makes a digest that never
-    matches again: training anew is slow, a stale model would be wrong.
+    matches again: retraining is slow, a stale model would be wrong.
 
     Examples:
         >>> function(lambda x: x + 1) == function(lambda x: x + 2)

@@ -32,7 +32,7 @@ def train(
         data: all records on the device.
         rows: positions of this model's records.
         seed: the model's own seed: weights, batch order, dropout and augmentation follow from it.
-        tick: told the share of epochs done after each.
+        tick: called with the share of epochs done after each.
 
     Raises:
         DivergedError: NaN or infinity in the weights.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CHUNK = 8192
-"""Records a model is asked about at a time."""
+"""Records a model is queried on at a time."""
 
 Predict: TypeAlias = Callable[[Array], Floats]
 """Records ``[b, ...]`` to outputs ``[b, K]``."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 STARTS = 3
-"""Times the workers are started anew without a single model finished in between, before giving up."""
+"""Times the workers are restarted without a single model finished in between, before giving up."""
 
 
 def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner, workers: int) -> Iterator[Done]:
@@ -63,7 +63,7 @@ def shares(jobs: Sequence[Job], workers: int, inner: Inner) -> Sequence[Sequence
 
 
 def _work(task: Task, jobs: Sequence[Job], folder: Path, inner: Inner) -> None:
-    """In a worker: train, and leave one file a model."""
+    """In a worker: train, and leave one file per model."""
     from divulge.networks import one_thread
 
     with one_thread():

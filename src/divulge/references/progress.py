@@ -30,7 +30,7 @@ def silent(done: float, total: int, note: str) -> None:
 
 
 def describe(done: float, total: int, seconds: float, before: float = 0.0) -> str:
-    """Progress in words, with models a minute and the time left at the pace so far.
+    """Progress in words, with models per minute and the time left at the pace so far.
 
     Args:
         done: models done, those found in the pool included.

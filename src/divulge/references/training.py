@@ -33,7 +33,7 @@ class Train(Hyperparameters):
         lr: learning rate; None means 0.02 for "sgd", 0.001 for the others.
         momentum: of "sgd".
         weight_decay: as torch's optimisers define it.
-        batch_size: records a step; a last batch of one record joins the one before.
+        batch_size: records per step; a last batch of one record joins the one before.
         schedule: "constant", "cosine" (to zero), "linear" (to zero), or a function from the share of steps done
             (0 to 1) to a factor on ``lr``.
         stop_at_accuracy: stop a model after the first epoch whose running training accuracy reaches this.
@@ -43,7 +43,7 @@ class Train(Hyperparameters):
         engine: "serial" (one after the other), "stacked" (many at once), "processes" (several on this machine),
             "ray" (several machines), or "auto" (a short measured trial chooses).
         device: "auto", "cpu", "cuda" or "mps".
-        workers: processes for "processes"; None means one a core.
+        workers: processes for "processes"; None means one per core.
 
     Raises:
         divulge.InputError: a setting out of its range.
@@ -87,12 +87,12 @@ class Train(Hyperparameters):
             records: what the models are trained on, with labels.
             splits: bool ``[m, n]``, True where model ``i`` is trained on record ``j``.
             seed: the user's seed; model ``i`` has its own stream, whatever the number of models.
-            observe: sets of records each model is asked about while it is in memory.
+            observe: sets of records each model is queried on while it is in memory.
             signal: reduces logits ``[b, K]`` and labels ``[b]`` to ``[b]`` or ``[b, q]``; None keeps the logits.
             classes: size of the whole label set, classes without records included; None: the largest label plus one.
             pool: folder of finished models; those whose key matches are not trained again.
             out: folder for memory-mapped outputs; None keeps them in memory.
-            progress: told what is done.
+            progress: called with what is done.
 
         On the CPU a process trains on one thread: networks of this size gain little from more, and where other
         work runs beside them they lose much. Several cores are used by several processes.

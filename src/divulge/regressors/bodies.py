@@ -1,4 +1,4 @@
-"""What a neural regressor looks at records with: configurations of network bodies, one a kind of record.
+"""What a neural regressor looks at records with: configurations of network bodies, one per kind of record.
 
 A body turns records into the array its network takes (`prepare`) and builds the network (`build`), whose
 output ``[n, h]`` is the embedding a head stands on. Nothing here imports torch before a body is built.
@@ -31,7 +31,7 @@ class Body(Protocol):
     """Records into an embedding."""
 
     def prepare(self, features: Array) -> Array:
-        """The array the network takes, one entry a record."""
+        """The array the network takes, one entry per record."""
         ...
 
     def build(self, prepared: Array) -> nn.Module:
@@ -139,7 +139,7 @@ class Backbone:
 
     Args:
         name: "convnext-tiny" (the regressor of Thaker et al. 2025), "resnet-18", "resnet-50", "vit-tiny", "vit-base".
-        size: images are resized to this many pixels a side.
+        size: images are resized to this many pixels per side.
         weights: a folder of pretrained weights (``config.json``, ``model.safetensors``); random weights when None.
 
     Raises:

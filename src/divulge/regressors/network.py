@@ -34,7 +34,7 @@ class Network:
         levels: quantile levels of the pinball head, increasing, in (0, 1).
         epochs: most passes over the records (30 in Thaker et al. 2025).
         lr: learning rate of Adam (1e-4 there, for a pretrained network).
-        batch_size: records a step (16 there).
+        batch_size: records per step (16 there).
         weight_decay: of Adam.
         held: share of the records that only decides when to stop.
         patience: passes without a lower held-out loss before it stops.

@@ -110,7 +110,7 @@ def bars(
     unseen: Sequence[bool] | None = None,
     reference: float | None = None,
 ) -> Spec:
-    """One horizontal bar a class or group, in the given order, with its interval as a whisker.
+    """One horizontal bar per class or group, in the given order, with its interval as a whisker.
 
     Args:
         names: name of each group, no two the same.

@@ -84,7 +84,7 @@ def guides(places: Mapping[str, float], channel: Literal["x", "y"], title: str) 
 
 
 def lanes(rows: Sequence[Row]) -> alt.Y:
-    """A vertical axis with one lane a row, in the order of the rows."""
+    """A vertical axis with one lane per row, in the order of the rows."""
     import altair as alt
 
     return alt.Y("name:N", title=None, sort=[row["name"] for row in rows])

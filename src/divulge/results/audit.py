@@ -35,7 +35,7 @@ class LowerBound:
 
 @dataclass(frozen=True, slots=True)
 class RealisedRate:
-    """The false-positive rate that a threshold came to on true non-members.
+    """The realised false-positive rate of a threshold on true non-members.
 
     Args:
         rate: share of them called members.
@@ -89,7 +89,7 @@ class Numbers:
         advantage: largest TPR - FPR.
         epsilon: empirical lower bound on ε.
         tpr_at_fpr: level → TPR.
-        realised_fpr: level → the false-positive rate that the threshold for it came to.
+        realised_fpr: level → the realised false-positive rate of its threshold.
     """
 
     members: int

@@ -1,4 +1,4 @@
-"""What was done in an audit, beside its scores."""
+"""What was done in an audit, besides its scores."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PartlyKnown:
     Args:
         share: part of all values that is known.
         imputer: what completed the others.
-        draws: random completions of each record, beside the best one.
+        draws: random completions of each record, besides the best one.
         known: digest of which values are known; None where all are.
     """
 
@@ -81,7 +81,7 @@ class Conducted:
         references: which reference models it is given.
         training: what decides which reference models come out, setting by setting; None without any.
         summary: the recipe in a line.
-        queries: how many records the target was asked about.
+        queries: how many records the target was queried on.
         raw_thresholds: level → threshold that the attack would set by itself.
         completed_by: what completed partly known records; None where whole records are.
     """
@@ -175,7 +175,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """An audit beside its scores.
+    """An audit without its scores.
 
     Args:
         settings: all that determines it.

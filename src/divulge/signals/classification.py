@@ -1,4 +1,4 @@
-"""Signals of a classifier: logits and labels into one number a record, larger = more member-like.
+"""Signals of a classifier: logits and labels into one number per record, larger = more member-like.
 
 Every function takes logits float ``[n, K]`` (log-probabilities will do) and int labels ``[n]``, and
 returns float64 ``[n]``. All are finite for saturated logits: nothing goes through a rounded probability.

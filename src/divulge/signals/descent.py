@@ -29,7 +29,7 @@ class Gradients:
     Args:
         access: "white" (the target's own gradients) or "black" (zeroth-order estimates from losses).
         directions: m of the black-box estimate ``(1/m) Σ [ℓ(x + εu) - ℓ(x - εu)] / (2ε) · u`` with u standard
-            normal on the unknown values: antithetic pairs, 2m queries a record.
+            normal on the unknown values: antithetic pairs, 2m queries per record.
         epsilon: ε, in the unit of the records.
 
     Raises:

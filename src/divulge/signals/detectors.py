@@ -31,7 +31,7 @@ class Detector(Protocol):
     """Tells how far a record lies from its class."""
 
     def deviation(self, target: GivesLogits, x: Floats, labels: Ints) -> Floats:
-        """One deviation a record, ``[n]``, of ``x[n, ...]``."""
+        """One deviation per record, ``[n]``, of ``x[n, ...]``."""
         ...
 
 

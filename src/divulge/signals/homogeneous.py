@@ -104,7 +104,7 @@ class DeepMultipliers:
     guarantee: Guarantee = field(default=NO_GUARANTEE, init=False, repr=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number a record ``[n]``, larger = more like a member; all records form one pool."""
+        """One number per record ``[n]``, larger = more like a member; all records form one pool."""
         module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
         if module is None:
             raise checks.InputError(f"target: a torch module is needed, got {type(target).__name__}")

@@ -1,6 +1,6 @@
 """Signals of a shallow ReLU network's weights: how close to the margin, how much weight a record carries.
 
-The plain functions take a network, records and labels and give one number a record; the frozen objects are the
+The plain functions take a network, records and labels and give one number per record; the frozen objects are the
 same as signals of a recipe, for a target that is a `divulge.margin.ShallowReLU` or hands out its weights.
 """
 
@@ -96,7 +96,7 @@ class MarginAbs:
     reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number a record ``[n]``, larger = more like a member."""
+        """One number per record ``[n]``, larger = more like a member."""
         return margin_abs(network(target), _flat(records), records.y)
 
 
@@ -135,7 +135,7 @@ class MarginBand:
     reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number a record ``[n]``, larger = more like a member."""
+        """One number per record ``[n]``, larger = more like a member."""
         net, x = network(target), _flat(records)
         margin = densest(margin_abs(net, x)) if self.margin is None else self.margin
         return margin_band(net, x, records.y, margin=margin)
@@ -149,7 +149,7 @@ class KKTMultipliers:
     reads: str = field(default="the target's weights", init=False)
 
     def measure(self, target: Any, records: Records) -> Floats:
-        """One number a record ``[n]``, larger = more like a member."""
+        """One number per record ``[n]``, larger = more like a member."""
         return kkt_nnls(network(target), _flat(records), records.y)
 
 

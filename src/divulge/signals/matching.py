@@ -83,7 +83,7 @@ class FittedMatching:
 
     @property
     def queries(self) -> int:
-        """Forward and backward passes a record."""
+        """Forward and backward passes per record."""
         return self.settings.steps + 1
 
     def measure(self, target: Any, partial: PartialRecords) -> Floats:

@@ -40,7 +40,7 @@ class MRAD:
     Args:
         step: η, > 0.
         iterations: N, at least 1.
-        access: "white" (autograd) or "black" (zeroth-order estimates, ``2 · directions`` queries a step).
+        access: "white" (autograd) or "black" (zeroth-order estimates, ``2 · directions`` queries per step).
         directions: m, antithetic pairs of the black-box estimate.
         epsilon: ε of the black-box estimate, in the unit of the records.
         clip: None; "range" (each column's auxiliary range); or ``(low, high)``.
@@ -144,7 +144,7 @@ class FittedMRAD:
         return steps * self.settings.gradients.queries
 
     def measure(self, target: GivesLogits, partial: PartialRecords, shadows: Sequence[GivesLogits] = ()) -> Floats:
-        """One number a record ``[n]``, larger = more like a member.
+        """One number per record ``[n]``, larger = more like a member.
 
         Args:
             target: the model asked.

@@ -1,4 +1,4 @@
-"""Signals of a language model: token statistics into one number a document, larger = more member-like.
+"""Signals of a language model: token statistics into one number per document, larger = more member-like.
 
 Every function takes `TokenStatistics` of ``n`` documents and returns float64 ``[n]``; a document
 without scored tokens is NaN. What a target does not show is refused, never approximated.

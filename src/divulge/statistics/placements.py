@@ -129,7 +129,7 @@ def of_scores(values: Floats, truth: Bools) -> tuple[Placements, Array]:
 
 
 def by_record(found: Placements, level: Array, truth: Bools) -> Placements:
-    """The same mean with one level a record, in the order of ``level``."""
+    """The same mean with one level per record, in the order of ``level``."""
     inside = truth.astype(np.float64)
     return Placements(Side(found.members.values[level], inside), Side(found.nonmembers.values[level], 1 - inside))
 
@@ -137,7 +137,7 @@ def by_record(found: Placements, level: Array, truth: Bools) -> Placements:
 def covariance(first: Placements, second: Placements, null: float) -> tuple[Floats, Floats]:
     """Covariance of two means over the same records, as the members' part and the non-members', ``[...]`` each.
 
-    DeLong, DeLong & Clarke-Pearson 1988, with one pseudo-placement a kind at ``null``, the value of no leak:
+    DeLong, DeLong & Clarke-Pearson 1988, with one pseudo-placement per kind at ``null``, the value of no leak:
     without it a handful of members near an AUC of 1 covers .915 instead of .95. Infinite where a kind has
     one record only.
     """

@@ -61,7 +61,7 @@ def least_nonmembers(fpr: float) -> int:
 
 
 def supported(nonmembers: int, fpr: float) -> float:
-    """``fpr``, if so many non-members can resolve it.
+    """``fpr``, if this many non-members can resolve it.
 
     Raises:
         divulge.InputError: fewer than ``1/fpr - 1`` non-members.

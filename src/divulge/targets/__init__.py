@@ -1,4 +1,4 @@
-"""A question into a model's answer: one small Protocol a right, one adapter a kind of model.
+"""A question into a model's answer: one small Protocol per right, one adapter per kind of model.
 
 Adapters of optional libraries are imported on first use; `adapt` finds the one that fits.
 """

@@ -54,7 +54,7 @@ class TableTarget:
     """Outputs computed elsewhere, looked up by the records' identifiers.
 
     Args:
-        ids: one unique identifier a row, ``[N]``.
+        ids: one unique identifier per row, ``[N]``.
         table: outputs ``[N, K]``.
         outputs: "logits" or "probabilities": what the table holds.
 

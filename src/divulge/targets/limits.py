@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Metered:
-    """Counts the records a target is asked about, and refuses to go over a limit.
+    """Counts the records a target is queried on, and refuses to go over a limit.
 
     It grants exactly the rights of the target behind it.
 

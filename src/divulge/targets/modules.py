@@ -95,7 +95,7 @@ class TorchTarget:
         """What the last linear layer is fed, ``[n, h]``, and that layer's weights ``[K, h]``.
 
         Raises:
-            divulge.InputError: no linear layer is reached, or more than one vector a record arrives there.
+            divulge.InputError: no linear layer is reached, or more than one vector per record arrives there.
         """
         layers = [part for part in self.module.modules() if isinstance(part, torch.nn.Linear)]
         if not layers:

@@ -81,7 +81,7 @@ class Carrier:
     rows: Array
 
     def predict_proba(self, features: object) -> Floats:
-        """Probabilities ``[n, K]``, one row a row of features."""
+        """Probabilities ``[n, K]``, one row per row of features."""
         return self.rows[np.rint(self.model.predict(np.asarray(features))).astype(int)]
 
 

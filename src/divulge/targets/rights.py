@@ -1,4 +1,4 @@
-"""What an auditor may ask of a model: one Protocol a right."""
+"""What an auditor may ask of a model: one Protocol per right."""
 
 from __future__ import annotations
 

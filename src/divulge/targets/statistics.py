@@ -78,7 +78,7 @@ class TokenStatistics:
     def of(
         cls, texts: Sequence[str], rows: Sequence[Mapping[str, Floats]], skipped: Mapping[int, str] | None = None
     ) -> TokenStatistics:
-        """From one mapping of name to values a document; all have the same names.
+        """From one mapping of name to values per document; all have the same names.
 
         Raises:
             divulge.InputError: a row whose columns differ in length.

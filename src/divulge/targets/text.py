@@ -1,4 +1,4 @@
-"""Causal language models of Hugging Face: one forward pass, reduced on the device to statistics a token."""
+"""Causal language models of Hugging Face: one forward pass, reduced on the device to statistics per token."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ _PARTS = ("image", "text")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VisionLanguage:
-    """A model that reads an image and a text, asked for statistics a token.
+    """A model that reads an image and a text, asked for statistics per token.
 
-    An image takes up many places of the input, one a patch, and at each the model has a distribution
+    An image takes up many places of the input, one per patch, and at each the model has a distribution
     over the next word. Nothing is said there that could be right or wrong, so the log-probability of
     "the token" does not exist (NaN); the Rényi entropies do, and members make the model surer
     (Li et al., "Membership inference attacks against large vision-language models", NeurIPS 2024).
@@ -81,7 +81,7 @@ class VisionLanguage:
         """Statistics of each record.
 
         Args:
-            images: one a record: arrays ``[height, width, 3]`` of uint8, or PIL images.
+            images: one per record: arrays ``[height, width, 3]`` of uint8, or PIL images.
             texts: the instruction that goes with each.
             part: "image" (the places of the image; log-probabilities are NaN) or "text".
 

@@ -46,7 +46,7 @@ def windows(document: int, tokens: Sequence[int], length: int, stride: int) -> l
 
 
 def batches(found: Sequence[Window], budget: int) -> Iterator[list[Window]]:
-    """Windows of similar length together, with at most ``budget`` tokens a batch, padding included."""
+    """Windows of similar length together, with at most ``budget`` tokens per batch, padding included."""
     batch: list[Window] = []
     for window in sorted(found, key=lambda w: len(w.tokens), reverse=True):
         longest = len(batch[0].tokens) if batch else 0
