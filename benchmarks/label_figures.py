@@ -17,7 +17,7 @@ import math
 import numpy as np
 
 from divulge import labels
-from label_inference import data
+from label_data import data
 
 MOST = 4096  # labellings tried per block
 

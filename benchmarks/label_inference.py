@@ -17,23 +17,15 @@ import os
 import sys
 import time
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 
+import label_figures
 from divulge import labels
 from divulge.labels.oracles import score
+from label_data import data
 
 METHODS = ("theorem3", "theorem14", "positional", "weighing", "auto")
-
-
-def data() -> dict[str, np.ndarray]:
-    from sklearn.datasets import load_iris
-
-    folder = Path(os.environ["DIVULGE_DATA"])
-    satimage = np.unique(np.load(folder / "satimage.npz")["y"], return_inverse=True)[1]
-    titanic = np.load(folder / "titanic2201.npz")["y"].astype(np.int64)
-    return {"Titanic": titanic, "Iris": load_iris().target, "Satimage": satimage[:6430], "competition": titanic[:198]}
 
 
 BOARD = {"clip": 1e-15, "decimals": 5}
@@ -246,8 +238,6 @@ def main() -> None:
     if "DIVULGE_DATA" not in os.environ:
         sys.exit("needs the data folder in DIVULGE_DATA")
     if options.figures:
-        import label_figures
-
         label_figures.main(options.quick)
         return
     if options.speed:
