@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from divulge import checks, datafiles, imports
 from divulge.datafiles import DataFile, Layout
-from divulge.request import Asked, Duplicates, Options, Outputs
+from divulge.request import Duplicates, Options, Outputs, Subject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -97,7 +97,7 @@ class Ready:
     Args:
         target: the model under audit.
         origins: where the code that the plan names came from: key → file, or "the environment".
-        asked: what is audited; ``known`` is a mask, several of them for `divulge.auditing.over_shares`, or None.
+        subject: what is audited; ``known`` is a mask, several of them for `divulge.auditing.over_shares`, or None.
         options: how.
         pool: where finished reference models are kept, or None.
         plan: the plan itself, to be kept with the run.
@@ -105,14 +105,16 @@ class Ready:
 
     target: GivesLogits
     origins: Mapping[str, str]
-    asked: Asked
+    subject: Subject
     options: Options
     pool: Path | None
     plan: Mapping[str, Any]
 
     def keywords(self) -> dict[str, Any]:
         """All but the target, as keywords of `divulge.audit`."""
-        said = {field.name: getattr(part, field.name) for part in (self.asked, self.options) for field in fields(part)}
+        said = {
+            field.name: getattr(part, field.name) for part in (self.subject, self.options) for field in fields(part)
+        }
         return said | {"pool": self.pool, "plan": self.plan}
 
 
@@ -178,7 +180,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         trust=(*plan.target.trust, *trust),
     )
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
-    asked = Asked(
+    subject = Subject(
         members=sets["members"].records,
         nonmembers=sets["nonmembers"].records,
         population=population,
@@ -198,7 +200,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         seed=plan.seed,
     )
     kept = plan.model_dump(exclude_none=True) | {"folder": str(folder)}
-    return Ready(target=target, origins=origins, asked=asked, options=options, pool=pool, plan=kept)
+    return Ready(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
 
 
 def _origins(plan: Plan, folder: Path) -> dict[str, str]:

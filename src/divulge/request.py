@@ -14,7 +14,7 @@ Outputs: TypeAlias = Literal["logits", "probabilities"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Asked:
+class Subject:
     """What is audited, as the user hands it in; `divulge.audit` says what each means."""
 
     members: Records

@@ -247,7 +247,7 @@ def test_out_in_use(case, run, tmp_path):
         case.audit(recipes=("loss",), out=run.path)
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(dv.InputError, match="cannot be made"):
+    with pytest.raises(dv.InputError, match="cannot be created"):
         case.audit(recipes=("loss",), out=blocked / "run")
 
 

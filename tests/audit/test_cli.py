@@ -101,7 +101,7 @@ def test_the_kept_plan_runs_again_from_where_it_lies(finished, tmp_path):
 
     kept = finished / "plan.toml"
     ready = plan.resolve(plan.read(kept), kept.parent)
-    assert len(ready.asked.members) == 200
+    assert len(ready.subject.members) == 200
     assert ready.plan == plan.read(kept).model_dump(exclude_none=True)
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtri
 
 import divulge as dv
-from divulge.auditing.compare import Policy, gate
+from divulge.auditing.compare import Limit, gate
 from score_audits import scored, sizes
 
 
@@ -101,4 +101,4 @@ def test_policies_that_cannot_be_held_to_are_refused(policy, message):
 def test_a_gate_needs_a_policy():
     with pytest.raises(dv.InputError, match="at least 1"):
         gate(at(0.5, 50, 50), [])
-    assert Policy.parse(" advantage : 0 ") == Policy("advantage", 0.0)
+    assert Limit.parse(" advantage : 0 ") == Limit("advantage", 0.0)

@@ -113,7 +113,7 @@ STATES: tuple[State, ...] = ("kept", "undecided", "broken")  # from best to wors
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class Limit:
     """A limit on one statistic.
 
     Args:
@@ -125,8 +125,8 @@ class Policy:
             TPR, outside [0, 1) for the advantage, negative or infinite for ε.
 
     Examples:
-        >>> Policy.parse("tpr@fpr=0.001:0.02")
-        Policy(metric='tpr@fpr=0.001', limit=0.02)
+        >>> Limit.parse("tpr@fpr=0.001:0.02")
+        Limit(metric='tpr@fpr=0.001', limit=0.02)
     """
 
     metric: str
@@ -144,7 +144,7 @@ class Policy:
             )
 
     @classmethod
-    def parse(cls, text: str) -> Policy:
+    def parse(cls, text: str) -> Limit:
         """From ``METRIC:LIMIT``.
 
         Raises:
@@ -220,15 +220,15 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     Raises:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
     """
-    policies = [Policy.parse(text) for text in ([policy] if isinstance(policy, str) else policy)]
-    if not policies:
+    limits = [Limit.parse(text) for text in ([policy] if isinstance(policy, str) else policy)]
+    if not limits:
         raise checks.InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
     asked = {
         (outcome.recipe, scope.name, metric): (outcome, _lacking(scope, metric))
         for scope in scopes(audit)
         for outcome in scope.outcomes
-        for metric in {one.metric: None for one in policies}
+        for metric in {one.metric: None for one in limits}
     }
     each = 1 - error / max(1, sum(not lacking for _, lacking in asked.values()))
     found = {
@@ -239,7 +239,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     void = CONFOUNDED if blind is not None and blind.confounded else ""
     return [
         Ruling(name, scope, metric, one.limit, found[name, scope, metric], void or lacking)
-        for one in policies
+        for one in limits
         for (name, scope, metric), (_, lacking) in asked.items()
         if metric == one.metric
     ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.recipes import Recipe
-    from divulge.request import Asked, Options
+    from divulge.request import Options, Subject
     from divulge.targets import GivesLogits
     from divulge.types import Array, Bools
 
@@ -59,7 +59,7 @@ class Inputs:
         return concatenate([self.candidates, self.calibration, self.population])
 
 
-def check(asked: Asked, options: Options) -> Inputs:
+def check(subject: Subject, options: Options) -> Inputs:
     """`Inputs` from what the user handed in.
 
     Raises:
@@ -68,11 +68,11 @@ def check(asked: Asked, options: Options) -> Inputs:
     checks.choice(options.duplicates, "duplicates", get_args(Duplicates))
     checks.number(options.calibration, "calibration", above=0, below=1)
     seed = checks.integer(options.seed, "seed", least=0)
-    levels, classes = checks.listed(options.fpr, "fpr"), checks.listed(asked.unseen_classes, "unseen_classes")
+    levels, classes = checks.listed(options.fpr, "fpr"), checks.listed(subject.unseen_classes, "unseen_classes")
     if not levels:
         raise checks.InputError("fpr: at least 1 level is needed, got none")
     wanted = _recipes(options.recipes, options.references, seed)
-    members, nonmembers, population = asked.members, asked.nonmembers, asked.population
+    members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
         raise checks.InputError(
             "population: additional records known not to be in the training set are needed, for reference models "
@@ -81,7 +81,7 @@ def check(asked: Asked, options: Options) -> Inputs:
     for name, given in (("members", members), ("nonmembers", nonmembers), ("population", population)):
         if not isinstance(given, Records):
             raise checks.InputError(f"{name}: divulge.Records is needed, got {type(given).__name__}")
-    names = None if asked.groups is None else checks.plain(asked.groups, "groups")
+    names = None if subject.groups is None else checks.plain(subject.groups, "groups")
     if names is not None and names.shape != (len(members) + len(nonmembers),):
         raise checks.InputError(
             f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got shape "
@@ -89,7 +89,7 @@ def check(asked: Asked, options: Options) -> Inputs:
         )
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     agreement.check(sets, wanted)
-    masks = _known(asked.known, wanted, sets, seed)
+    masks = _known(subject.known, wanted, sets, seed)
     separated = separate(sets, options.duplicates)
     members, nonmembers, population = separated.members, separated.nonmembers, separated.population
     unseen = _unseen(classes, members, nonmembers, population, wanted)

@@ -20,7 +20,7 @@ from divulge.auditing.result import KIND, Audit
 from divulge.auditing.scoring import score
 from divulge.dossier import Dossier, Draft
 from divulge.references.progress import silent
-from divulge.request import Asked, Duplicates, Options, Outputs
+from divulge.request import Duplicates, Options, Outputs, Subject
 from divulge.results import About, BlindBaseline, environment, plain
 from divulge.targets import adapt
 from divulge.types import Records
@@ -39,13 +39,13 @@ def audit(
     *,
     members: Records,
     nonmembers: Records,
-    population: Records | None = Asked.population,
+    population: Records | None = Subject.population,
     recipes: Sequence[Any] = Options.recipes,
     references: Any = Options.references,
-    unseen_classes: Sequence[int] = Asked.unseen_classes,
+    unseen_classes: Sequence[int] = Subject.unseen_classes,
     fpr: Sequence[float] = Options.fpr,
-    groups: Sequence[str] | None = Asked.groups,
-    known: Any = Asked.known,
+    groups: Sequence[str] | None = Subject.groups,
+    known: Any = Subject.known,
     imputer: Any = Options.imputer,
     calibration: float = Options.calibration,
     duplicates: Duplicates = Options.duplicates,
@@ -127,7 +127,7 @@ def audit(
         device=device,
         seed=seed,
     )
-    asked = Asked(
+    subject = Subject(
         members=members,
         nonmembers=nonmembers,
         population=population,
@@ -135,7 +135,7 @@ def audit(
         groups=groups,
         known=known,
     )
-    case, settings = _prepared(target, asked, options, progress or silent, models)
+    case, settings = _prepared(target, subject, options, progress or silent, models)
     memory.check(case, on_disk=out is not None)
     if isinstance(out, Draft):
         return _kept(case, tuple(fpr), settings, plan, out)
@@ -146,16 +146,16 @@ def audit(
 
 
 def _prepared(
-    target: Any, asked: Asked, options: Options, progress: Progress, pool: Path | None
+    target: Any, subject: Subject, options: Options, progress: Progress, pool: Path | None
 ) -> tuple[Case, Settings]:
     """Everything checked, and in words all that determines the run."""
-    whole = check(asked, options)
+    whole = check(subject, options)
     given, seen = prepare(whole, options.imputer, options.seed)
     adapted = adapt(target, outputs=options.outputs, device=options.device)
     views = (given.everything,) if seen is None else seen.views
     classes = label_set(adapted, given)
     case = Case(given, adapted, classes, options.references, options.seed, views, seen, progress, pool)
-    partly = None if asked.known is None else WHOLE if seen is None else seen.about()
+    partly = None if subject.known is None else WHOLE if seen is None else seen.about()
     return case, describe.settings(whole, options, describe.target(adapted), partly)
 
 

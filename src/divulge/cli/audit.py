@@ -71,7 +71,7 @@ def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]
     ready = plans.resolve(plans.read(where), where.parent, trust)
     for key, origin in ready.origins.items():
         printing.lines(sys.stderr, f"{key}: from {origin}")
-    work: Any = over_shares if isinstance(ready.asked.known, tuple) else run
+    work: Any = over_shares if isinstance(ready.subject.known, tuple) else run
     with Bar("reference models") as bar:
         found = work(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.keywords())
     if not isinstance(found, list):
