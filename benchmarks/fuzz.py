@@ -1,4 +1,4 @@
-"""Fuzzing for as long as wanted: public functions, files and commands on run directories, by the code of tests/fuzz.
+"""Fuzzing for as long as wanted: functions, files, run directories and servers, by the code of tests/fuzz.
 
     python benchmarks/fuzz.py --seconds 600 --seed 1
 
@@ -14,26 +14,45 @@ import os
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path[0] = str(Path(__file__).parents[1] / "tests")  # instead of this folder, where a file has the same name
 
-from fuzz import commands, formats, functions, judge
+from fuzz import commands, formats, functions, judge, servers  # noqa: E402
 
 
-def rounds(seed, template):
-    """What is tried with one seed, part by part."""
-    for name in functions.CALLS:
-        yield "functions", lambda tally, name=name: functions.run(tally, name, seed=seed)
-    for kind in formats.FORMATS:
-        yield "files", lambda tally, kind=kind: formats.run(tally, kind, Path(tempfile.mkdtemp()), 200, seed)
-    for reader in commands.READERS:
-        yield (
-            "commands",
-            lambda tally, reader=reader: commands.run(
-                tally, reader, template, Path(tempfile.mkdtemp()), share=0.2, seed=seed
-            ),
-        )
+def work(template, server, seed):
+    """Pieces of work of one seed, by part; each takes the part's counts."""
+    server.seed = seed
+
+    def folder():
+        return Path(tempfile.mkdtemp())
+
+    return {
+        "functions": [partial(functions.run, name=name, seed=seed) for name in functions.CALLS],
+        "files": [lambda tally, kind=kind: formats.run(tally, kind, folder(), 200, seed) for kind in formats.FORMATS],
+        "commands": [
+            lambda tally, reader=reader: commands.run(tally, reader, template, folder(), share=0.2, seed=seed)
+            for reader in commands.READERS
+        ],
+        "servers": [partial(servers.run, reader=reader, server=server) for reader in servers.READERS],
+    }
+
+
+def spend(seconds, seed, template, server):
+    """Counts by part; the part that had the least of the time so far comes next, with the next seed when it is done."""
+    start, spent, left, seeds = time.monotonic(), {}, {}, {}
+    tallies = {part: judge.Tally(part) for part in work(template, server, seed)}
+    while time.monotonic() - start < seconds:
+        part = min(tallies, key=lambda name: spent.get(name, 0.0))
+        if not left.get(part):
+            seeds[part] = seeds.get(part, seed - 1) + 1
+            left[part] = work(template, server, seeds[part])[part]
+        began = time.monotonic()
+        left[part].pop(0)(tallies[part])
+        spent[part] = spent.get(part, 0.0) + time.monotonic() - began
+    return tallies, seeds
 
 
 def main():
@@ -41,18 +60,13 @@ def main():
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    end, seed, tallies = time.monotonic() + given.seconds, given.seed, {}
     with tempfile.TemporaryDirectory() as home, contextlib.chdir(home), judge.little_memory():
         os.environ["TMPDIR"] = tempfile.tempdir = home
-        template = commands.prepare(Path(tempfile.mkdtemp()))
-        while time.monotonic() < end:
-            for part, work in rounds(seed, template):
-                if time.monotonic() > end:
-                    break
-                work(tallies.setdefault(part, judge.Tally(part)))
-            seed += 1
-    for tally in tallies.values():
-        print(tally)
+        with servers.Server().running() as server:
+            template = commands.prepare(Path(tempfile.mkdtemp()))
+            tallies, seeds = spend(given.seconds, given.seed, template, server)
+    for part, tally in tallies.items():
+        print(f"{tally} (seeds {given.seed} to {seeds[part]})")
         print(*(f"  {said}" for said in tally.violations), sep="\n", end="\n" * bool(tally.violations))
     return any(tally.violations for tally in tallies.values())
 

@@ -1,10 +1,7 @@
 """Exchanges with servers that misbehave, byte by byte, on a loopback socket."""
 
-import contextlib
 import gzip
 import json
-import socket
-import threading
 import zlib
 
 import numpy as np
@@ -12,56 +9,9 @@ import pytest
 
 from divulge import checks, labels, web
 from divulge.targets import Endpoint
+from wire import Wire, page
 
 pytest.importorskip("httpx")
-
-
-class Wire:
-    """A server that answers each request with the parts it is told, and then closes or waits."""
-
-    def __init__(self, *parts, hold=False):
-        self.parts, self.hold, self.asked = parts, hold, 0
-        self.over = threading.Event()
-
-    @contextlib.contextmanager
-    def running(self):
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            self.url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
-            thread = threading.Thread(target=self.serve, args=(listening,))
-            thread.start()
-            try:
-                yield self
-            finally:
-                self.over.set()
-                with contextlib.suppress(OSError):
-                    listening.shutdown(socket.SHUT_RDWR)
-                thread.join()
-
-    def serve(self, listening):
-        while not self.over.is_set():
-            try:
-                connection, _ = listening.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.answer, args=(connection,), daemon=True).start()
-
-    def answer(self, connection):
-        with connection, contextlib.suppress(OSError):
-            seen = b""
-            while b"\r\n\r\n" not in seen:
-                seen += connection.recv(65536)
-            self.asked += 1
-            for part in self.parts:
-                connection.sendall(part)
-                if self.hold and self.over.wait(0.05):
-                    return
-            if self.hold:
-                self.over.wait()
-
-
-def page(body, *headers, status="200 OK", length=None):
-    lines = [f"HTTP/1.1 {status}", "connection: close", f"content-length: {len(body) if length is None else length}"]
-    return "\r\n".join([*lines, *headers, "", ""]).encode() + body
 
 
 def post(wire, **options):
@@ -203,3 +153,32 @@ def test_keys_are_in_no_message(monkeypatch):
     shown = f"{refused.value} {again.value} {oracle!r}"
     assert "very-secret" not in shown
     assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("key", ["very-secret\n", "very-secrét", "very\x00secret"])
+def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(key, monkeypatch):
+    if "\0" not in key:  # no environment holds one
+        monkeypatch.setenv("DIVULGE_API_KEY", key)
+        with pytest.raises(checks.InputError, match=r"DIVULGE_API_KEY: .*cannot be sent") as refused:
+            Endpoint("http://127.0.0.1:1", "m").tokens(["x"])
+        assert "secr" not in str(refused.value)
+    with pytest.raises(checks.InputError, match=r"headers: .*authorization.* cannot be sent") as refused:
+        labels.HttpOracle("http://127.0.0.1:1", headers={"authorization": key})
+    assert "secr" not in str(refused.value)
+
+
+def test_parts_of_a_header_and_of_the_address_are_secrets_too():
+    body = b"no: very-secret, other-secret, third secret\\"
+    with Wire(page(body, status="401 No")).running() as wire:
+        headers = {"authorization": "Bearer very-secret", "x-key": "third secret\\"}
+        oracle = labels.HttpOracle(f"{wire.url}?token=other-secret", headers=headers)
+        with pytest.raises(checks.InputError, match=r"HTTP 401: no: …, …, …$"):
+            oracle(np.array([0.5]))
+
+
+@pytest.mark.parametrize(
+    ("body", "score"), [(b" 0.25\n", 0.25), (b'{"score": "1.5e-3"}', 0.0015), (b"0." + b"1" * 900, 1 / 9)]
+)
+def test_scores_may_be_text(body, score):
+    with Wire(page(body)).running() as wire:
+        assert labels.HttpOracle(wire.url, retries=0, timeout=5.0)(np.array([0.5])) == score

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import socket
 import threading
 import time
@@ -15,7 +16,7 @@ import zlib
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote_plus, urlsplit
 
 from divulge import checks
 
@@ -28,6 +29,8 @@ MOST_BYTES = 64 << 20
 """Largest answer that is read, unpacked."""
 
 _EXCERPT = 200
+_WORD = 6  # characters of a word that is no key
+_NAME, _VALUE = re.compile(r"[!#-'*+.^-`|~\w-]+", re.ASCII), re.compile(r"([!-~]([ \t!-~]*[!-~])?)?")
 
 
 class WebError(Exception):
@@ -74,6 +77,38 @@ def shown(url: object) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
 
 
+def headers(given: Mapping[str, str], name: str) -> None:
+    """Check that headers can be sent; their values, which may be keys, are not shown.
+
+    Raises:
+        divulge.InputError: a name or value with line breaks, letters that are not ASCII, or spaces around it.
+    """
+    for key, value in given.items():
+        if not _NAME.fullmatch(key) or not _VALUE.fullmatch(value):
+            raise checks.InputError(
+                f"{name}: {checks.shown(key)} cannot be sent: its name or value holds a line break, spaces around it "
+                "or characters that are not ASCII"
+            )
+
+
+def hidden(text: str, secrets: tuple[str, ...]) -> str:
+    r"""A text without these, however it escapes them.
+
+    Examples:
+        >>> hidden(r"wrong key 'a\\b'", ("a\\b",))
+        "wrong key '…'"
+    """
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
+            text = text.replace(form, "…")
+    return text
+
+
+def _words(*sent: str) -> tuple[str, ...]:
+    """What of header values or a query may be a key: a server may repeat it without the "Bearer" before it."""
+    return tuple(word for value in sent for word in re.split(r"[\s;,=&]+", value) if len(word) > _WORD)
+
+
 def _said(url: object) -> str:
     return checks.shown(shown(url) if isinstance(url, str) else url)
 
@@ -111,10 +146,8 @@ class Answer:
 
     def excerpt(self) -> str:
         """The beginning of the body for a message: printable, and without the secrets that were sent."""
-        text = self.body.decode("utf-8", "replace")
-        for secret in filter(None, self.secrets):
-            text = text.replace(secret, "…")
-        return "".join(c if c.isprintable() else " " for c in text[:_EXCERPT]).strip()
+        text = hidden(self.body.decode("utf-8", "replace"), self.secrets)[:_EXCERPT]
+        return "".join(c if c.isprintable() else " " for c in text).strip()
 
     def wait(self) -> float | None:
         """Seconds the server asks to wait; None where it names none, or nothing that is a time.
@@ -164,7 +197,6 @@ class Client:
     Args:
         timeout: seconds for a whole exchange, from connecting to the last byte of the answer.
         headers: sent with every request; their values are kept out of messages.
-        secrets: parts of them that no message may show either (a key without the word before it).
         most: largest answer in bytes, packed or unpacked.
         secure: whether certificates will be needed (loading them takes longer than a plain exchange).
 
@@ -177,17 +209,18 @@ class Client:
         *,
         timeout: float,
         headers: Mapping[str, str] | None = None,
-        secrets: tuple[str, ...] = (),
         most: int = MOST_BYTES,
         secure: bool = True,
     ) -> None:
         httpx = library()
+        given = dict(headers or {})
         self._timeout, self._most = timeout, most
-        self._secrets = (*(headers or {}).values(), *secrets)
+        self._secrets = (*given.values(), *_words(*given.values()))
         # Packed answers are not asked for; a server that packs all the same is unpacked with a bound, below.
-        sent = {"accept-encoding": "identity", **(headers or {})}
+        sent = {"accept-encoding": "identity", **given}
         self._client = httpx.Client(headers=sent, timeout=timeout, verify=secure)
         self._sockets: list[socket.socket] = []
+        self._late = threading.Event()
 
     def __enter__(self) -> Client:
         return self
@@ -201,8 +234,21 @@ class Client:
         Raises:
             WebError: no connection, the deadline or the size exceeded, an answer that cannot be unpacked.
         """
+        query = urlsplit(url).query
+        secrets = (*self._secrets, *_words(query, unquote_plus(query)))
+        try:
+            status, headers, body = self._exchange(url, content, kind)
+        except WebError as error:
+            raise WebError(hidden(str(error), secrets)[:_EXCERPT]) from None
+        return Answer(status, headers, body, secrets)
+
+    def hide(self, text: str) -> str:
+        """A text without the values of the headers."""
+        return hidden(text, self._secrets)
+
+    def _exchange(self, url: str, content: str, kind: str) -> tuple[int, dict[str, str], bytes]:
         httpx = library()
-        late = threading.Event()
+        late = self._late = threading.Event()
         alarm = threading.Timer(self._timeout, self._cut, [late])
         alarm.daemon = True
         alarm.start()
@@ -212,11 +258,11 @@ class Client:
             ) as response:
                 body = self._body(response)
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(response.status_code, headers, body, self._secrets)
+                return response.status_code, headers, body
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
             if late.is_set() or isinstance(error, httpx.TimeoutException):  # whichever clock is first
                 raise WebError(f"the answer was incomplete after {self._timeout:g} seconds") from None
-            raise WebError(f"{type(error).__name__}: {str(error)[:_EXCERPT]}") from None
+            raise WebError(f"{type(error).__name__}: {error}") from None
         finally:
             alarm.cancel()
 
@@ -225,28 +271,30 @@ class Client:
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             found = info["return_value"].get_extra_info("socket")
             if found is not None:
-                self._sockets.append(found)
+                self._sockets = [*(known for known in self._sockets if known.fileno() != -1), found]
+            if self._late.is_set():  # looking the name up took all the time there was
+                self._cut(self._late)
 
     def _cut(self, late: threading.Event) -> None:
         """Close the connection under a read that would never end."""
         late.set()
-        while self._sockets:
+        for known in self._sockets:
             try:
-                self._sockets.pop().shutdown(socket.SHUT_RDWR)
+                known.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue  # closed before
 
     def _body(self, response: httpx.Response) -> bytes:
-        packed = response.headers.get("content-encoding", "").strip().lower()
+        sent = response.headers.get("content-encoding", "").strip()
+        packed = sent.lower()
         if packed not in ("", "identity", "gzip", "x-gzip", "deflate"):
-            raise WebError(f"the answer is packed as {packed[:20]!r}, which was not requested")
-        taken, parts = 0, []
+            raise WebError(f"the answer is packed as {sent!r}, which was not requested")
+        found = bytearray()  # not a list of parts, which may be of a byte each
         for part in response.iter_raw():
-            taken += len(part)
-            if taken > self._most:
+            if len(found) + len(part) > self._most:
                 raise WebError(f"the answer is larger than {self._most} bytes")
-            parts.append(part)
-        whole = b"".join(parts)
+            found += part
+        whole = bytes(found)
         return whole if packed in ("", "identity") else _unpacked(whole, packed, self._most)
 
 

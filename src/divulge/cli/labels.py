@@ -88,7 +88,7 @@ class Exchange:
         for line in self.header or []:
             name, colon, value = line.partition(":")
             if not colon:
-                raise InputError(f"header: 'Name: value' is needed, got {line!r}")
+                raise InputError("header: 'Name: value' is needed, got one without a colon")
             headers[name.strip()] = value.strip()
         return HttpOracle(url, _submission(self.template), headers, self.key)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from divulge.labels.quota import QuotaReachedError
 
 if TYPE_CHECKING:
     from divulge.types import Array
+
+_NUMBER = re.compile(r"[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
+_LONGEST = 1000  # characters of a number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +62,7 @@ class HttpOracle:
         checks.instance(self.headers, "headers", Mapping, "a mapping of names to texts")
         for part in self.headers.items():
             checks.texts(part, "headers")
+        web.headers(self.headers, "headers")
         checks.text(self.key, "key")
         checks.integer(self.retries, "retries", least=0)
         for name in ("pause", "patience", "timeout"):
@@ -101,11 +106,11 @@ class HttpOracle:
         try:
             found: Any = answer.json()
         except web.WebError:
-            found = answer.excerpt()
+            found = answer.body.decode("utf-8", "replace")
         try:
             if isinstance(found, dict):
                 found = reduce(lambda level, part: level[part], self.key.split("."), found)
-            score = math.nan if isinstance(found, bool) else float(found)
+            score = _number(found)
         except (ValueError, KeyError, TypeError, OverflowError):
             raise checks.InputError(
                 f"oracle: {where} answered without a number at {self.key!r}: {answer.excerpt()}"
@@ -113,3 +118,18 @@ class HttpOracle:
         if not math.isfinite(score):
             raise checks.InputError(f"oracle: {where} answered {str(found)[:60]}; a finite number is needed")
         return score
+
+
+def _number(found: object) -> float:
+    """The number that was sent, as JSON or as text.
+
+    Raises:
+        ValueError, OverflowError: none, or one that no float is.
+    """
+    if isinstance(found, bool):
+        return math.nan
+    if isinstance(found, str) and not (len(found) <= _LONGEST and _NUMBER.fullmatch(found.strip())):
+        raise ValueError  # what Python would read, as 1_000 or the digits of other scripts, is not what was meant
+    if not isinstance(found, int | float | str):
+        raise ValueError
+    return float(found)

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import threading
+import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +52,8 @@ class Endpoint:
     Such a server shows the log-probability of the prompt's own tokens and nothing of the rest of the
     vocabulary: perplexity, zlib and Min-K% can be had, Min-K%++ and entropies cannot. Their number is
     compared with the server's own count of the prompt's tokens, or where it gives none with the tokens
-    themselves, before any is believed: some servers return none, or those of the completion alone.
+    themselves, before any is believed: some servers return none, or those of the completion alone. The text that
+    a server repeats must hold the prompt, so that the answer to another document is not taken for this one's.
 
     A document that the server finds too long gets no score and is named in the result; with ``length`` the
     beginnings of documents are scored instead.
@@ -147,8 +149,8 @@ class Endpoint:
                 if attempt == self.retries:
                     stop.set()
                     raise EndpointError(
-                        f"endpoint: {web.shown(self.url)} gave no usable answer in {attempt + 1} attempts ({error}); "
-                        "run the same command again to resume"
+                        f"endpoint: {web.shown(self.url)} gave no usable answer in {attempt + 1} attempts "
+                        f"({clients.mine().hide(str(error))}); run the same command again to resume"
                     ) from None
                 wait = self.backoff * 2**attempt if error.wait is None else error.wait
                 stop.wait(min(wait, _LONGEST_WAIT))
@@ -177,15 +179,15 @@ class _Clients:
     """A client for each thread, closed together."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        key = next((os.environ[name] for name in KEYS if os.environ.get(name)), None)
-        self._key = (key,) if key else ()
-        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        name = next((name for name in KEYS if os.environ.get(name)), None)
+        self._headers = {"authorization": f"Bearer {os.environ[name]}"} if name else {}
+        web.headers(self._headers, str(name))
         self._timeout, self._secure = endpoint.timeout, endpoint.url.startswith("https:")
         self._own, self._all, self._lock = threading.local(), [self._client()], threading.Lock()
         self._free = list(self._all)
 
     def _client(self) -> web.Client:
-        return web.Client(timeout=self._timeout, headers=self._headers, secrets=self._key, secure=self._secure)
+        return web.Client(timeout=self._timeout, headers=self._headers, secure=self._secure)
 
     def mine(self) -> web.Client:
         """This thread's client."""
@@ -213,12 +215,16 @@ def _logprobs(answer: Any, text: str) -> Floats:
         divulge.InputError: nothing to check them by, which another attempt would not change.
     """
     try:
-        shown = answer["choices"][0]["logprobs"]
+        choice = answer["choices"][0]
+        shown = choice["logprobs"]
         found = shown["token_logprobs"]
-    except (KeyError, IndexError, TypeError):
+        echo = choice.get("text")
+    except (KeyError, IndexError, TypeError, AttributeError):
         raise _PassingError("the answer has no prompt log-probabilities") from None
     if not isinstance(found, list):
         raise _PassingError(f"log-probabilities are {short(found)}, not a list")
+    if isinstance(echo, str) and _plain(text) not in _plain(echo or text):
+        raise _PassingError("the answer repeats another text than the prompt")
     prompt = _prompt_tokens(answer, shown, text, len(found))
     values = found[:prompt]
     values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
@@ -226,6 +232,11 @@ def _logprobs(answer: Any, text: str) -> Floats:
         if not likely(value):
             raise _PassingError(f"prompt log-probability {at} is {short(value)}; some are missing or positive")
     return np.array(values, np.float64)
+
+
+def _plain(text: str) -> str:
+    """What tokenizers leave of a text: without spaces, and one form of each character."""
+    return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
 def _prompt_tokens(answer: Any, shown: Any, text: str, found: int) -> int:
