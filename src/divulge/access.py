@@ -1,4 +1,4 @@
-"""What the auditor holds: settings that take classes, records or subgroups away from a population.
+"""What the auditor holds: settings that remove classes, records or subgroups from a population.
 
 An auditor who asks about abuse imagery or a rare disease holds no records of it. A setting turns a
 population that has everything into the one such an auditor would have; reference models, quantile regressors
@@ -36,7 +36,7 @@ class DropClasses:
     """The auditor holds no record of these classes (Thaker et al. 2025, arXiv:2506.06488, §3).
 
     Args:
-        classes: the labels that are taken away.
+        classes: the labels to remove.
 
     Raises:
         divulge.InputError: no class, or a negative one.
@@ -93,7 +93,7 @@ class DropShare:
         checks.number(self.share, "DropShare.share", above=0, below=1)
 
     def dropped(self, records: Records, seed: int = 0) -> tuple[int, ...]:
-        """The classes that are taken away; a larger share takes the same classes and more.
+        """The classes that are removed; a larger share takes the same classes and more.
 
         Raises:
             divulge.InputError: no labels, or fewer than two classes.
@@ -119,7 +119,7 @@ class KeepPerClass:
     """The auditor holds few records of each class, or of some (scarcity).
 
     Args:
-        count: records kept of each, drawn by the seed; the fewer are part of the more.
+        count: records kept of each, drawn by the seed; a smaller count keeps a subset.
         classes: the classes that are scarce; every class when empty.
 
     Examples:
@@ -163,7 +163,7 @@ class DropGroups:
     """The auditor holds no record of these subgroups: a hospital, an age band, a value of a column.
 
     Args:
-        groups: names of the subgroups that are taken away.
+        groups: names of the subgroups to remove.
 
     Examples:
         >>> from divulge import Records

@@ -1,4 +1,4 @@
-"""From a target, signals and reference models to the arrays an attack may look at."""
+"""From a target, signals and reference models to the arrays an attack may read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Measurements:
     """Signals of a target, and of reference models where there are any, on candidates and population.
 
     Args:
-        target: signal name → ``[n + z]``, candidates first; or ``[n]``, where the population was not asked about.
+        target: signal name → ``[n + z]``, candidates first; or ``[n]``, where the population was not measured.
         candidates: n.
         labels: ``[n + z]``, or None.
         features: ``[n + z, d]``, what a quantile regressor may condition on.
@@ -54,7 +54,7 @@ class Measurements:
     models: Mapping[Need, Models] = field(default_factory=dict)
 
     def evidence(self, signal: str, needs: frozenset[Need]) -> Evidence:
-        """What an attack on ``signal`` may look at: what it needs, of what there is.
+        """What an attack on ``signal`` may read: what it needs, of what there is.
 
         Every attack has arrays of its own (but for those mapped from disk, which cannot be written): one that
         writes into them changes nobody else's.

@@ -78,7 +78,7 @@ class Records:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartialRecords:
-    """Records of which only some values are known; unknown values are overwritten and never read.
+    """Partly known records; unknown values are overwritten and never read.
 
     Args:
         x: float array ``[n, ...]``; what stands where ``known`` is False is ignored (NaN is welcome there).
@@ -118,7 +118,7 @@ class PartialRecords:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What an attack may look at: signals of the target and of reference models, as plain arrays.
+    """What an attack may read: signals of the target and of reference models, as plain arrays.
 
     Args:
         target: signal of each candidate under the target, ``[n]``.
@@ -226,8 +226,8 @@ class Guarantee:
     Args:
         kind: "marginal FPR", "training-conditional FPR", "FDR", …
         level: the bound that is claimed (0.05: at most five per cent).
-        assumes: one sentence per assumption; the report prints them beside the claim.
-        standing: "holds" where nothing speaks against the assumptions; "doubtful" where something was seen
+        assumes: one sentence per assumption; the report prints them next to the claim.
+        standing: "holds" where there is no evidence against the assumptions; "doubtful" where something was seen
             that would break the claim under one reading and not under another; "void" where an assumption
             is known, or was shown, to fail: then nothing is claimed.
 
@@ -314,7 +314,7 @@ class Selection:
         p_values: ``[n]``, conformal p-values against known non-members.
         threshold: smallest score that is selected; infinity when none is.
         usage: estimated share of members among the candidates, with interval.
-        guarantee: what is claimed of the selected set.
+        guarantee: what is claimed about the selected set.
         warnings: what the user must know before relying on it.
     """
 

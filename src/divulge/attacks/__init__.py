@@ -2,7 +2,7 @@
 
 Every attack is a frozen dataclass that is its own configuration, with
 ``score(evidence: Evidence) -> float64[n]``; larger means more like a member. ``run(evidence)`` also gives
-what there is to say about the scores, and ``needs`` what of the evidence is read.
+notes on the scores, and ``needs`` says what of the evidence is read.
 """
 
 from __future__ import annotations

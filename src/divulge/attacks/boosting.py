@@ -72,7 +72,7 @@ class Booster:
 def crossfit(
     booster: Booster, objective: str, table: Floats, target: Floats, folds: Ints, seed: int
 ) -> tuple[tuple[Any, ...], Floats]:
-    """One model a fold, and what each says (before any link function) of records it has never seen.
+    """One model per fold, and what each predicts (before any link function) of records it has never seen.
 
     Model k leaves out fold k, whose records it predicts, and fold k + 1, on which it stops: a fold that
     chose the number of trees is not unseen.

@@ -63,5 +63,5 @@ class Calibrated:
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> Calibrated:
-        """The same: it draws nothing."""
+        """The same: it makes no random draws."""
         return self

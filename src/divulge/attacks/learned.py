@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """Log-odds of membership, by a logistic regression that was right about the reference models.
+    """Log-odds of membership, from a logistic regression fitted on the reference models.
 
     Every reference model is attacked with the others, as in LiRA's and RMIA's leave-one-out evaluations; it is
     known what each was trained on, so the weights of what is known of a record need no assumption: its

@@ -42,7 +42,7 @@ class LiRA:
 
     **Records with few models**. No side is padded with zeros. One value is a mean; its variance is the
     pooled one. A record without any OUT model is described by the marginal Gaussian of all OUT values
-    (offline), or by its own IN mean less the average difference between the sides (online; the other
+    (offline), or by its own IN mean minus the average difference between the sides (online; the other
     way round without an IN model).
 
     Args:
@@ -93,7 +93,7 @@ class LiRA:
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> LiRA:
-        """The same: it draws nothing."""
+        """The same: it makes no random draws."""
         return self
 
     def _trained_on(self, trained_on: Bools | None) -> Bools | None:
@@ -118,7 +118,7 @@ def leave_one_out(
     """LiRA with each of ``m`` models as the target once and the other ``m - 1`` as its references.
 
     One pool of models then gives ``m`` attacks instead of one, and ``trained_on`` is the truth they are
-    evaluated against. The moments of the ``m - 1`` others are those of all models less one value, so the
+    evaluated against. The moments of the ``m - 1`` others are those of all models minus one value, so the
     cost is O(m·n) and not O(m²·n).
 
     Args:

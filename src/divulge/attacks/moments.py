@@ -47,7 +47,7 @@ class Moments:
     def pooled_variance(self) -> float:
         """Within-record variance, ``Σ squares / Σ (count - 1)``: unbiased for a spread all records share.
 
-        1 where it cannot be told (no record has two values) or where nothing varies: scores then keep
+        1 where it cannot be estimated (no record has two values) or where nothing varies: scores then keep
         the unit of the signal and stay finite.
         """
         freedom = self.total - np.count_nonzero(self.count)

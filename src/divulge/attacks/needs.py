@@ -1,4 +1,4 @@
-"""Which parts of the evidence an attack cannot do without, said before any work starts."""
+"""Which parts of the evidence an attack cannot do without, checked before any work starts."""
 
 from __future__ import annotations
 

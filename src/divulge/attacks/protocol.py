@@ -41,13 +41,13 @@ REFERENCES = frozenset({Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scored:
-    """What an attack found.
+    """What an attack returns.
 
     Args:
         scores: one per candidate, ``[n]``, larger = more like a member.
-        notes: what the reader of the result must know (fallbacks that were taken).
-        nominal: the threshold that the attack would set by itself for a false-positive rate, where it names one.
-        nulls: scores of known non-members that the attack set aside itself, ``[k]``, where it does.
+        notes: what the reader of the result must know (fallbacks taken).
+        nominal: the attack's nominal threshold for a false-positive rate, where it has one.
+        nulls: calibration scores, of known non-members that the attack set aside itself, ``[k]``, where it does.
     """
 
     scores: Floats
@@ -58,7 +58,7 @@ class Scored:
 
 @runtime_checkable
 class Scores(Protocol):
-    """The least that an attack is; `adapt` makes a whole `Attack` of it."""
+    """The minimum an attack provides; `adapt` completes it to an `Attack`."""
 
     def score(self, evidence: Evidence) -> Floats:
         """Scores ``[n]``, larger = more like a member."""
@@ -80,7 +80,7 @@ class Attack(Scores, Protocol):
         ...
 
     def run(self, evidence: Evidence) -> Scored:
-        """The scores, and what there is to say about them."""
+        """The scores, and notes on them."""
         ...
 
     def seeded(self, seed: int) -> Attack:

@@ -38,9 +38,9 @@ class QuantileRegression:
     The level that a regressor promises is only as good as its fit: on census records, the nominal 99 %
     quantile of four regressors let through between 0.00 and 1.5 % of the non-members. With ``conformal=True`` a random
     part of the population is therefore kept away from the regressor and scored like the candidates.
-    These null scores are exchangeable with those of non-members whatever the regressor, and
+    These calibration scores are exchangeable with those of non-members whatever the regressor, and
     `divulge.decisions.fpr.threshold` turns them into a guarantee. With the k-th
-    largest of n nulls as threshold, one split's FPR is Beta(k, n + 1 - k); 0.1 % wants about 10,000.
+    largest of n calibration scores as threshold, one split's FPR is Beta(k, n + 1 - k); 0.1 % wants about 10,000.
 
     Args:
         regressor: see `divulge.attacks.regressors.Regressor`; `Boosted` by default.
@@ -84,7 +84,7 @@ class QuantileRegression:
         return self.run(evidence).scores
 
     def run(self, evidence: Evidence) -> Scored:
-        """Scores of the candidates and of the calibration part, by one and the same fitted regressor.
+        """Scores of the candidates and of the calibration part, by the same fitted regressor.
 
         A regressor that returns NaN, infinity or a scale ≤ 0 for any record (it diverged) is replaced by
         `Marginal` for all records, and a note says so. So does one on candidates of classes that the
@@ -116,9 +116,9 @@ class QuantileRegression:
         return replace(self, seed=seed)
 
     def nominal_threshold(self, fpr: float) -> float:
-        """The threshold of a regressor that were perfect: the raw, uncalibrated decision at ``fpr``.
+        """The threshold of a perfect regressor: the raw, uncalibrated decision at ``fpr``.
 
-        Reported beside the conformal one, to show what the calibration is for; it guarantees nothing.
+        Reported next to the conformal one, to show why calibration is needed; it guarantees nothing.
 
         Examples:
             >>> round(QuantileRegression().nominal_threshold(0.01), 4)

@@ -72,7 +72,7 @@ class LogRatio:
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> LogRatio:
-        """The same: it draws nothing."""
+        """The same: it makes no random draws."""
         return self
 
 

@@ -1,4 +1,4 @@
-"""The relative membership inference attack: a candidate against records that are surely outside."""
+"""The relative membership inference attack: a candidate against known non-members."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RMIA:
     ``p(x)`` is what a model says of x that is not known to hold it. Online (``offline_a=None``): the mean
     over all references, of which about half were trained on x. Offline: ``½[(1 + a)·p_out + (1 - a)]``,
     where p_out is the mean over the models not trained on x (all of them when ``trained_on`` is None);
-    a record without any takes the mean of all OUT values. The population is treated alike, with
+    a record without any takes the mean of all OUT values. The population is treated the same way, with
     ``population_trained_on``.
 
     With one target the published score is an empirical distribution function of ``ratio_x / γ``: one
@@ -99,7 +99,7 @@ class RMIA:
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> RMIA:
-        """The same: it draws nothing."""
+        """The same: it makes no random draws."""
         return self
 
     def _ratio(self, target: Floats, references: Floats, trained_on: Bools | None) -> Floats:

@@ -38,5 +38,5 @@ class Threshold:
         return Scored(self.score(evidence))
 
     def seeded(self, seed: int) -> Threshold:
-        """The same: it draws nothing."""
+        """The same: it makes no random draws."""
         return self

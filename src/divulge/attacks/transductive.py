@@ -22,7 +22,7 @@ _A_SLOPE = 4
 
 @dataclass(frozen=True, slots=True)
 class Transductive:
-    """Signal less its out-of-fold ridge regression on features and class, fitted on the candidates.
+    """Signal minus its out-of-fold ridge regression on features and class, fitted on the candidates.
 
     For a class that the auditor has no records of, quantile regression must guess from other classes how hard a
     record is. The candidates themselves are records of that class, and how hard a record is can be learnt from

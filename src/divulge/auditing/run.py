@@ -79,7 +79,7 @@ def audit(
         imputer: completes them from the population: of `divulge.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
-        duplicates: what to do about records that stand in several sets: "error", "drop" or "keep".
+        duplicates: what to do about records that occur in several sets: "error", "drop" or "keep".
         outputs: "logits" or "probabilities": what ``target`` returns, if it is a module or callable.
         device: where a torch module runs: "auto", "cpu", "cuda", "mps".
         seed: of every random draw.

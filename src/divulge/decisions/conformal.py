@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def p_values(null_scores: object, scores: object) -> Floats:
     """Conformal p-value of each score: ``(1 + #{null ≥ s}) / (n + 1)``.
 
-    For a non-member exchangeable with the ``n`` nulls, P(p ≤ a) ≤ a for every a, in finite samples and
-    whatever the distribution; ties count against the candidate, so they only make p larger.
+    For a non-member exchangeable with the ``n`` calibration scores, P(p ≤ a) ≤ a for every a, in finite samples and
+    whatever the distribution; ties count against the candidate, so they only increase p.
 
     Args:
         null_scores: scores of known non-members, ``[n]``; larger means more like a member.

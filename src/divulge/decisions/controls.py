@@ -37,14 +37,14 @@ _MOST_TEXTS = 20_000  # of each kind; more sharpen nothing that is not found wit
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What a negative control found.
+    """The result of a negative control.
 
     Args:
         name: which control.
-        p_value: probability of something at least as striking if the assumption holds.
-        level: it does not pass when ``p_value`` is at most this.
+        p_value: probability of a result at least as extreme if the assumption holds.
+        level: the control does not pass when ``p_value`` is at most this.
         says: what was observed, in words.
-        auc: how well the two sides are told apart, where that was measured.
+        auc: how well the two sides are separated, where measured.
         conclusive: whether both sides are known non-members, so that a difference breaks the assumption.
 
     Examples:
@@ -63,7 +63,7 @@ class Control:
 
     @property
     def passed(self) -> bool:
-        """Whether the control stayed silent."""
+        """Whether the control passed."""
         return self.p_value > self.level
 
     @property
@@ -84,7 +84,7 @@ class Control:
 
 
 def exchangeability(calibration: object, holdout: object, *, level: float = 0.05, seed: int = 0) -> Control:
-    """Whether scores of documents declared unseen look like the calibration.
+    """Whether scores of documents declared unseen look like the calibration scores.
 
     Kolmogorov and Smirnov's test finds any difference, Mann and Whitney's a shift; each at half the
     level. Of several signals each is tested at its part of the level. The holdout must be apart from the
@@ -127,7 +127,7 @@ def _signals(value: object, name: str) -> Floats:
 
 
 def strongest(evidence: Sequence[Control]) -> Control:
-    """One control made of several of one kind: the most striking, with its p-value times their number.
+    """Several controls of one kind as one: the most extreme, with its p-value times their number.
 
     Examples:
         >>> strongest([Control("exchangeability", p, 0.05, "") for p in (0.4, 0.02, 0.9)]).p_value
@@ -142,14 +142,14 @@ def strongest(evidence: Sequence[Control]) -> Control:
 
 
 def clean_model(calibration: object, candidates: object, *, level: float = 0.05, seed: int = 0) -> Control:
-    """Whether a model that saw neither set tells them apart; if it does, they differ by themselves.
+    """Whether a model that saw neither set tells them apart; if it does, the sets themselves differ.
 
     That may be the members' doing, so it raises doubt and does not void.
 
     Args:
         calibration: scores ``[n]`` under a model trained on none of the documents.
         candidates: scores ``[m]`` under the same model.
-        level: rate of false alarms, where members differ from non-members by nothing but their training.
+        level: rate of false alarms, where members differ from non-members only in their training.
         seed: of the random divisions that scores with ties are compared with.
 
     Raises:
@@ -167,7 +167,7 @@ def low_scores(calibration: object, candidates: object, *, level: float = 0.05) 
     """Whether low scores are more frequent among candidates than in the calibration.
 
     Training pushes scores up, never down. So an excess of low ones (a one-sided Kolmogorov-Smirnov test)
-    means that the candidates differ from the calibration by something else, or that the scores are the
+    means that the candidates differ from the calibration in some other way, or that the scores are the
     wrong way round. It needs nothing but scores, it is blind to a shift towards high ones, and it can't
     say whether members or non-members are the low ones.
 
@@ -217,7 +217,7 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     A logistic regression on words, pairs of words, length, digits and years learns on one half and is
     judged on the other by Mann and Whitney's test, both ways round, each at half the level (a
     classifier two-sample test; Lopez-Paz & Oquab 2017; as a warning on membership benchmarks: Das et
-    al., "Blind baselines beat membership inference attacks", 2024). A text that stands on both sides or
+    al., "Blind baselines beat membership inference attacks", 2024). A text that occurs on both sides or
     twice on one stays on one side of the split. Beyond 20,000 texts per side, a random sample is used.
 
     Args:

@@ -1,4 +1,4 @@
-"""What every decision needs to know of millions of scores: how many stand above each calibration score.
+"""What every decision needs to know about millions of scores: how many exceed each calibration score.
 
 Larger scores are more member-like. With calibration scores ``S_1 … S_n`` of known non-members, the
 conformal p-value of a candidate with score ``T`` is ``p = (1 + #{S_i ≥ T}) / (n + 1)``. It takes only

@@ -114,7 +114,7 @@ def subgroups(
         simultaneous: divide the error among the groups (Bonferroni), for statements like "class 3 leaks most".
 
     Raises:
-        divulge.InputError: as for `tpr_at_fpr`; one group a record is needed.
+        divulge.InputError: as for `tpr_at_fpr`; one group per record is needed.
 
     Examples:
         >>> rows = subgroups([0.9, 0.1, 0.8, 0.7], [True, False, True, False], ["a", "a", "b", "b"], fpr=0.5)
@@ -159,7 +159,7 @@ class Exposure:
 def most_exposed(
     scores: object, members: object, ids: object = None, k: int = 10, confidence: float = 0.95
 ) -> tuple[Exposure, ...]:
-    """The ``k`` members with the highest scores, most exposed first; ties stand in the order of their ids.
+    """The ``k`` members with the highest scores, most exposed first; ties are in the order of their ids.
 
     Args:
         scores: ``[n]``; larger means more like a member.

@@ -1,4 +1,4 @@
-"""What a table of this size could have seen: the reading of a finding of nothing."""
+"""What a table of this size could have detected: how to read a finding of nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def smallest_detectable(
         n_nonmembers: number of non-members.
         fpr: the false-positive rate of interest.
         confidence: coverage of the intervals.
-        power: probability of seeing the leak.
+        power: probability of detecting the leak.
 
     Raises:
         divulge.InputError: fewer than one record of a kind, a rate outside (0, 1).
@@ -89,10 +89,10 @@ def smallest_detectable(
 
 
 def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> int:
-    """How many members, and as many non-members, it takes to see an AUC; the model is that of `smallest_detectable`.
+    """How many members, and as many non-members, it takes to detect an AUC; the model is that of `smallest_detectable`.
 
     Args:
-        auc: the AUC to be seen, in (0.5, 1).
+        auc: the AUC to be detected, in (0.5, 1).
         confidence: coverage of the interval that must exclude 0.5.
         power: probability with which it does.
 

@@ -30,7 +30,7 @@ _TAIL = 0.01
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfer:
-    """What speaks for and against a false-positive rate that carries over.
+    """Evidence for and against a false-positive rate that carries over.
 
     Attributes:
         level: the nominal rate.

@@ -1,4 +1,4 @@
-"""The same scoring on a Ray cluster: one actor a GPU, shards out, statistics back."""
+"""The same scoring on a Ray cluster: one actor per GPU, shards out, statistics back."""
 
 from __future__ import annotations
 

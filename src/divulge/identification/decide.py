@@ -53,7 +53,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decision:
-    """What is selected, and what is claimed of it.
+    """What is selected, and what is claimed about it.
 
     Args:
         used: the method.

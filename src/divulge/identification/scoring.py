@@ -29,14 +29,14 @@ KEPT = ("tokens", "documents", JOURNAL)
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to compute beside the signals of one pass.
+    """What to compute besides the signals of one pass.
 
     Args:
         text: column of the documents.
         id: column of their ids; the row number where None and no column is called ``id``.
         lowercase: also score the lower-cased texts, which doubles the work.
         reference: a model with the same tokenizer that did not see the documents.
-        shard: documents a file.
+        shard: documents per file.
     """
 
     text: str = "text"
@@ -46,7 +46,7 @@ class Options:
     shard: int = 512
 
     def key(self) -> dict[str, Any]:
-        """The part of the options that decides the numbers."""
+        """The part of the options that determines the numbers."""
         reference = None if self.reference is None else dict(self.reference.key())
         return {"lowercase": self.lowercase, "reference": reference}
 
@@ -120,7 +120,7 @@ def into(
 
 
 def key(target: Mapping[str, Any], options: Options) -> str:
-    """Names all that decides the numbers, but for the documents."""
+    """Names everything that determines the numbers, except the documents."""
     return store.digest(sorted({**target, **options.key()}.items()))
 
 

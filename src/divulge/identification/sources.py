@@ -44,7 +44,7 @@ class Score:
 
     @classmethod
     def parse(cls, text: str) -> Score:
-        """From ``column:low`` (perplexity, loss) or ``column:high``; high when nothing is said.
+        """From ``column:low`` (perplexity, loss) or ``column:high``; high by default.
 
         Raises:
             divulge.InputError: an ending that is neither.
@@ -276,7 +276,7 @@ def length(path: Path) -> int:
 
 
 def chunks(path: Path, columns: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
-    """The rows of a Parquet file, ``size`` at a time, a million if not said."""
+    """The rows of a Parquet file, ``size`` at a time, a million by default."""
     lazy, step = parquet(path).select(columns), size or _ROWS
     for start in range(0, length(path), step):
         with store.tables(str(path)):

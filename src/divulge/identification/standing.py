@@ -1,4 +1,4 @@
-"""What the controls of a run say, together, of its guarantee."""
+"""What the controls of a run say together about its guarantee."""
 
 from __future__ import annotations
 

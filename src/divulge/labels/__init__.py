@@ -1,4 +1,4 @@
-"""Loss values into labels: what a scoring endpoint gives away, by which query, and what stops it.
+"""Loss values into labels: what a scoring endpoint leaks, through which query, and what prevents it.
 
 For testing endpoints you are responsible for: every attack here comes with the defence that ends it.
 """

@@ -1,4 +1,4 @@
-"""How much one answer can give away at most."""
+"""The most that one answer can leak."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is proven of a plan or of predictions.
+    """What is proven about a plan or about predictions.
 
     Args:
         certified: any two labellings give answers further apart than the noise can bridge.

@@ -190,7 +190,7 @@ def queries(n: int, base: int, bound: int, dense: bool, most: int) -> int:
 
 
 def build(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code:
-    """The code for n rows with digits below ``base``, weights up to ``bound`` and at most ``2^most`` queries a block.
+    """The code for n rows with digits below ``base``, weights up to ``bound`` and at most ``2^most`` queries per block.
 
     Examples:
         >>> code = build(2201, 2, 81, dense=False, most=11)

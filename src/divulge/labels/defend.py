@@ -1,4 +1,4 @@
-"""What would stop the attack: the other half of the tool."""
+"""What prevents the attack."""
 
 from __future__ import annotations
 

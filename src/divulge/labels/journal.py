@@ -81,7 +81,7 @@ class Journal:
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """How an endpoint wants predictions: a CSV with an identifier and one column a prediction.
+    """How an endpoint wants predictions: a CSV with an identifier and one column per prediction.
 
     Args:
         ids: one identifier per row; 0, 1, 2, … when empty.
@@ -145,7 +145,7 @@ class Submission:
 
 
 def write_submissions(plan: QueryPlan, folder: Path, submission: Submission) -> list[Path]:
-    """One CSV a query in ``folder``, to be scored by hand, the control query last; returns their paths in order."""
+    """One CSV per query in ``folder``, to be scored by hand, the control query last; returns their paths in order."""
     width = len(str(plan.count))
     paths = [folder / f"query_{index:0{width}d}.csv" for index in range(plan.count + 1)]
     for path, query in zip(paths, (*plan.queries, plan.control), strict=True):

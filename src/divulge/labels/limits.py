@@ -1,4 +1,4 @@
-"""How right about labels anybody can be, whatever is asked: upper bounds that the recommended defences rest on.
+"""How accurate anyone can be about labels, whatever is asked: upper bounds that the recommended defences rest on.
 
 Labels are drawn evenly among the K classes. The attacker chooses queries as the answers come in, knows the oracle, and
 for the bounds on noise even all other labels.
@@ -40,7 +40,7 @@ def limit(spec: OracleSpec, queries: int) -> float:
 
 
 def chance(spec: OracleSpec) -> float:
-    """Accuracy of a blind guess."""
+    """Accuracy of guessing."""
     return 1 / spec.classes
 
 
@@ -109,7 +109,7 @@ def bits(spec: OracleSpec) -> float:
 
 
 def needed(spec: OracleSpec, accuracy: float) -> float:
-    """Bits that it takes to be this right about all rows (Fano)."""
+    """Bits needed to be this accurate about all rows (Fano)."""
     wrong = 1 - accuracy
     entropy = sum(-p * math.log2(p) for p in (accuracy, wrong) if p > 0)
     return spec.most_scored * (math.log2(spec.classes) - entropy - wrong * math.log2(max(spec.classes - 1, 1)))

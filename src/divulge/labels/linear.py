@@ -1,4 +1,4 @@
-"""Plans for losses that are sums over rows: one question a digit of the labels, asked one after the other."""
+"""Plans for losses that are sums over rows: one question per digit of the labels, asked one after the other."""
 
 from __future__ import annotations
 

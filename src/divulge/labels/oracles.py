@@ -22,7 +22,7 @@ _PATTERNS = ("edge", "uniform", "plus", "minus")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalOracle:
-    """Answers as an endpoint of this specification with these labels would.
+    """Answers like an endpoint with this specification and these labels.
 
     Args:
         spec: metric, clipping, noise, rounding.

@@ -90,7 +90,7 @@ class QueryPlan:
 
     @property
     def control(self) -> Array:
-        """One query more, whose answer the labels imply (`divulge.labels.control`)."""
+        """One more query, whose answer the labels imply (`divulge.labels.control`)."""
         return control.query(self.spec)
 
     @property

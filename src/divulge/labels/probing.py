@@ -1,4 +1,4 @@
-"""A few queries more, once an oracle is known to be another than declared, to tell what it is."""
+"""A few more queries, once an oracle is known to differ from its declaration, to tell what it is."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SCALES = {
 def explain(
     oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, against: Contradiction
 ) -> Contradiction:
-    """The contradiction with what up to three queries more say of its cause.
+    """The contradiction with what up to three more queries say about its cause.
 
     Args:
         oracle: predictions → score.

@@ -1,4 +1,4 @@
-"""An attack tried out on labels we know."""
+"""An attack simulated on known labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Simulation:
-    """What an attack reads off an oracle whose labels we know.
+    """What an attack reads from an oracle with known labels.
 
     Args:
         inference: what was recovered.

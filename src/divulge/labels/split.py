@@ -1,7 +1,7 @@
 """A hidden public/private split: which rows an endpoint scores at all, and the labels of those.
 
 Every row is one of three things: not scored, label 0, label 1. Queries come in pairs, the second with every
-row's preference turned round. All rows that are left alone cancel in the difference of the two answers, and so
+row's preference reversed. All unscored rows cancel in the difference of the two answers, and so
 does everything a row adds whatever its label; what remains of a row of weight w is -w, 0 or w steps: a digit
 with three values, which the integer codes read (`divulge.labels.codes`, K = 3).
 

@@ -71,7 +71,7 @@ class IdentificationSummary:
 
     Args:
         claim: the guarantee in words.
-        guarantee: what is claimed of the selected set.
+        guarantee: what is claimed about the selected set.
         selected: how many candidates were selected.
         candidates: how many there are.
         calibration: number of calibration scores.
