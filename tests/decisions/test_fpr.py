@@ -126,5 +126,5 @@ def test_bad_input_is_named(nulls, level, kwargs, message):
 
 
 def test_too_few_nulls_for_an_interval():
-    with pytest.raises(dv.InputError, match="n: 99 nulls"):
+    with pytest.raises(dv.InputError, match="n: 99 calibration scores"):
         fpr.realised_interval(98, 0.01)

@@ -183,7 +183,7 @@ def test_duplicate_texts_and_signed_zeros():
     ("x", "z", "kwargs", "message"),
     [
         (np.zeros((9, 2)), np.zeros((20, 2)), {}, "x_members: at least 10 records are needed, got 9"),
-        (np.zeros((20, 2)), np.zeros((20, 3)), {}, r"x_nonmembers: shape \(2,\) a record is needed"),
+        (np.zeros((20, 2)), np.zeros((20, 3)), {}, r"x_nonmembers: shape \(2,\) per record is needed"),
         (["a"] * 20, np.zeros(20), {}, "both must be texts, or both numbers"),
         (np.zeros((20, 2)), np.zeros((20, 2)), {"permutations": 50}, "permutations: must be at least 99"),
         (np.zeros((20, 2)), np.zeros((20, 2)), {"y_members": np.zeros(20, int)}, "give both or neither"),

@@ -190,7 +190,7 @@ TWO, MANY = np.arange(6.0).reshape(3, 2), np.arange(100.0).reshape(50, 2)
         (([1.0], np.arange(50)), {"method": "knockof"}, "did you mean 'knockoff'"),
         (([1.0], np.arange(50)), {"method": "knockoff"}, "knockoffs: "),
         (([1.0], np.arange(50)), {"method": "adadetect"}, "at least two signals"),
-        ((np.ones((3, 2)), np.ones((50, 2))), {"method": "bh"}, "judges one score"),
+        ((np.ones((3, 2)), np.ones((50, 2))), {"method": "bh"}, "uses one score"),
         ((np.ones((3, 2)), np.ones((50, 3))), {}, "the same signals"),
         ((np.ones((3, 2)), np.ones((50, 2))), {"members": [1.0]}, "members: the share is estimated from one"),
         (([1.0], np.arange(50)), {"fdr": 0}, "fdr: must lie in"),
