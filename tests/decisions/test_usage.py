@@ -100,3 +100,13 @@ def test_members_that_score_as_others_do_tell_nothing():
 def test_known_members_are_checked():
     with pytest.raises(checks.InputError, match="members: 1 values are NaN"):
         usage.share(Counts.empty([0.0]).add([1.0]), [np.nan])
+
+
+@pytest.mark.parametrize("members", [None, "half of them, far below"])
+def test_more_low_scores_than_any_share_allows_leave_no_upper_end(members):
+    rng = np.random.default_rng(0)
+    shift = 0.0 if members is None else -4.0
+    counts = Counts.empty(rng.normal(size=500)).add(np.append(rng.normal(shift, 1, 100), rng.normal(size=100)))
+    found = usage.share(counts)
+    assert (found.high == 1.0) == (members is not None)
+    assert ("unknown" in found.method) == (members is not None)

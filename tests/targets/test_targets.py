@@ -63,6 +63,29 @@ def test_probabilities_declared_as_logits_are_refused_and_the_other_way_round():
         halves.logits(RECORDS)
 
 
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [[0.5, 0.5]] * 64,  # a constant
+        [[0.6, 0.4], [0.3, 0.7]],  # rounded, and two rows happen to sum to one
+        [[0.25, 0.75]],
+        [[0.123456, 0.876544]],
+        np.eye(3),
+    ],
+)
+def test_logits_that_happen_to_sum_to_one_are_logits(answers):
+    answers = np.array(answers, float)
+    found = targets.CallableTarget(lambda x: answers).logits(dv.Records(np.zeros((len(answers), 1))))
+    np.testing.assert_array_equal(found, answers)
+
+
+def test_rounded_probabilities_declared_as_logits_are_refused():
+    first = np.arange(1, 9) / 10
+    rounded = targets.CallableTarget(lambda x: np.column_stack([first, 1 - first]))
+    with pytest.raises(dv.InputError, match="these are probabilities"):
+        rounded.logits(dv.Records(np.zeros((8, 1))))
+
+
 def test_one_column_is_the_log_odds_of_class_one():
     column = targets.CallableTarget(lambda x: x[:, :1])
     odds = column.logits(RECORDS)

@@ -46,7 +46,8 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     score: Clopper-Pearson for the candidates and the Beta law of an order statistic for the calibration,
     shared out over the whole grid. The upper end is of the same make but rests on an assumption that no
     data can check: members do not score among the lowest tenth of non-members. Without it the only upper
-    bound is 1, which is also the upper end where ties make that tenth more than a fifth.
+    bound is 1, which is also the upper end where ties make that tenth more than a fifth, and where more candidates
+    score that low than any share of such members allows.
 
     Args:
         counts: candidates above each calibration score.
@@ -81,6 +82,8 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     high = _pure(int(low_scoring[-1]), int(region[-1]), m, n, error / 2)
     if region[-1] > _SPREAD * (at[-1] + 1):
         high, says = 1.0, "unknown, as too many low scores tie"
+    elif high < 0:  # no share fits: members score low, or non-members do not score like the calibration
+        high, says = 1.0, "unknown, as more candidates than non-members score low"
     value = min(max(1 - nulls, 0.0), 1.0)
     method = f"ratio of low scores (Lepski); low end proven, high end {says}"
     return Estimate(value, min(low, value), max(high, value), confidence, method)
@@ -107,9 +110,12 @@ def _proven(low_scoring: np.ndarray, least: np.ndarray, m: int, n: int, error: f
 
 
 def _pure(low_scoring: int, region: int, m: int, n: int, error: float) -> float:
-    """An upper bound of the share if the narrowest region holds no member; ties with its edge belong to it."""
+    """An upper bound of the share if the narrowest region holds no member; ties with its edge belong to it.
+
+    Below 0 where more candidates score low than any share allows.
+    """
     candidates, calibration = intervals.lower(low_scoring, m, error), intervals.upper(region, n, error)
-    return max(1 - float(candidates / calibration), 0.0)
+    return 1 - float(candidates / calibration)
 
 
 def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Estimate:

@@ -16,6 +16,10 @@ KINDS = ("logits", "probabilities")
 # A probability of zero says "less than this output can tell"; 1e-7 is what float32 resolves near one.
 FLOOR = 1e-7
 
+# Different rows that must all look like probabilities before logits are refused for it. Logits rounded to 0.1 may
+# sum to one row after row; of finer ones hardly a row does.
+_ROWS, _FINE_ROWS, _FINE = 8, 2, 3  # _FINE: decimals beyond which values are fine
+
 
 def as_logits(outputs: Any, declared: str, length: int, name: str = "target outputs") -> Floats:
     """Logits from ``outputs``; one column or a vector is read as the log-odds of class 1.
@@ -47,12 +51,21 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
 def _from_logits(found: Floats, name: str) -> Floats:
     if found.shape[1] == 1:
         return np.hstack([np.zeros_like(found), found])
-    if (found >= 0).all() and np.allclose(found.sum(axis=1), 1.0, atol=1e-4):
+    if _are_probabilities(found):
         raise checks.InputError(
             f"{name}: declared as logits, but every row is non-negative and sums to one: these are "
             "probabilities; declare outputs='probabilities'"
         )
     return found
+
+
+def _are_probabilities(found: Floats) -> bool:
+    """Whether ``[n, K]`` can hardly be logits. One row told again and again, or a one among zeros, may well be."""
+    if (found < 0).any() or not np.allclose(found.sum(axis=1), 1.0, atol=1e-4):
+        return False
+    telling = np.unique(found[found.max(axis=1) < 1], axis=0)
+    fine = (telling != telling.round(_FINE)).any(axis=1)
+    return len(telling) >= _ROWS or fine.sum() >= _FINE_ROWS
 
 
 def _from_probabilities(found: Floats, name: str) -> Floats:
