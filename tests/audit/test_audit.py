@@ -371,3 +371,28 @@ def test_a_configuration_is_described_without_addresses():
 
     references = dv.references.Train(functools.partial(make, 3), count=2)
     assert " at 0x" not in settings.described(references)
+
+
+def test_logits_whose_first_rows_sum_to_one_are_audited_and_rounded_probabilities_are_not():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 1))
+    x[:2] = [[0.1], [0.2]]
+    y = rng.integers(0, 2, 400)
+    members, others, population = (
+        dv.Records(x[part], y[part]) for part in (slice(100), slice(100, 200), slice(200, 400))
+    )
+    sets = {"members": members, "nonmembers": others, "population": population}
+
+    def logits(x):
+        return np.round(np.hstack([x, 1 - x]), 1)
+
+    assert len(dv.audit(logits, **sets, recipes=["loss"]).scores) == 1
+    asked = []
+
+    def probabilities(x):
+        asked.append(len(x))
+        return logits(1 / (1 + np.exp(-x)))
+
+    with pytest.raises(dv.InputError, match="these are probabilities"):
+        dv.audit(probabilities, **sets, recipes=["loss"])
+    assert asked == [64]

@@ -126,6 +126,16 @@ def test_an_audit_is_decided_with_a_bound_on_false_discoveries_too(finished):
     assert "Decisions at FDR ≤ 0.05" in shown
 
 
+def test_what_is_said_of_one_recipe_names_it(finished):
+    found = json.loads(divulge("decide", finished, "--fdr", "0.05", "--json").stdout)
+    shown = " ".join(divulge("decide", finished, "--fdr", "0.05").stdout.split())
+    first, second = (set(found[name]["warnings"]) for name in ("loss", "lira"))
+    assert first - second
+    assert first & second
+    for name, said in (("loss: ", first - second), ("lira: ", second - first), ("", first & second)):
+        assert all(f"warning: {name}{warning}" in shown for warning in said)
+
+
 def test_gate_has_three_answers_and_an_exit_code_for_each(finished):
     assert "kept" in divulge("gate", finished, "--max", "auc:0.999").stdout
     broken = json.loads(divulge("gate", finished, "--max", "auc:0.5", "--json", code=1).stdout)

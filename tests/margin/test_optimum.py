@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import divulge as dv
 from divulge import margin
 
 
@@ -67,3 +68,15 @@ def test_on_a_line_it_is_the_least_norm_over_a_grid_of_directions():
     found = margin.solve(x[:, None], y)
     assert found.multipliers.sum() == pytest.approx(naive, rel=1e-4)
     assert found.multipliers.sum() <= naive * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        [301.3232898551324315, 297.84762883017415, 301.3010664548799582],  # it loses its way again and again
+        [301.32328986, 297.84762883, 301.30106645],  # no constraint is tight
+    ],
+)
+def test_records_too_far_from_the_origin_are_refused_at_once(x):
+    with pytest.raises(dv.InputError, match="no KKT point was found"):
+        margin.solve(np.array(x)[:, None], [1, -1, -1], max_rounds=10**9)

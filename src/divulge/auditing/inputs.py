@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from divulge.targets import GivesLogits
     from divulge.types import Array, Bools
 
+_ASKED = 64  # candidates that show what the target's outputs are
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inputs:
@@ -113,8 +115,8 @@ def check(subject: Subject, options: Options) -> Inputs:
 
 
 def label_set(target: GivesLogits, given: Inputs) -> int:
-    """Width of the target's output, from one record; every label must fit it."""
-    width = target.logits(given.candidates[:2]).shape[1]
+    """Width of the target's output; every label must fit it, and outputs that are not as declared are refused here."""
+    width = target.logits(given.candidates[:_ASKED]).shape[1]
     for records, name in ((given.candidates, "members, nonmembers"), (given.population, "population")):
         if records.y is not None:
             checks.labels(records.y, f"{name}: y", classes=width)

@@ -154,7 +154,10 @@ def decide(
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
     for note in dict.fromkeys(warning for d in found.values() for warning in d.warnings):
-        printing.line(f"warning: {note}")
+        whose = [name for name, d in found.items() if note in d.warnings]
+        # What is said of some recipes only names them.
+        named = len(whose) == len(found) or note.startswith(f"{whose[0]}: ")
+        printing.line(f"warning: {note}" if named else f"warning: {', '.join(whose)}: {note}")
 
 
 def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:

@@ -70,7 +70,7 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
 
     Raises:
         divulge.InputError: labels that are not ±1, one class alone, the same record under both labels, no
-            convergence within ``max_rounds``.
+            KKT point found in float64 or within ``max_rounds``.
 
     Examples:
         >>> found = solve([[-1.0], [1.0]], [-1, 1])
@@ -89,9 +89,15 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
     price = _Pricing(points, sign, rng)
     cones = _unique(_first_cones(points, sign))
     best, violation, precision = np.zeros(len(sign)), np.inf, 1e-8
+    cut = None
     for _ in range(max_rounds):
         if (points.shape[1] <= 2 and not best.any()) or np.inf > violation > _WILD:
             best, cones = _cut(points, sign, price, cones, max_rounds)
+            if cut is not None and np.array_equal(best, cut):
+                raise _unsolved(
+                    f"a constraint is violated by {violation:.1e}"
+                )  # from the same start it would lose its way again
+            cut = best
         best = _polish(points, sign, cones, best, precision)
         violation, fresh = price(best, cones)
         if violation <= tolerance and precision == _EXACT:
@@ -99,11 +105,15 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
         precision = _EXACT if violation <= _ROUGH else precision
         cones = _unique([*cones, *fresh])
     else:
-        raise checks.InputError(
-            f"x: no KKT point within {max_rounds} rounds (a constraint is violated by {violation:.1e}); "
-            "records of different labels may be too close to each other for float64"
-        )
+        raise _unsolved(f"a constraint is violated by {violation:.1e}")
     return _primal(points, sign, basis, cones, best, violation)
+
+
+def _unsolved(why: str) -> checks.InputError:
+    return checks.InputError(
+        f"x: no KKT point was found ({why}); records of different labels may be too close to each other, or too far "
+        "from the origin, for float64"
+    )
 
 
 def _first_cones(points: Floats, sign: Floats) -> list[_Cone]:
@@ -278,6 +288,8 @@ def _primal(
 
     pull = multipliers * sign
     directions, outputs = _tight(points, pull, cones)
+    if not len(outputs):
+        raise _unsolved("no constraint is tight")
     responses = (sign[:, None] * np.maximum(points @ directions.T, 0.0)) * outputs
     found = linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
     if not found.success:
