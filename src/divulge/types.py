@@ -302,7 +302,7 @@ class Estimate:
     method: str
 
     def __str__(self) -> str:
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+        return f"{self.value:z.4f} [{self.low:z.4f}, {self.high:z.4f}]"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

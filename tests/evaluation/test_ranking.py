@@ -242,3 +242,7 @@ def test_bad_tables_are_named(name, values, members, message):
 def test_confidence_is_a_probability():
     with pytest.raises(dv.InputError, match="confidence: must lie in"):
         dv.evaluation.auc([0.0, 1.0], [True, False], confidence=95)
+
+
+def test_no_end_of_an_interval_is_printed_as_minus_zero():
+    assert str(dv.evaluation.auc([0.0, 1.0], [True, False])) == "0.0000 [0.0000, 0.9750]"

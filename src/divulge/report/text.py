@@ -51,7 +51,7 @@ def shown(estimate: Estimate | None, sign: str = "") -> str:
     """
     if estimate is None:
         return "–"
-    return f"{estimate.value:{sign}.3f} [{estimate.low:{sign}.3f}, {estimate.high:{sign}.3f}]"
+    return f"{estimate.value:{sign}z.3f} [{estimate.low:{sign}z.3f}, {estimate.high:{sign}z.3f}]"
 
 
 def _block(block: Block) -> Iterator[str]:
