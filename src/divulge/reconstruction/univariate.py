@@ -197,7 +197,7 @@ def _read(line: _Line, wanted: Sequence[str]) -> Reconstruction:
     claim = Guarantee(
         "share of candidates that are not training points",
         1.0 - guaranteed / len(candidates) if len(candidates) else 1.0,
-        (_KKT, f"the margin is {line.margin:g}"),
+        (_KKT, f"the training set's margin is {line.margin:g}, which the weights cannot confirm"),
     )
     return Reconstruction(
         candidates=candidates,
