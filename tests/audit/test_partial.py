@@ -237,7 +237,7 @@ def test_a_plan_names_columns(case, tmp_path):
     )
     for words, expected in (('"columns:f0,f3"', 2), ('["share:0.5", "share:1"]', [6, 12])):
         (tmp_path / "plan.toml").write_text(text.format(words))
-        known = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path).known
+        known = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path).subject.known
         assert (known.sum() if isinstance(expected, int) else [mask.sum() for mask in known]) == expected
         assert json.dumps(plan.read(tmp_path / "plan.toml").model_dump())
     (tmp_path / "plan.toml").write_text(text.format('"columns:f99"'))

@@ -118,7 +118,7 @@ def test_blind_text_refuses_what_is_no_set_of_texts(bad):
 def test_blind_text_tells_published_benchmarks_apart():
     with gzip.open(Path(DATA) / "blind_mia_texts.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    for name, least in (("gutenberg", 0.93), ("multi_web", 0.96)):
+    for name, least in (("gutenberg", 0.92), ("multi_web", 0.96)):
         sides = [[row["text"] for row in rows if row["set"] == name and row["member"] == side] for side in (0, 1)]
         found = controls.blind_text(*sides)
         assert found.state == "doubtful"

@@ -118,7 +118,7 @@ def test_a_directory_that_is_not_ours_is_never_written_to(tmp_path):
     assert json.loads((tmp_path / "run.json").read_text()) == foreign
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(dv.InputError, match="cannot be made"):
+    with pytest.raises(dv.InputError, match="cannot be created"):
         write(blocked)
 
 
@@ -131,7 +131,7 @@ def test_a_run_is_not_published_over_what_stands_in_its_way(run, tmp_path):
             (draft.path / name).parent.mkdir(exist_ok=True)
             (draft.path / name).write_text("")
 
-        with pytest.raises(dv.InputError, match="stands where a"):
+        with pytest.raises(dv.InputError, match="is where a"):
             write(run, 2, overwrite=True, also=blocked)
     assert value(run) == (1, 1)
     assert not (tmp_path / "x").exists()

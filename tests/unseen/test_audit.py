@@ -133,7 +133,7 @@ def test_a_plan_takes_away_what_the_auditor_does_not_hold(tmp_path):
 
     def resolved(settings):
         (tmp_path / "plan.toml").write_text(text + settings)
-        return plans.resolve(plans.read(tmp_path / "plan.toml"), tmp_path)
+        return plans.resolve(plans.read(tmp_path / "plan.toml"), tmp_path).subject
 
     dropped = resolved("drop_classes = [2]\nkeep_per_class = 40")
     assert dropped.unseen_classes == (2,)
