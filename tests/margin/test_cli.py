@@ -116,7 +116,7 @@ def test_nothing_is_proven_of_records_that_were_not_trained_on(divulge, files, t
         tmp_path / "others.npz", "--margin", 100, "--band", 0.5, "--out", page,
     )  # fmt: skip
     assert code == 0, err
-    assert "Nothing is proven" in out
+    assert "No leak is proven" in out
     assert "Leak found" not in page.read_text()
     assert "≤ 1" not in out + page.read_text().split("<script")[0]
 

@@ -245,6 +245,24 @@ def test_an_unknown_algorithm():
         reconstruction.univariate(margin.ShallowReLU([[1.0]], [0.0], [1.0]), 1.0, "three")
 
 
+@pytest.mark.parametrize("turn", [1.0, -1.0])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_nothing_is_claimed_where_the_line_stays_on_the_margin_for_ever(turn, sign):
+    """Training points on the ray are among no places, so neither a proof nor a contradiction would be true."""
+    found = reconstruction.univariate(margin.ShallowReLU([[turn], [turn]], [1.0, 0.0], [sign, -sign]), margin=1.0)
+    assert found.guaranteed == 0
+    assert not found.proven.any()
+    assert found.guarantee.standing == "holds"
+    side = "above" if turn > 0 else "below"
+    assert found.warnings == (f"the line stays on the margin {side} x = 0, where training points may lie anywhere",)
+
+
+def test_a_ray_that_leaves_the_margin_takes_no_proof_away(exact):
+    for *_, found in exact:
+        assert found.guaranteed
+        assert found.warnings == ()
+
+
 def test_duplicated_break_points_and_zero_neurons_do_not_matter(exact):
     x, _, net, found = exact[0]
     doubled = margin.ShallowReLU(

@@ -72,7 +72,7 @@ def weighed(tmp_path_factory):
     scores, nulls = np.append(rng.normal(4, 1, 5), rng.normal(size=15)), rng.normal(size=99)
     decisions = {"FPR": fpr.decide(nulls, scores, 0.05), "FDR": fdr.select(scores, nulls, fdr=0.2)}
     names = np.array([f"r{i}" for i in range(20)])
-    found = Examined(names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None)
+    found = Examined(names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None, leaks=False)
     store.write_json(folder / "summary.json", results.plain(found.summary()))
     return folder, found.summary()
 

@@ -122,7 +122,7 @@ class _Request:
 def _examine(net: ShallowReLU, asked: _Request) -> Examined:
     import numpy as np
 
-    from divulge.cli.weights_found import Examined
+    from divulge.cli.weights_found import Examined, beyond_chance
     from divulge.decisions import fdr, fpr
     from divulge.margin import explain, known_margin, leaked_point
     from divulge.signals import margin as signals
@@ -149,7 +149,16 @@ def _examine(net: ShallowReLU, asked: _Request) -> Examined:
         decisions[f"FDR ≤ {asked.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=asked.fdr)
     nulls = np.stack([outputs[n:], scores[n:]]) if len(x) > n else None
     return Examined(
-        records.ids, outputs[:n], scores[:n], nulls, best.residual, margin, decisions, asked.signal, records.truth
+        ids=records.ids,
+        outputs=outputs[:n],
+        scores=scores[:n],
+        nulls=nulls,
+        unexplained=best.residual,
+        margin=margin,
+        decisions=decisions,
+        signal=asked.signal,
+        truth=records.truth,
+        leaks=nulls is not None and beyond_chance(scores[:n], scores[n:], asked.fdr),
     )
 
 

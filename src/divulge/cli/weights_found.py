@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge.decisions import fdr
+from divulge.decisions.counts import Counts
+from divulge.decisions.methods import Storey
 from divulge.results import CalledRecord, OpenStretch, ReconstructionSummary, RuleSummary, WeightsSummary
 
 if TYPE_CHECKING:
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from divulge.margin import MarginDecision
     from divulge.reconstruction import Reconstruction
     from divulge.types import Array, Bools, Floats, Selection, Tone
+
+_ERROR = 0.05  # share of runs without a member in which a leak may be reported
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +37,7 @@ class Examined:
         decisions: rule → its decision.
         signal: name of the signal.
         truth: bool ``[n]``, which candidates were trained on, where the file tells; only the chart shows it.
+        leaks: whether the candidates stand out from the known non-members, `beyond_chance`.
     """
 
     ids: Array
@@ -43,17 +49,7 @@ class Examined:
     decisions: dict[str, MarginDecision | Selection]
     signal: str
     truth: Bools | None
-
-    @property
-    def leaks(self) -> bool:
-        """Whether a rule called members that would have called none, or next to none, had no candidate been one.
-
-        A bound on the false-positive rate says nothing of that: it lets some non-members through.
-        """
-        return any(
-            chosen.count and chosen.guarantee.says and "FPR" not in chosen.guarantee.kind
-            for chosen in self.decisions.values()
-        )
+    leaks: bool
 
     @property
     def tone(self) -> Tone:
@@ -70,7 +66,7 @@ class Examined:
         ]
         called = "; ".join(said) or "no rule could decide; give --margin, --leaked or --nonmembers"
         return (
-            f"{'' if self.leaks else 'Nothing is proven. '}Called members: {called}. "
+            f"{'' if self.leaks else 'No leak is proven. '}Called members: {called}. "
             f"The records rebuild the weights up to a residual of {self.unexplained:.2g}."
         )
 
@@ -117,6 +113,25 @@ class Examined:
             },
             called=tuple(self.called()),
         )
+
+
+def beyond_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
+    """Whether some candidate is selected at a false discovery rate of ``level``, or of 5 % if that is less.
+
+    Among candidates none of which was trained on, every discovery is false: this happens in a share ``level`` of runs
+    at most. A selection at a laxer level, and any number of members called at a bounded FPR, happen by chance.
+
+    Args:
+        scores: of the candidates, ``[n]``.
+        nonmembers: scores of known non-members, ``[z]``.
+        level: the false discovery rate that was asked for.
+
+    Examples:
+        >>> [beyond_chance(np.array([99.0]), np.arange(float(nonmembers)), 0.5) for nonmembers in (5, 50)]
+        [False, True]
+    """
+    rule = fdr.step_up(Counts.empty(nonmembers).add(scores), min(level, _ERROR), Storey())
+    return bool((scores > rule.cut).any())
 
 
 def reconstructed(found: Reconstruction) -> ReconstructionSummary:

@@ -18,7 +18,6 @@ from divulge.types import Guarantee
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.margin import ShallowReLU
     from divulge.reconstruction.lines import Bends
     from divulge.types import Bools, Floats, Ints
 
@@ -118,8 +117,10 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
     its counting. Divulge proves more than windows do: a candidate is ``proven`` where every way to rebuild the
     weights from places on the margin needs it (`needed.least_multipliers`). Proofs are claimed only where the weights
     bear their assumption out: at a KKT point of this margin the places on the margin rebuild the weights exactly,
-    and no window is empty. That the margin is the training set's cannot be checked: a network can be at KKT points
-    of several margins, for different data.
+    and no window is empty. Nothing is claimed of a line that stays on the margin beyond its first or last break-point:
+    training points may lie anywhere there. "Is a training point" means up to a thousandth of the width of the data,
+    which is how finely candidates are told apart. That the margin is the training set's cannot be checked: a network
+    can be at KKT points of several margins, for different data.
 
     Args:
         net: a network of one input.
@@ -190,9 +191,10 @@ def _read(line: _Line, wanted: Sequence[str]) -> Reconstruction:
         proposals["moment"], stretches = _moments(line)
     chosen = {rule: proposals[rule] for rule in wanted}
     candidates = thin(np.concatenate(list(chosen.values())), line.resolution)
-    against = _contradiction(line, parts)
+    against, open_end = _contradiction(line, parts), _open_end(line)
     weights, residual = _explain(line.bent.net, candidates)
-    held, proven = ((), np.zeros(len(candidates), bool)) if against else _proofs(line, parts, candidates, weights)
+    nothing = (), np.zeros(len(candidates), bool)
+    held, proven = nothing if against or open_end else _proofs(line, parts, candidates, weights)
     guaranteed = int(proven.sum()) + fewest([np.array(window) for window in held if not proven[list(window)].any()])
     claim = Guarantee(
         "share of candidates that are not training points",
@@ -215,7 +217,7 @@ def _read(line: _Line, wanted: Sequence[str]) -> Reconstruction:
         guarantee=claim.at_most("void") if against else claim,
         break_points=line.bent.at,
         margin=line.margin,
-        warnings=(against,) if against else () if guaranteed else ("no candidate is needed by the weights",),
+        warnings=() if guaranteed else (against or open_end or "no candidate is needed by the weights",),
     )
 
 
@@ -226,9 +228,21 @@ def _contradiction(line: _Line, parts: Sequence[Ints]) -> str:
     if empty:
         return f"{empty} of {len(parts)} stretches that must hold a training point never meet the margin, {refuted}"
     residual = _residual(line)
-    if residual <= _EXACT:
+    if residual <= _EXACT or _open_end(line):  # points beyond the last break-point may explain what is missing
         return ""
     return f"the places on the margin rebuild the weights only up to a residual of {residual:.2g}, {refuted}"
+
+
+def _open_end(line: _Line) -> str:
+    """Where the line stays on the margin for ever: training points there are among no places; empty if nowhere."""
+    at = line.bent.at
+    reach = max(line.resolution / _APART, float(np.ptp(at)))
+    for end, beyond in ((at[0], at[0] - reach), (at[-1], at[-1] + reach)):
+        heights = np.abs(np.abs(line.net(np.array([[end], [beyond]]))) - line.margin)
+        if (heights <= ON_MARGIN * line.margin).all():
+            side = "above" if beyond > end else "below"
+            return f"the line stays on the margin {side} x = {end + 0.0:.4g}, where training points may lie anywhere"
+    return ""
 
 
 def _residual(line: _Line) -> float:
