@@ -1,11 +1,11 @@
 """What weights prove, measured: exact points, training, multipliers, reconstruction, and the paper's figures.
 
-    DIVULGE_DATA=… python benchmarks/weights.py [--quick] [--runs N] [--figures 1,4,5 | --only oracle,speed,…]
+    DIVULGE_DATA=… python benchmarks/weights.py [--quick] [--runs N] [--figures 1,4,C | --only oracle,speed,…]
 
 Tables are Markdown, printed row by row. Every figure is a mean over runs with half its 95 % interval (Student's t
 over runs). Training sets have n = 20 records around ±e1 with unit variance, training ends at margin 100 and width is
 1000 unless a table says otherwise; fresh records are 2,000. Seconds are processor seconds (set OMP_NUM_THREADS=1).
-"On m" counts members with |Φ| ≤ 1.1·m, "test ≥ m" fresh records with |Φ| ≥ m.
+"On m" counts members with |Φ| ≤ 1.1·m, "test ≥ m" fresh records with |Φ| ≥ m; the figures call them (a) and (b).
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import time
 
 import numpy as np
 
+import weights_figures
 import weights_images
 import weights_line
-from divulge import InputError, margin
+from divulge import margin
 from divulge.signals import margin as signals
 from weights_tables import attack, columns, mixture, shown, table
 
@@ -105,63 +106,6 @@ def hundred(runs, quick):
     table(f"Training to margin 100, width 1000, {runs} runs", names, map(row, (20, 100, 500)))
 
 
-def dimension(runs, quick):
-    names = ["d", "exact: on m", "test ≥ m", "reached", "trained: on m", "test ≥ m"]
-    names += ["abs(Φ) AUC", "TPR@1 %", "band AUC", "TPR@1 %", "s"]
-    sizes = (1, 20, 1000) if quick else (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
-    table(f"Figure 1: dimension, width 1000, {runs} runs", names, (_dimension(d, runs) for d in sizes))
-
-
-def _dimension(d, runs):
-    exact, made = [], []
-    for seed in range(runs):
-        x, y, run, took = trained(d, seed, steps=3000 if d <= 10 else 5000)  # implicit up to d = 10
-        fresh, _ = mixture(2000, d, np.random.default_rng(1000 + seed))
-        if run.reached:
-            outputs = np.abs(run.net(np.vstack([x, fresh])))
-            members = np.arange(len(outputs)) < len(x)
-            band = -np.abs(outputs - run.margin[-1])
-            rates = _on_and_above(run.net, run.margin[-1], x, d, seed)
-            made.append((*rates, *attack(outputs, members), *attack(band, members), took))
-        try:
-            exact.append(_on_and_above(margin.solve(x, y).net, 1, x, d, seed))
-        except InputError:  # records of both labels closer than float64 resolves
-            continue
-    best = columns(exact, 2)
-    best[0] += f" ({len(exact)} solved)" if len(exact) < runs else ""
-    return [d, *best, f"{len(made)}/{runs}", *columns(made, 7)]
-
-
-def epochs(runs, quick):
-    def row(steps):
-        found = []
-        for seed in range(runs):
-            x, y = mixture(20, 500, np.random.default_rng(seed))
-            run = margin.descend(x, y, width=1000, steps=steps, learning_rate=0.1, seed=seed)
-            found.append((*_on_and_above(run.net, run.margin[-1], x, 500, seed), run.margin[-1]))
-        return [f"{steps:,}", *columns(found, 3)]
-
-    title = f"Figure 4: epochs of plain gradient descent, rate .1, d = 500, width 1000, {runs} runs"
-    table(
-        title, ["epochs", "on m", "test ≥ m", "margin"], map(row, (100, 1000) if quick else (100, 1000, 4000, 10_000))
-    )
-
-
-def width(runs, quick):
-    def row(setting):
-        d, k = setting
-        found, reached = [], 0
-        for seed in range(runs):
-            x, _, run, took = trained(d, seed, width=k)
-            reached += run.reached
-            found.append((*_on_and_above(run.net, run.margin[-1], x, d, seed), took))
-        return [d, f"{k:,}", *columns(found, 3), f"{reached}/{runs}"]
-
-    sizes = (20, 100, 1000) if quick else (20, 100, 1000, 10_000)
-    names = ["d", "width", "on m", "test ≥ m", "s", "reached"]
-    table(f"Figure 5: width, {runs} runs", names, map(row, [(d, k) for d in (50, 500) for k in sizes]))
-
-
 def nnls(runs, quick):
     def row(d):
         found = []
@@ -215,21 +159,22 @@ SECTIONS = {
     "nnls": nnls,
     "leaked": leaked,
     "sources": sources,
-    "dimension": dimension,
+    "dimension": weights_figures.dimension,
     "mnist": weights_images.connected,
     "cnn": weights_images.convolutional,
-    "epochs": epochs,
-    "width": width,
+    "epochs": weights_figures.epochs,
+    "width": weights_figures.width,
+    "learnable": weights_figures.learnable,
     "univariate": weights_line.univariate,
 }
-FIGURES = {"1": "dimension", "2": "mnist", "3": "cnn", "4": "epochs", "5": "width"}
+FIGURES = {"1": "dimension", "2": "mnist", "3": "cnn", "4": "epochs", "5": "width", "C": "learnable"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="three runs and fewer settings")
     parser.add_argument("--only", default=",".join(SECTIONS), help=f"sections: {', '.join(SECTIONS)}")
-    parser.add_argument("--figures", help="figures of the paper instead: 1 to 5, separated by commas")
+    parser.add_argument("--figures", help="figures of the paper instead: 1 to 5 and C, separated by commas")
     parser.add_argument("--runs", type=int, help="data sets a setting (10, or 3 with --quick)")
     given = parser.parse_args()
     chosen = [FIGURES[figure] for figure in given.figures.split(",")] if given.figures else given.only.split(",")

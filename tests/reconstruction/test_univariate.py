@@ -194,13 +194,6 @@ class TestErrorsOfThePaper:
         shifted = [np.sign((t1 - t0) * ((t0 + s) * w0**2 - (t1 + s) * w1**2)) for s in (-100.0, 100.0)]
         assert (shifted[0] != shifted[1]).mean() > 0.9
 
-    def test_lemma_f2_counts_six_times_n_plus_one(self, exact):
-        # 2(n + 1) break-points between records and n on them bound 3n + 3 pieces of two crossings each.
-        for x, _, _, found in exact:
-            n = len(x)
-            assert len(found.break_points) <= 3 * n + 2
-            assert len(found.candidates) <= 6 * (n + 1)
-
     def test_flat_pieces_are_taken_on_the_margin_off_it_and_on_it_again(self):
         # On, off, on (Theorem 4.3): both ends of the middle piece.
         on = margin.ShallowReLU([[1.0]] * 5, [1.0, 0.0, -1.0, -2.0, -3.0], [1.0, -1.0, -2.0, 2.0, 1.0])
