@@ -178,10 +178,10 @@ def auc(scores: np.ndarray, member: np.ndarray) -> float:
     return evaluation.auc(scores, member).value
 
 
-def tpr(scores: np.ndarray, member: np.ndarray) -> float:
-    """In per cent, at the threshold that at most 1 % of the non-members reach."""
+def tpr(scores: np.ndarray, member: np.ndarray, level: float = LEVEL) -> float:
+    """In per cent, at the threshold that at most a share ``level`` of the non-members reach."""
     outside = np.sort(scores[~member])[::-1]
-    return float(100 * (scores[member] > outside[int(LEVEL * len(outside) + 1e-9)]).mean())
+    return float(100 * (scores[member] > outside[int(level * len(outside) + 1e-9)]).mean())
 
 
 def over_seeds(cells: dict[tuple[int, int], Found], of: Callable[[Found], float], digits: int, sign: str = "") -> str:

@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ class DataSet:
     """``x[n, d]``, labels, the subgroup a record belongs to (its label, or a column), and sizes.
 
     ``raw`` is what a neural regressor sees: images or texts where the records are such, ``x`` otherwise.
+    ``outsiders`` is the most non-members that are asked about.
     """
 
     name: str
@@ -34,10 +35,14 @@ class DataSet:
     hidden: int = 64
     components: int = 0
     raw: np.ndarray | None = None
+    outsiders: int = 6000
 
 
 def folder() -> Path:
-    return Path(os.environ["DIVULGE_DATA"])
+    found = os.environ.get("DIVULGE_DATA", "")
+    if not Path(found).is_dir() or not found:
+        raise SystemExit("DIVULGE_DATA names no folder: the data sets are not here, and nothing was measured")
+    return Path(found)
 
 
 def cifar100() -> DataSet:
@@ -48,6 +53,25 @@ def cifar100() -> DataSet:
     x = np.concatenate(images).reshape(-1, 16, 2, 16, 2, 3).mean(axis=(2, 4), dtype=np.float32) / 255
     flat = x.reshape(len(x), -1)
     return DataSet("CIFAR-100", flat, y, y, 3000, 4000, epochs=15, hidden=128, components=64, raw=x)
+
+
+def cifar100_fine() -> DataSet:
+    """The same images under their 100 fine labels, with enough non-members for a rate of 0.1 %."""
+    with np.load(folder() / "cifar100_full.npz") as z:
+        y = np.concatenate([z["fine_train"], z["fine_test"]]).astype(np.int64)
+    return replace(
+        cifar100(), name="CIFAR-100, fine", y=y, group=y, members=10_000, population=10_000, outsiders=40_000
+    )
+
+
+def cifar10() -> DataSet:
+    """6,000 training and 6,000 test images, averaged to 16 x 16."""
+    with np.load(folder() / "cifar10_12k.npz") as z:
+        images = [_decoded(z["res_train"]), _decoded(z["res_test"])]
+        y = np.concatenate([z["y_train"], z["y_test"]]).astype(np.int64)
+    x = np.concatenate(images).reshape(-1, 16, 2, 16, 2, 3).mean(axis=(2, 4), dtype=np.float32) / 255
+    flat = x.reshape(len(x), -1)
+    return DataSet("CIFAR-10", flat, y, y, 3000, 4000, epochs=15, hidden=128, components=64, raw=x)
 
 
 def _decoded(residuals: np.ndarray) -> np.ndarray:

@@ -22,7 +22,6 @@ from unseen_data import DataSet
 
 REFERENCES = 16
 BATCH = 128
-OUTSIDERS = 6000
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def case(
     ``weight_decay`` and ``epsilon`` (DP-SGD at δ = 1e-5) defend the target; reference models are trained alike.
     """
     rng = seeds.generator(seed, "unseen", key)
-    size = min(len(data.x), data.members + data.population + OUTSIDERS)
+    size = min(len(data.x), data.members + data.population + data.outsiders)
     rows = rng.permutation(len(data.x))[:size]
     names, codes = np.unique(data.group, return_inverse=True)
     dealt = (rng.permutation(len(names)) % folds)[codes]

@@ -48,6 +48,12 @@ def test_training_stops_early_and_keeps_the_best_pass():
     assert 1 <= fitted.epochs < 57
 
 
+def test_with_nothing_held_out_it_keeps_the_last_pass():
+    noise = np.random.default_rng(5).normal(size=200)
+    fitted = Network(epochs=7, lr=0.01, patience=1, held=0).fit(KNOWN[:200], noise)
+    assert fitted.epochs == 7
+
+
 def test_a_network_that_diverges_gives_way_to_one_location_and_scale_and_says_so():
     wild = signal(KNOWN).astype(np.float64)
     evidence = Evidence(target=wild[:50], features=KNOWN[:50], population=wild[50:], population_features=KNOWN[50:])

@@ -4,7 +4,7 @@ Every function takes arrays of scores and of membership, never a model; larger s
 member, and no function depends on the order of the rows.
 """
 
-from divulge.evaluation import blind, transfer
+from divulge.evaluation import blind, linearity, transfer
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound, epsilon_one_run
@@ -28,6 +28,7 @@ __all__ = [
     "epsilon_one_run",
     "intervals",
     "least_nonmembers",
+    "linearity",
     "measure",
     "most_exposed",
     "nonmembers_to_tell",

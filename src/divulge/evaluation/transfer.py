@@ -3,7 +3,9 @@
 Thaker et al. 2025 (arXiv:2506.06488, §5 and App. G) argue that it does when two things are true of the last
 layer of the quantile regressor: the density ratio between query and seen records is a linear function of it,
 and the regressor's errors are uncorrelated with every linear function of it (multi-accuracy; Kim et al. 2022).
-Both can be looked at without a single labelled record of the unseen class.
+Both can be looked at without a single labelled record of the unseen class. Their own estimate is
+`divulge.evaluation.linearity`; this one is ours: it measures the ratio where the regressor's errors are known, on
+seen records that no mixture was fitted to, and its linear functions are those of the plane.
 
 Shapes: ``z`` seen records (known non-members), ``n`` query records, ``h`` columns of the embedding.
 """
@@ -11,19 +13,17 @@ Shapes: ``z`` seen records (known non-members), ``n`` query records, ``h`` colum
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.evaluation.linearity import COMPONENTS, basis, both, mixture, violation
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
-    from divulge.types import Array, Bools, Floats
+    from divulge.types import Array, Floats
 
-COMPONENTS = 2
-_MIXTURES = 5
-_LEAST = 50
 # Less than this share of seen records may lie as far out as a query record that counts as outside.
 _TAIL = 0.01
 
@@ -130,21 +130,22 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
         (False, 1.0)
     """
     rate = checks.number(level, "level", above=0, below=1)
-    known, asked, chosen = _checked(seen, query, selected)
+    known, asked = both(seen, query)
+    chosen = checks.mask(selected, "selected", (len(known),))
     plane = _plane(known, asked, seed)
     inside, outside = plane[: len(known)], plane[len(known) :]
     order = seeds.generator(seed, "transfer", "halves").permutation(len(inside))
     learn, look = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
-    near, far = _mixture(inside[learn], seed), _mixture(outside, seed)
+    near, far = mixture(inside[learn], seed), mixture(outside, seed)
     log_seen = near.score_samples(inside[look])
     log_ratio = far.score_samples(inside[look]) - log_seen
     ratio = np.exp(log_ratio - log_ratio.max())
     ratio /= ratio.mean()
-    basis = _basis(inside[look])
-    weights = basis.T @ ratio / len(ratio)
-    linear = basis @ weights
+    columns = basis(inside[look])
+    weights = columns.T @ ratio / len(ratio)
+    linear = columns @ weights
     residual = chosen[look].astype(np.float64) - rate
-    violation, p_value = _violation(basis, residual, rate)
+    size, p_value = violation(columns, residual, rate)
     error = float(np.mean((ratio - linear) ** 2))
     spread = float(ratio.var())
     return Transfer(
@@ -154,25 +155,14 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
         effective=float(ratio.sum() ** 2 / (ratio**2).sum()),
         error=error,
         explained=1.0 - error / spread if spread > 0 else 1.0,
-        violation=violation,
+        violation=size,
         p_value=p_value,
-        bound=float(np.linalg.norm(weights) * violation + np.sqrt(error * np.mean(residual**2))),
+        bound=float(np.linalg.norm(weights) * size + np.sqrt(error * np.mean(residual**2))),
         seen=inside[look],
         query=outside,
         ratio=ratio,
         linear=linear,
     )
-
-
-def _checked(seen: object, query: object, selected: object) -> tuple[Floats, Floats, Bools]:
-    known = checks.matrix(seen, "seen")
-    asked = checks.matrix(query, "query", columns=known.shape[1])
-    for name, found in (("seen", known), ("query", asked)):
-        if len(found) < _LEAST:
-            raise checks.InputError(
-                f"{name}: at least {_LEAST} records are needed to estimate a density, got {len(found)}"
-            )
-    return known, asked, checks.mask(selected, "selected", (len(known),))
 
 
 def _plane(seen: Floats, query: Floats, seed: int) -> Floats:
@@ -190,33 +180,6 @@ def _plane(seen: Floats, query: Floats, seed: int) -> Floats:
     found = fitted.transform(both)
     found /= np.maximum(found[: len(seen)].std(axis=0), 1e-12)
     return found if width == COMPONENTS else np.column_stack([found, np.zeros(len(found))])
-
-
-def _mixture(points: Floats, seed: int) -> Any:
-    """The Gaussian mixture with the lowest BIC."""
-    from sklearn.mixture import GaussianMixture
-
-    state = seeds.integer(seed, "transfer", "mixture")
-    most = max(1, min(_MIXTURES, len(points) // 20))
-    fits = [GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points) for k in range(1, most + 1)]
-    return min(fits, key=lambda fitted: fitted.bic(points))
-
-
-def _basis(points: Floats) -> Floats:
-    """1 and the linear functions of the points, orthonormal over them: ``basisᵀ basis / n = 1``."""
-    columns = np.column_stack([np.ones(len(points)), points])
-    u, size, _ = np.linalg.svd(columns, full_matrices=False)
-    return u[:, size > 1e-9 * size[0]] * np.sqrt(len(points))
-
-
-def _violation(basis: Floats, residual: Floats, level: float) -> tuple[float, float]:
-    """``max |E[c·residual]|`` over linear c with ``E[c²] = 1``, and the chance of as much from a perfect regressor."""
-    from scipy.special import chdtrc
-
-    n, k = basis.shape
-    moments = basis.T @ residual / n
-    size = float(moments @ moments)
-    return float(np.sqrt(size)), float(chdtrc(k, n * size / (level * (1 - level))))
 
 
 def _weighted_rate(weights: Floats, chosen: Array) -> Estimate:

@@ -89,7 +89,7 @@ class SmallCNN:
 
 @dataclass(frozen=True, slots=True)
 class TextBag:
-    """Documents as the mean of their words' embeddings, through an MLP (Thaker et al. 2025, App. B).
+    """Documents as the mean of their words' embeddings, through an MLP (Thaker et al. 2025, §4.2).
 
     Words are hashed into a fixed number of rows, so no vocabulary is learnt from anybody's data.
 

@@ -36,7 +36,8 @@ class Network:
         lr: learning rate of Adam (1e-4 there, for a pretrained network).
         batch_size: records per step (16 there).
         weight_decay: of Adam.
-        held: share of the records that only decides when to stop.
+        held: share of the records that only decides when to stop; 0 learns from all of them and keeps the last pass
+            (as Thaker et al. 2025 do).
         patience: passes without a lower held-out loss before it stops.
         device: "auto", "cpu", "cuda" or "mps".
 
@@ -67,7 +68,7 @@ class Network:
             checks.integer(getattr(self, name), f"Network.{name}", least=least, most=2**31)
         checks.number(self.lr, "Network.lr", above=0, below=3e38)  # what a float32 holds
         checks.number(self.weight_decay, "Network.weight_decay", above=0, below=1e30, closed=True)
-        checks.number(self.held, "Network.held", above=0, below=1)
+        checks.number(self.held, "Network.held", above=0, below=1, closed=True)
 
     def fit(self, features: Array, signal: Floats, seed: int = 0) -> FittedNetwork:
         """The fitted network.

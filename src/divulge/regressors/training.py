@@ -98,7 +98,7 @@ class FittedNetwork:
 
 
 def fit(shape: Shape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
-    """The network of the epoch with the lowest held-out loss.
+    """The network of the epoch with the lowest held-out loss, or of the last one where nothing is held out.
 
     Args:
         shape: what the network is made of.
@@ -126,7 +126,7 @@ def _train(
     """Train in place; the number of passes of the best epoch, whose weights are put back."""
     where = next(module.parameters()).device
     order = seeds.generator(seed, "network", "held").permutation(len(target))
-    held = np.sort(order[: max(2, round(schedule.held * len(order)))])
+    held = np.sort(order[: max(2, round(schedule.held * len(order))) if schedule.held else 0])
     rows = np.sort(order[len(held) :])
     if len(rows) < 2:
         raise checks.InputError(f"Network.held: {schedule.held:g} of {len(order)} records leaves fewer than 2 to learn")
@@ -142,14 +142,20 @@ def _train(
             update.step()
         if not networks.finite(module.parameters()):
             break
-        out = torch.from_numpy(_asked(module, prepared[held], where))
-        now = float(_loss(shape, out, target[held]))
+        now = (
+            _held_loss(shape, module, prepared[held], target[held]) if len(held) else -float(epoch)
+        )  # the last is best
         if now < lowest:
             lowest, best, kept = now, epoch, copy.deepcopy(module.state_dict())
         elif epoch - best >= schedule.patience:
             break
     module.load_state_dict(kept)
     return best
+
+
+def _held_loss(shape: Shape, module: nn.Sequential, prepared: Array, target: torch.Tensor) -> float:
+    where = next(module.parameters()).device
+    return float(_loss(shape, torch.from_numpy(_asked(module, prepared, where)), target))
 
 
 def _head(shape: Shape) -> nn.Module:

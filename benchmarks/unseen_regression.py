@@ -1,0 +1,77 @@
+"""LOSS and quantile regression alone, on targets of `unseen_models.py`: what the other `unseen_*` scripts measure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+import unseen_models as models
+from divulge import Evidence
+from divulge.attacks import QuantileRegression
+from divulge.attacks.boosting import Booster
+from divulge.attacks.regressors import Boosted
+from divulge.signals import classification as signals
+from unseen_classes import Found, auc, features, over_seeds, tpr
+
+ATTACKS = ("LOSS", "quantile, hinge", "quantile, gap")
+
+
+def scored(of: models.Case, population: np.ndarray, asked: np.ndarray) -> Found:
+    """Scores of the candidates ``asked``; the regressor learns from all of ``population``, as the source's does."""
+    logits = models.target(of)["logits"].astype(np.float64)
+    table = features(of, population)
+    regression = QuantileRegression(Boosted(Booster(rounds=100), folds=3), conformal=False, seed=of.seed)
+
+    def score(signal: np.ndarray) -> np.ndarray:
+        return regression.score(
+            Evidence(
+                signal[asked],
+                features=table[asked],
+                labels=of.y[asked],
+                population=signal[population],
+                population_features=table[population],
+                population_labels=of.y[population],
+            )
+        )
+
+    return {
+        "member": asked < of.data.members,
+        "LOSS": signals.negative_loss(logits, of.y)[asked],
+        "quantile, hinge": score(signals.hinge(logits, of.y)),
+        "quantile, gap": score(signals.top_two_gap(logits)),
+    }
+
+
+def accuracy(of: models.Case) -> tuple[float, float]:
+    """Of the target, in per cent, on its members and on the non-members among the candidates."""
+    right = models.target(of)["logits"].argmax(axis=1) == of.y
+    members = np.arange(len(right)) < of.data.members
+    return 100 * float(right[members].mean()), 100 * float(right[of.candidates][~members[of.candidates]].mean())
+
+
+def candidates(of: models.Case) -> np.ndarray:
+    return np.arange(of.candidates.stop)
+
+
+def table(head: str, columns: Iterable[str], cells: dict[str, list[str]]) -> None:
+    """Markdown: an attack a row."""
+    names = list(columns)
+    print(f"| {head} | " + " | ".join(names) + " |\n|---|" + "---:|" * len(names))
+    for key, shown in cells.items():
+        print(f"| {key} | " + " | ".join(shown) + " |")
+
+
+def measures(level: float = 0.01) -> tuple[tuple[str, Callable[[np.ndarray, np.ndarray], float], int], ...]:
+    """TPR at ``level`` in per cent, and AUC: name, function and digits."""
+    return (f"TPR at FPR {100 * level:g} %, %", lambda s, m: tpr(s, m, level), 2), ("AUC", auc, 3)
+
+
+def spread(cells: dict[tuple[int, int], Found], key: str, measure: Callable, digits: int) -> str:
+    """Mean over the cells of each seed, with Student's interval over seeds."""
+    return over_seeds(cells, lambda c: measure(c[key], c["member"]), digits)
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

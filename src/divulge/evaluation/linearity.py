@@ -1,0 +1,172 @@
+"""Is the density ratio between query and seen records a linear function of the regressor's last layer?
+
+Thaker et al. 2025 (arXiv:2506.06488, Theorem 5.3): a linear quantile regressor that minimises the pinball loss on
+seen records keeps its level on query records when it is. This module has their estimate of it (§5.1) and what
+`divulge.evaluation.transfer` shares with it: mixtures, an orthonormal basis, the multi-accuracy violation.
+
+Shapes: ``z`` seen records, ``n`` query records, ``h`` columns of the last layer φ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, seeds
+
+if TYPE_CHECKING:
+    from divulge.types import Bools, Floats
+
+COMPONENTS = 2
+LEAST = 50
+_MIXTURES = 5
+_LARGEST = 300.0  # of a log ratio: its square is still a float64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Linearity:
+    """The density ratio at the query records, and its linear fit on the last layer.
+
+    Attributes:
+        error: mean squared error of the fit on the records it was fitted to, as published.
+        fresh_error: the same on records it was not fitted to (two halves, each predicted from the other).
+        variance: of the ratio: the error of the best constant. A small ``error`` says something only beside it.
+        ratio: density of the query records over that of the seen ones, at each query record, ``[n]``.
+        linear: the fit, ``[n]``.
+    """
+
+    error: float
+    fresh_error: float
+    variance: float
+    ratio: Floats
+    linear: Floats
+
+    @property
+    def explained(self) -> float:
+        """Share of the ratio's variance that the fit explains on fresh records; negative when worse than a constant."""
+        return 1.0 - self.fresh_error / self.variance if self.variance > 0 else 1.0
+
+
+def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
+    """The estimate of Thaker et al. 2025, §5.1.
+
+    Both sets are projected on the two principal components of the seen one, a Gaussian mixture is fitted to each, and
+    the ratio of their densities at the query records is fitted by least squares on φ (all of its columns, and a
+    constant). The paper does not say how many Gaussians there are; BIC chooses among one to five.
+
+    Args:
+        seen: last layer on the records that the regressor learnt from, ``[z, h]``.
+        query: last layer on the evaluation records, ``[n, h]``.
+        seed: of the mixtures and the halves.
+
+    Raises:
+        divulge.InputError: fewer than 50 records on either side, or different widths.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> found = measure(rng.normal(size=(4000, 4)), rng.normal(0.3, 1, size=(2000, 4)))
+        >>> found.error < found.variance
+        True
+    """
+    known, asked = both(seen, query)
+    fitted = _fitted_plane(known)
+    inside, outside = fitted(known), fitted(asked)
+    near, far = mixture(inside, seed), mixture(outside, seed)
+    ratio = np.exp(np.clip(far.score_samples(outside) - near.score_samples(outside), -_LARGEST, _LARGEST))
+    rows = np.ones(len(asked), dtype=bool)
+    half = np.zeros(len(asked), dtype=bool)
+    half[seeds.generator(seed, "linearity", "halves").permutation(len(asked))[: len(asked) // 2]] = True
+    linear = _fit(asked, ratio, rows)
+    fresh = np.where(half, _fit(asked, ratio, ~half), _fit(asked, ratio, half))
+    return Linearity(
+        error=float(np.mean((ratio - linear) ** 2)),
+        fresh_error=float(np.mean((ratio - fresh) ** 2)),
+        variance=float(ratio.var()),
+        ratio=ratio,
+        linear=linear,
+    )
+
+
+def multiaccuracy(embedding: object, selected: object, level: float) -> tuple[float, float]:
+    """The largest ``|E[c(x)·(selected - level)]|`` over linear ``c`` of φ with ``E[c²] = 1``, and its p-value.
+
+    Thaker et al. 2025, Definition 5.2, where ``c`` may be any linear function; over those, the largest value is 0
+    or infinite, so that ``c`` is scaled here.
+
+    Args:
+        embedding: last layer, ``[n, h]``.
+        selected: bool ``[n]``, True where the signal lies above the predicted quantile.
+        level: the nominal rate of True.
+
+    Raises:
+        divulge.InputError: fewer than 50 records, no value per record, a level outside (0, 1).
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(5000, 2))
+        >>> size, p_value = multiaccuracy(x, rng.random(5000) < 0.1, 0.1)
+        >>> size < 0.02, p_value > 0.01
+        (True, True)
+    """
+    rate = checks.number(level, "level", above=0, below=1)
+    rows = checks.matrix(embedding, "embedding")
+    if len(rows) < LEAST:
+        raise checks.InputError(f"embedding: at least {LEAST} records are needed, got {len(rows)}")
+    chosen = checks.mask(selected, "selected", (len(rows),))
+    return violation(basis(rows), chosen.astype(np.float64) - rate, rate)
+
+
+def both(seen: object, query: object) -> tuple[Floats, Floats]:
+    """Two embeddings of one width with enough records for a density."""
+    known = checks.matrix(seen, "seen")
+    asked = checks.matrix(query, "query", columns=known.shape[1])
+    for name, found in (("seen", known), ("query", asked)):
+        if len(found) < LEAST:
+            raise checks.InputError(
+                f"{name}: at least {LEAST} records are needed to estimate a density, got {len(found)}"
+            )
+    return known, asked
+
+
+def mixture(points: Floats, seed: int) -> Any:
+    """The Gaussian mixture with the lowest BIC."""
+    from sklearn.mixture import GaussianMixture
+
+    state = seeds.integer(seed, "transfer", "mixture")
+    most = max(1, min(_MIXTURES, len(points) // 20))
+    fits = [GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points) for k in range(1, most + 1)]
+    return min(fits, key=lambda fitted: fitted.bic(points))
+
+
+def basis(points: Floats) -> Floats:
+    """1 and the linear functions of the points, orthonormal over them: ``basisᵀ basis / n = 1``."""
+    columns = np.column_stack([np.ones(len(points)), points])
+    u, size, _ = np.linalg.svd(columns, full_matrices=False)
+    return u[:, size > 1e-9 * size[0]] * np.sqrt(len(points))
+
+
+def violation(columns: Floats, residual: Floats, level: float) -> tuple[float, float]:
+    """``max |E[c·residual]|`` over linear c with ``E[c²] = 1``, and the chance of as much from a perfect regressor."""
+    from scipy.special import chdtrc
+
+    n, k = columns.shape
+    moments = columns.T @ residual / n
+    size = float(moments @ moments)
+    return float(np.sqrt(size)), float(chdtrc(k, n * size / (level * (1 - level))))
+
+
+def _fitted_plane(seen: Floats) -> Any:
+    """A function that projects on the principal components of ``seen``, where each has unit variance."""
+    from sklearn.decomposition import PCA
+
+    fitted = PCA(min(COMPONENTS, seen.shape[1]), svd_solver="full").fit(seen.astype(np.float64))
+    size = np.maximum(np.sqrt(fitted.explained_variance_), 1e-12)
+    return lambda points: fitted.transform(points.astype(np.float64)) / size
+
+
+def _fit(columns: Floats, target: Floats, rows: Bools) -> Floats:
+    """Least squares of ``target`` on a constant and the columns, fitted on ``rows`` and predicted everywhere."""
+    full = np.column_stack([np.ones(len(columns)), columns]).astype(np.float64)
+    return full @ np.linalg.lstsq(full[rows], target[rows])[0]
