@@ -66,12 +66,18 @@ def cifar100_fine() -> DataSet:
 
 def cifar10() -> DataSet:
     """6,000 training and 6,000 test images, averaged to 16 x 16."""
-    with np.load(folder() / "cifar10_12k.npz") as z:
-        images = [_decoded(z["res_train"]), _decoded(z["res_test"])]
-        y = np.concatenate([z["y_train"], z["y_test"]]).astype(np.int64)
-    x = np.concatenate(images).reshape(-1, 16, 2, 16, 2, 3).mean(axis=(2, 4), dtype=np.float32) / 255
+    images, y = cifar10_images()
+    x = images.reshape(-1, 16, 2, 16, 2, 3).mean(axis=(2, 4), dtype=np.float32)
     flat = x.reshape(len(x), -1)
     return DataSet("CIFAR-10", flat, y, y, 3000, 4000, epochs=15, hidden=128, components=64, raw=x)
+
+
+def cifar10_images() -> tuple[np.ndarray, np.ndarray]:
+    """6,000 training images, then 6,000 test images, float32 ``[n, 32, 32, 3]`` in [0, 1], and their labels."""
+    with np.load(folder() / "cifar10_12k.npz") as z:
+        images = np.concatenate([_decoded(z["res_train"]), _decoded(z["res_test"])])
+        y = np.concatenate([z["y_train"], z["y_test"]]).astype(np.int64)
+    return images.astype(np.float32) / 255, y
 
 
 def _decoded(residuals: np.ndarray) -> np.ndarray:

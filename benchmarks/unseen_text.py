@@ -7,8 +7,8 @@ Target: transformers' GPT2ForSequenceClassification from a small configuration, 
 and no GPT-2 vocabulary are needed: words are hashed), trained with AdamW at 1e-3, weight decay 5e-4, batches of 32
 and a tenth of its steps as warm-up, as the source does at full size. Groups are dealt into ten folds of two; each
 fold is unseen once. The attack's network is the source's: the mean of word embeddings into an MLP 256-128, with a
-Gaussian head. Reference models (LiRA, RMIA) are of the target's kind, on halves of what the auditor holds, for the first folds
-alone; the tables say which folds they average. Intervals are Student's over folds.
+Gaussian head. Reference models (LiRA, RMIA) are of the target's kind, on halves of what the auditor holds, for the
+first folds alone; the tables say which folds they average. Intervals are Student's over folds.
 """
 
 from __future__ import annotations
