@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from divulge.auditing.outcome import FALSE_ALARM
+from divulge.auditing.findings import FALSE_ALARM
 from divulge.decisions import controls, knockoff
 from divulge.identification import identify, realised
 

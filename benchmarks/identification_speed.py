@@ -163,11 +163,11 @@ SHAPES = {"Pythia-70m": (512, 6, 8), "Pythia-160m": (768, 12, 12)}
 def scoring(quick, name):
     import torch
 
-    from divulge.identification import demo
+    from divulge.identification import language_demo
     from divulge.targets.text import CausalLM
 
     texts, every = corpus(2 if quick else 5)
-    tokenizer, model = demo._tokenizer(every, 8192), pythia(*SHAPES[name])
+    tokenizer, model = language_demo._tokenizer(every, 8192), pythia(*SHAPES[name])
     target = CausalLM(model, tokenizer)
     count = sum(len(tokenizer.encode(text)) for text in texts)
     work = {

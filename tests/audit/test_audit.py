@@ -13,7 +13,7 @@ from divulge.auditing import load, settings
 from divulge.auditing.compare import compare
 from divulge.checks import sizes
 from divulge.recipes import Recipe, recipes
-from divulge.report.text import shown
+from divulge.report.markdown import shown
 
 LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.auditing import page
+from divulge.auditing import audit_page
+from divulge.auditing.audit_summary import decided
 from divulge.auditing.nominal import realised
-from divulge.auditing.summary import decided
 from divulge.report import html
-from divulge.report.text import render
+from divulge.report.markdown import render
 from divulge.results import plain
 from score_audits import scored, sizes
 
@@ -85,13 +85,13 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     epsilon = audit["loss"].epsilon()
     assert epsilon.low > 3
     assert epsilon.method.endswith("from sure non-members")
-    notes = page.notes(audit.summary())
+    notes = audit_page.notes(audit.summary())
     assert any(f"ε ≥ {epsilon.low:.2f} comes from sure non-members" in note for note in notes)
     assert any(epsilon.method in str(recipe.epsilon) for recipe in audit.summary().recipes.values())
     turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
     assert turned["loss"].epsilon().method.endswith("from sure members")
     assert turned["loss"].epsilon().low == epsilon.low
-    assert not any("sure non-members" in note for note in page.notes(turned.summary()))
+    assert not any("sure non-members" in note for note in audit_page.notes(turned.summary()))
 
 
 def test_an_epsilon_alone_is_a_leak():
@@ -155,7 +155,7 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
     rate = summary.recipes["loss"].realised_fpr["0.05"]
     assert rate.broken
     assert rate.rate.low > 0.05
-    assert any("realised FPR at nominal 0.05" in note and "TOO HIGH" in note for note in page.notes(summary))
+    assert any("realised FPR at nominal 0.05" in note and "TOO HIGH" in note for note in audit_page.notes(summary))
 
 
 @pytest.mark.parametrize(("above", "said"), [(20, ""), (35, "above, as in one of"), (200, "TOO HIGH")])

@@ -13,7 +13,7 @@ import pytest
 import divulge as dv
 from divulge import cli
 from divulge.cli import printing
-from divulge.cli.codes import Exit
+from divulge.cli.exit_codes import Exit
 from divulge.references import Pool
 
 COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]

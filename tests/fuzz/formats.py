@@ -19,9 +19,9 @@ from divulge import labels, plan, store, targets
 from divulge.cli.labels import _labels
 from divulge.datafiles import Layout
 from divulge.datafiles import read as read_records
-from divulge.identification import sources
+from divulge.identification import score_files
 from divulge.margin import ShallowReLU
-from divulge.targets.journal import Journal
+from divulge.targets.endpoint_journal import Journal
 from fuzz import judge, labelling
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class Format:
 
 
 def _scan(path):
-    frame = sources.scan([path], "tables")
+    frame = score_files.scan([path], "tables")
     to = path.with_name("gathered")
-    sources.gather(frame, sources.resolve(frame, ["loss:low"], name="tables"), to, "tables")
+    score_files.gather(frame, score_files.resolve(frame, ["loss:low"], name="tables"), to, "tables")
     return pl.read_parquet(to).to_dict(as_series=False)
 
 

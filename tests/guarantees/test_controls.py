@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.auditing.outcome import FALSE_ALARM, Outcome
+from divulge.auditing.findings import FALSE_ALARM, Outcome
 from divulge.decisions import adadetect, controls
 from divulge.identification import realised
 from divulge.statistics import two_samples

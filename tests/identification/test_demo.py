@@ -7,19 +7,19 @@ import pytest
 from typer.testing import CliRunner
 
 from divulge.cli.app import app
-from divulge.identification import demo
+from divulge.identification import language_demo
 from divulge.results import plain
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-SMALL = demo.Recipe(epochs=1, width=16, layers=1, vocabulary=300, longest=32)
+SMALL = language_demo.Recipe(epochs=1, width=16, layers=1, vocabulary=300, longest=32)
 
 
 def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "paragraphs", lambda seed: shortened(seed))
+    monkeypatch.setattr(language_demo, "paragraphs", lambda seed: shortened(seed))
     seen = []
-    summary = demo.run(tmp_path, fdr=0.5, recipe=SMALL, progress=lambda *at: seen.append(at))
+    summary = language_demo.run(tmp_path, fdr=0.5, recipe=SMALL, progress=lambda *at: seen.append(at))
     candidates = pl.read_parquet(tmp_path / "candidates.parquet")
     assert summary.truth.members == candidates["member"].sum()
     assert summary.candidates == len(candidates) == summary.truth.known
@@ -29,19 +29,19 @@ def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
     assert "Training-data identification" in (tmp_path / "report.html").read_text()
 
 
-def shortened(seed, whole=demo.paragraphs):
+def shortened(seed, whole=language_demo.paragraphs):
     return whole(seed)[:120]
 
 
 def test_corpus_is_the_same_for_the_same_seed():
-    assert demo.paragraphs(1) == demo.paragraphs(1)
-    assert demo.paragraphs(1) != demo.paragraphs(2)
-    assert len(set(demo.paragraphs(1))) == len(demo.paragraphs(1)) > 500
+    assert language_demo.paragraphs(1) == language_demo.paragraphs(1)
+    assert language_demo.paragraphs(1) != language_demo.paragraphs(2)
+    assert len(set(language_demo.paragraphs(1))) == len(language_demo.paragraphs(1)) > 500
 
 
 def test_demo_needs_no_folder(monkeypatch):
-    monkeypatch.setattr(demo, "paragraphs", lambda seed: shortened(seed))
-    monkeypatch.setattr(demo, "Recipe", lambda: SMALL)
+    monkeypatch.setattr(language_demo, "paragraphs", lambda seed: shortened(seed))
+    monkeypatch.setattr(language_demo, "Recipe", lambda: SMALL)
     found = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
     assert found.exit_code == 0, found.exception
     assert "realised power" in found.stdout

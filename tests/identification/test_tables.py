@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import divulge as dv
 from divulge.cli.app import app
 from divulge.decisions.methods import named
-from divulge.identification import redecide, sources
-from divulge.identification import tables as runs
+from divulge.identification import from_tables as runs
+from divulge.identification import redecide, score_files
 from divulge.identification.decide import METHODS, Policy
-from divulge.identification.sources import Columns, Score
+from divulge.identification.score_files import Columns, Score
 
 ONE = (Score("loss", -1),)
 
@@ -118,7 +118,7 @@ def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypa
             path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
     known = [tables / "calibration.jsonl"]
     runs.run([tables / "candidates.parquet"], known, tmp_path / "a", plan(id="id", truth="member"))
-    monkeypatch.setattr(sources, "_ROWS", 137)
+    monkeypatch.setattr(score_files, "_ROWS", 137)
     seen = []
     runs.run([folder], known, tmp_path / "b", plan(id="id", truth="member"), progress=lambda *at: seen.append(at))
     assert selection(tmp_path / "a").equals(selection(tmp_path / "b"))
@@ -147,7 +147,7 @@ def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
         {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
     found = runs.run([next(iter(frames))], [tmp_path / "ab" / f"sx.{ending}"], folder / "out[1]", plan())
     assert found.candidates == 61
-    assert sorted(set(sources.parquet(folder / "out[1]" / "selection.parquet").collect()["score"])) == [-2.0, -1.0]
+    assert sorted(set(score_files.parquet(folder / "out[1]" / "selection.parquet").collect()["score"])) == [-2.0, -1.0]
 
 
 def test_known_members_sharpen_the_share_and_stay_with_the_run(tables, tmp_path):

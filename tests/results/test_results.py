@@ -12,10 +12,10 @@ from divulge import labels, margin, results, store
 from divulge.cli.weights_found import Examined, reconstructed
 from divulge.decisions import fdr, fpr
 from divulge.dossier import Dossier
-from divulge.identification import redecide, tables
+from divulge.identification import from_tables, redecide
 from divulge.identification.decide import Policy
-from divulge.identification.sources import Columns, Score
-from divulge.labels.summary import summarise
+from divulge.identification.score_files import Columns, Score
+from divulge.labels.labels_summary import summarise
 from divulge.reconstruction import univariate
 from score_audits import scored, sizes
 
@@ -29,8 +29,8 @@ def identified(tmp_path_factory):
     for name in ("known", "apart"):
         pl.DataFrame({"loss": rng.normal(size=120)}).write_parquet(folder / f"{name}.parquet")
     judged, known, apart = ([folder / f"{name}.parquet"] for name in ("judged", "known", "apart"))
-    plan = tables.Plan(Columns((Score("loss"),), truth="member"), Policy(0.2))
-    return folder / "run", tables.run(judged, known, folder / "run", plan, holdout=apart)
+    plan = from_tables.Plan(Columns((Score("loss"),), truth="member"), Policy(0.2))
+    return folder / "run", from_tables.run(judged, known, folder / "run", plan, holdout=apart)
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_another_version_is_refused_by_name(tmp_path, content):
 
 def test_a_run_of_another_version_is_refused_by_what_reads_it(identified, tmp_path, monkeypatch):
     folder, _ = identified
-    monkeypatch.setattr("divulge.results.files.VERSION", 2)
+    monkeypatch.setattr("divulge.results.json_files.VERSION", 2)
     with pytest.raises(dv.InputError, match="version 2 is needed, got 1"):
         redecide(folder, fdr=0.3)
 

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
-from divulge.identification import cluster, scoring
+from divulge.identification import ray_scoring, document_scoring
 
 folder = Path(sys.argv[1])
 nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from divulge import checks
 from divulge.cli.app import app
-from divulge.identification import scoring
+from divulge.identification import document_scoring
 from divulge.signals import tokens as signals
 from divulge.targets.endpoint import Endpoint, EndpointError
 from divulge.targets.text import CausalLM
@@ -161,7 +161,7 @@ def test_the_key_is_sent_and_never_written(server, monkeypatch, tmp_path):
     monkeypatch.setenv("DIVULGE_API_KEY", "very-secret")
     target = client(server)
     pl.DataFrame({"text": TEXTS}).write_ndjson(tmp_path / "t.jsonl")
-    scoring.score([tmp_path / "t.jsonl"], target, tmp_path / "out", scoring.Options())
+    document_scoring.score([tmp_path / "t.jsonl"], target, tmp_path / "out", document_scoring.Options())
     assert server.keys == {"Bearer very-secret"}
     assert "very-secret" not in repr(target) + repr(target.key())
     for path in (tmp_path / "out").rglob("*"):
@@ -172,15 +172,15 @@ def test_a_cut_at_document_500_of_1000_loses_nothing_and_scores_nothing_twice(mo
     texts = [f"document {i}" for i in range(1000)]
     pl.DataFrame({"id": range(1000), "text": texts}).write_ndjson(tmp_path / "t.jsonl")
     server, out = Server(model, tokenizer), tmp_path / "out"
-    options = scoring.Options(shard=300)
+    options = document_scoring.Options(shard=300)
     server.cut_at = 500
     with server.running(), pytest.raises(EndpointError, match="run the same command again"):
-        scoring.score([tmp_path / "t.jsonl"], client(server, retries=1), out, options)
+        document_scoring.score([tmp_path / "t.jsonl"], client(server, retries=1), out, options)
     before = sum(server.answered.values())
     assert before >= 500
     server.cut_at = None
     with server.running():
-        found = scoring.score([tmp_path / "t.jsonl"], client(server), out, options)
+        found = document_scoring.score([tmp_path / "t.jsonl"], client(server), out, options)
     assert found["documents"] == 1000
     assert found["found finished"] == 300
     documents = pl.read_parquet(out / "documents")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from divulge import checks
 from divulge.cli.app import app
-from divulge.identification import scoring, sources
+from divulge.identification import document_scoring, score_files
 from divulge.signals import tokens as signals
 from divulge.targets.text import CausalLM
 
@@ -32,7 +32,9 @@ def folder(model, tokenizer, tmp_path):
 
 def test_documents_keep_their_rows_and_statistics_their_tokens(folder, model, tokenizer):
     target, out = CausalLM(model, tokenizer), folder / "out"
-    found = scoring.score([folder / "t.parquet"], target, out, scoring.Options(shard=32, lowercase=True))
+    found = document_scoring.score(
+        [folder / "t.parquet"], target, out, document_scoring.Options(shard=32, lowercase=True)
+    )
     assert found["documents"] == 122
     assert found["without a score"] == 2
     documents, tokens = pl.read_parquet(out / "documents"), pl.read_parquet(out / "tokens")
@@ -47,8 +49,8 @@ def test_documents_keep_their_rows_and_statistics_their_tokens(folder, model, to
 
 
 def test_the_difference_to_a_reference_model(folder, model, make, tokenizer):
-    options = scoring.Options(reference=CausalLM(make("llama"), tokenizer))
-    scoring.score([folder / "t.parquet"], CausalLM(model, tokenizer), folder / "out", options)
+    options = document_scoring.Options(reference=CausalLM(make("llama"), tokenizer))
+    document_scoring.score([folder / "t.parquet"], CausalLM(model, tokenizer), folder / "out", options)
     found = pl.read_parquet(folder / "out" / "documents")["reference"].drop_nans()
     want = signals.log_likelihood(CausalLM(model, tokenizer).tokens(TEXTS)) - signals.log_likelihood(
         CausalLM(make("llama"), tokenizer).tokens(TEXTS)
@@ -71,10 +73,10 @@ class Counting:
 
 
 def test_only_what_is_missing_or_changed_is_scored_again(folder, model, tokenizer):
-    target, out, options = Counting(CausalLM(model, tokenizer)), folder / "out", scoring.Options(shard=32)
+    target, out, options = Counting(CausalLM(model, tokenizer)), folder / "out", document_scoring.Options(shard=32)
 
     def score(target=target):
-        return scoring.score([folder / "t.parquet"], target, out, options, overwrite=True)
+        return document_scoring.score([folder / "t.parquet"], target, out, options, overwrite=True)
 
     score()
     assert len(target.asked) == 122
@@ -93,9 +95,9 @@ def test_only_what_is_missing_or_changed_is_scored_again(folder, model, tokenize
     assert len(list((out / "documents").iterdir())) == len(list((out / "tokens").iterdir())) == 4
     other = Counting(CausalLM(model, tokenizer, bos="add"))
     with pytest.raises(checks.InputError, match="made with another bos"):
-        scoring.score([folder / "t.parquet"], other, out, options)
+        document_scoring.score([folder / "t.parquet"], other, out, options)
     with pytest.raises(checks.InputError, match="holds a finished run"):
-        scoring.score([folder / "t.parquet"], target, out, options)
+        document_scoring.score([folder / "t.parquet"], target, out, options)
     score(other)
     assert len(other.asked) == 122
 
@@ -115,10 +117,10 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
     running.wait()
     written = {shard.name: shard.stat().st_mtime_ns for shard in out.glob(".staged-*/documents/0*.parquet")}
     with pytest.raises(checks.InputError, match="not finished; repeat its command"):
-        sources.scan([out], "candidates")
+        score_files.scan([out], "candidates")
     assert 5 <= len(written) < 144
     target = Counting(CausalLM.load(str(folder / "model"), device="cpu"))
-    found = scoring.score([path], target, out, scoring.Options(shard=10))
+    found = document_scoring.score([path], target, out, document_scoring.Options(shard=10))
     assert found["found finished"] == 10 * len(written)
     assert len(target.asked) == len(texts) - 10 * len(written)
     assert all((out / "documents" / shard).stat().st_mtime_ns == at for shard, at in written.items())

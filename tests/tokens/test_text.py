@@ -6,7 +6,7 @@ import pytest
 from divulge import checks
 from divulge.targets.statistics import PER_TOKEN, GivesTokens
 from divulge.targets.text import CausalLM, reduce
-from divulge.targets.windows import batches, windows
+from divulge.targets.token_windows import batches, windows
 
 torch = pytest.importorskip("torch")
 

@@ -1,6 +1,6 @@
 """Was this record used? The only place where data, models, attacks and estimates meet."""
 
-from divulge.auditing.outcome import Outcome
+from divulge.auditing.findings import Outcome
 from divulge.auditing.result import Audit, load, rerender
 from divulge.auditing.run import audit
 from divulge.auditing.shares import over_shares

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.auditing.inputs import Inputs
-    from divulge.auditing.partial import Partial
+    from divulge.auditing.partial_knowledge import Partial
     from divulge.references import Progress
     from divulge.targets import GivesLogits
     from divulge.types import Records

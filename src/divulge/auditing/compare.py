@@ -14,7 +14,7 @@ from divulge.evaluation.comparison import STATISTICS, asked_fpr
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.auditing.outcome import Outcome
+    from divulge.auditing.findings import Outcome
     from divulge.auditing.result import Audit
     from divulge.auditing.verdict import Scope
     from divulge.types import Estimate

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from divulge.auditing.outcome import Findings
+    from divulge.auditing.findings import Findings
     from divulge.dossier import Dossier
     from divulge.types import Array, Floats
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from divulge import checks, evaluation
 from divulge.report import Chart, Paragraph, Section, Table, charts
-from divulge.report.text import shown
+from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.auditing.outcome import Findings
+    from divulge.auditing.findings import Findings
     from divulge.report.page import Block
     from divulge.results import PartlyKnown
     from divulge.types import Estimate

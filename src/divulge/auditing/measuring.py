@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.attacks import Need
-from divulge.auditing import active, training
+from divulge.auditing import active, reference_models
 from divulge.evidence import Measurements, features, of_logits
 from divulge.recipes import PartialSignal
 
@@ -24,7 +24,7 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     names = tuple(dict.fromkeys(r.signal for r in case.given.recipes if isinstance(r.signal, str)))
     targets = [log.timed("target", partial(_asked, case, view, names)) for view in case.views]
     targets[0] |= _active(case, log)
-    models = training.train(case, log)
+    models = reference_models.train(case, log)
     seen = conditions(case, log)
     return [
         Measurements(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge import checks
-from divulge.auditing.training import KINDS, MOST_BYTES
+from divulge.auditing.reference_models import KINDS, MOST_BYTES
 
 if TYPE_CHECKING:
     from divulge.auditing.case import Case

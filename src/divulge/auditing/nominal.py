@@ -9,7 +9,7 @@ from divulge.decisions import fpr as by_fpr
 from divulge.statistics import intervals
 
 if TYPE_CHECKING:
-    from divulge.auditing.outcome import Outcome
+    from divulge.auditing.findings import Outcome
     from divulge.types import Estimate
 
 # How often, over all thresholds of an audit together, one that kept its rate is said to have broken it.

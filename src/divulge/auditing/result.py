@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from divulge import results
 from divulge.auditing import kept
-from divulge.auditing.outcome import Findings
-from divulge.auditing.page import page
-from divulge.auditing.summary import summarise
+from divulge.auditing.audit_page import page
+from divulge.auditing.audit_summary import summarise
+from divulge.auditing.findings import Findings
 from divulge.auditing.verdict import Verdict, verdict
 from divulge.dossier import Dossier
 
@@ -27,7 +27,7 @@ KIND = "audit"
 class Audit(Findings):
     """The result of an audit; indexing by a recipe's name gives its `Outcome`.
 
-    Its fields are those of `divulge.auditing.outcome.Findings`.
+    Its fields are those of `divulge.auditing.findings.Findings`.
     """
 
     def summary(self) -> AuditSummary:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, store
-from divulge.auditing import active, exhibits, memory, recorded, shift
+from divulge.auditing import active, exhibits, memory, run_record, shift
 from divulge.auditing import settings as describe
 from divulge.auditing.case import Case, Log
 from divulge.auditing.inputs import check, label_set
 from divulge.auditing.measuring import measure
-from divulge.auditing.partial import WHOLE, prepare
+from divulge.auditing.partial_knowledge import WHOLE, prepare
+from divulge.auditing.recipe_scoring import score
 from divulge.auditing.result import KIND, Audit
-from divulge.auditing.scoring import score
 from divulge.dossier import Dossier, Draft
 from divulge.references.progress import silent
 from divulge.request import Duplicates, Options, Outputs, Subject
@@ -183,8 +183,8 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     carried = log.timed("transfer", lambda: _transfer(case, nulls, views[0], max(fpr)))
     about = About(
         settings=settings,
-        recipes=recorded.recipes(case, log, found, fpr),
-        counts=recorded.counts(case),
+        recipes=run_record.recipes(case, log, found, fpr),
+        counts=run_record.counts(case),
         duplicates=given.duplicates,
         blind_baseline=checked,
         transfer=carried,

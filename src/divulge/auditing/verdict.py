@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from divulge import evaluation
-from divulge.report.text import shown
+from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.auditing.outcome import Findings, Outcome
+    from divulge.auditing.findings import Findings, Outcome
     from divulge.evaluation import Detectable
     from divulge.results import Answer, Conducted
     from divulge.types import Estimate, Tone

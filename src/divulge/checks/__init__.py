@@ -1,6 +1,6 @@
 """Validation of what users hand in: every error names the argument, the bound and the value."""
 
-from divulge.checks.arrays import array, identifiers, labels, mask, matrix, nonempty, plain, records, vector
+from divulge.checks.numpy_arrays import array, identifiers, labels, mask, matrix, nonempty, plain, records, vector
 from divulge.checks.scalars import (
     able,
     choice,

@@ -23,12 +23,12 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command and give its exit code, see `divulge.cli.codes.Exit`."""
+    """Run a command and give its exit code, see `divulge.cli.exit_codes.Exit`."""
     import typer
 
     from divulge.cli import printing
     from divulge.cli.app import app
-    from divulge.cli.codes import Exit
+    from divulge.cli.exit_codes import Exit
     from divulge.errors import InputError, MissingExtraError, UserCodeError, missing
 
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge.cli import printing
-from divulge.cli.codes import Exit
+from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]
 
 
 def _show(result: Any, title: str) -> None:
-    from divulge.auditing import page
+    from divulge.auditing import audit_page
 
     summary = result.summary()
     if title:
@@ -88,9 +88,9 @@ def _show(result: Any, title: str) -> None:
         printing.line(title)
     printing.verdict(summary.verdict.tone, summary.verdict.text)
     if result.unseen_classes:
-        printing.table("Unseen classes", *page.table(summary, unseen=True))
-    printing.table("All candidates", *page.table(summary))
-    for note in page.notes(summary):
+        printing.table("Unseen classes", *audit_page.table(summary, unseen=True))
+    printing.table("All candidates", *audit_page.table(summary))
+    for note in audit_page.notes(summary):
         printing.line(f"note: {note}")
     for warning in result.warnings:
         printing.line(f"warning: {warning}")
@@ -138,8 +138,8 @@ def decide(
         _redecide(run, fpr, fdr, method, json)
         return
     from divulge.auditing import load
-    from divulge.auditing.summary import decided
-    from divulge.report.text import shown
+    from divulge.auditing.audit_summary import decided
+    from divulge.report.markdown import shown
     from divulge.results import plain
 
     result = load(run)

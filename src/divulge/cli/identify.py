@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from divulge.dossier import Draft
-    from divulge.identification.tables import Plan
+    from divulge.identification.from_tables import Plan
     from divulge.results import IdentificationSummary
 
 Paths = list[Path]
@@ -62,12 +62,12 @@ def identify(
 
     def plan(first: Sequence[Path], scores: Sequence[str]) -> Plan:
         from divulge.decisions.methods import named
-        from divulge.identification import sources
+        from divulge.identification import score_files
         from divulge.identification.decide import METHODS, Policy
-        from divulge.identification.tables import Plan
+        from divulge.identification.from_tables import Plan
 
-        frame = sources.scan(first, "candidates")
-        columns = sources.resolve(frame, scores, name="candidates", id=id, text=text, truth=truth)
+        frame = score_files.scan(first, "candidates")
+        columns = score_files.resolve(frame, scores, name="candidates", id=id, text=text, truth=truth)
         policy = Policy(fdr, named(method, METHODS, eta=eta, lam=lam))
         return Plan(columns, policy, drop_nan, drop_overlap, seed)
 
@@ -82,7 +82,7 @@ def identify(
 def _decided(
     out: Path | Draft, plan: Plan, given: tuple[Sequence[Path], ...], overwrite: bool
 ) -> IdentificationSummary:
-    from divulge.identification.tables import run
+    from divulge.identification.from_tables import run
 
     judged, unseen, apart, used = given
     with printing.bar("deciding") as progress:
@@ -125,7 +125,7 @@ def score(
     json: printing.Json = False,
 ) -> None:
     """Token statistics and membership signals of documents under a language model; resumes where it stopped."""
-    from divulge.identification import scoring
+    from divulge.identification import document_scoring
 
     local = {
         "dtype": dtype,
@@ -136,20 +136,20 @@ def score(
         "truncation": truncation,
         "budget": budget,
     }
-    other = scoring.load(reference, None, **local) if reference else None
-    options = scoring.Options(text, id, lowercase, other, shard)
+    other = document_scoring.load(reference, None, **local) if reference else None
+    options = document_scoring.Options(text, id, lowercase, other, shard)
     from divulge import checks
 
     checks.choice(engine, "--engine", ("local", "ray"))
     with printing.bar("scoring") as progress:
         if engine == "ray":
-            from divulge.identification import cluster
+            from divulge.identification import ray_scoring
 
-            factory = partial(scoring.load, model, endpoint, **local)
-            found = cluster.score(texts, factory, out, options, overwrite=overwrite, progress=progress)
+            factory = partial(document_scoring.load, model, endpoint, **local)
+            found = ray_scoring.score(texts, factory, out, options, overwrite=overwrite, progress=progress)
         else:
-            target = scoring.load(model, endpoint, **local)
-            found = scoring.score(texts, target, out, options, overwrite=overwrite, progress=progress)
+            target = document_scoring.load(model, endpoint, **local)
+            found = document_scoring.score(texts, target, out, options, overwrite=overwrite, progress=progress)
     if json:
         printing.as_json(found)
         return
@@ -174,28 +174,33 @@ def _scored(
 ) -> Generator[tuple[Draft, tuple[list[Path], ...]]]:
     """A run in ``out`` for which each group of tables has been scored, and the folders of the signals."""
     from divulge.dossier import Dossier
-    from divulge.identification import outcome, scoring
+    from divulge.identification import document_scoring, table_results
 
-    target, options = scoring.load(model, endpoint), scoring.Options(text=text)
-    key = scoring.key(target.key(), options)
-    with Dossier(out).writing(outcome.KIND, key, overwrite=overwrite, keep=("token-statistics",)) as draft:
+    target, options = document_scoring.load(model, endpoint), document_scoring.Options(text=text)
+    key = document_scoring.key(target.key(), options)
+    with Dossier(out).writing(table_results.KIND, key, overwrite=overwrite, keep=("token-statistics",)) as draft:
         found = []
         for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
             place = f"token-statistics/{name}"
             if paths:
-                with printing.bar(f"scoring {name}") as progress, draft.part(place, scoring.KIND, key) as inner:
-                    scoring.into(inner, paths, target, options, progress)
+                with (
+                    printing.bar(f"scoring {name}") as progress,
+                    draft.part(place, document_scoring.KIND, key) as inner,
+                ):
+                    document_scoring.into(inner, paths, target, options, progress)
             found.append([draft.path / place] if paths else [])
         yield draft, tuple(found)
 
 
 def _demo(out: Path | None, fdr: float, method: str, seed: int, overwrite: bool, json: bool) -> None:
-    from divulge.identification import demo
+    from divulge.identification import language_demo
 
     with tempfile.TemporaryDirectory(prefix="divulge-demo-") as passing:
         folder = Path(passing) if out is None else out
         with printing.bar("training a small language model") as progress:
-            summary = demo.run(folder, fdr=fdr, method=method, seed=seed, overwrite=overwrite, progress=progress)
+            summary = language_demo.run(
+                folder, fdr=fdr, method=method, seed=seed, overwrite=overwrite, progress=progress
+            )
         _show(summary, out, json)
 
 
@@ -207,7 +212,7 @@ def warn(summary: IdentificationSummary) -> None:
 
 
 def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> None:
-    from divulge.identification.page import facts
+    from divulge.identification.identification_page import facts
     from divulge.results import plain
 
     if json:

@@ -125,7 +125,7 @@ def show_design(
     """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
     from divulge import labels
     from divulge.dossier import Dossier
-    from divulge.labels.summary import described
+    from divulge.labels.labels_summary import described
     from divulge.results import plain
 
     spec = oracle.spec(n)
@@ -241,7 +241,7 @@ def show_defence(
     """Which noise, rounding, clip or cap holds an attacker to an accuracy."""
     from divulge import labels
     from divulge.cli import labels_page
-    from divulge.labels.summary import defence
+    from divulge.labels.labels_summary import defence
     from divulge.results import plain
 
     found = labels.defend(oracle.spec(n), queries, accuracy)
@@ -294,7 +294,7 @@ def _ask(oracle: Any, plan: QueryPlan, journal: Any, control: bool) -> LabelInfe
 
 def _told(plan: QueryPlan, found: LabelInference, truth: Ints | None, report: Path | None, json: bool) -> LabelsSummary:
     """The summary, written and printed where that is asked for; ends here when the answers contradict."""
-    from divulge.labels.summary import progress, summarise
+    from divulge.labels.labels_summary import progress, summarise
     from divulge.results import plain
 
     summary = summarise(plan, found, truth)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from divulge.cli import printing
-from divulge.cli.codes import Exit
+from divulge.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def refuse(found: LabelInference) -> None:
 def write(path: Path, spec: OracleSpec, found: LabelInference) -> None:
     """A line per row: label (empty where the answers leave it open), certain, proven."""
     from divulge import store
-    from divulge.labels.summary import told
+    from divulge.labels.labels_summary import told
 
     rows = enumerate(zip(told(spec, found) or (), found.certain, found.proven, strict=True))
     lines = [f"{i},{'' if label is None else label},{sure:d},{follows:d}" for i, (label, sure, follows) in rows]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from divulge.cli import printing
-from divulge.cli.codes import Exit
+from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError
 
 if TYPE_CHECKING:

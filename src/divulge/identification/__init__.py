@@ -4,8 +4,8 @@
 asks a model for the scores first, `redecide` changes the level of a finished run, and `report` renders it.
 """
 
-from divulge.identification.arrays import identify
-from divulge.identification.outcome import redecide, report
+from divulge.identification.from_arrays import identify
+from divulge.identification.table_results import redecide, report
 from divulge.identification.truth import realised
 
 __all__ = ["identify", "realised", "redecide", "report"]

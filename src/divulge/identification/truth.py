@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge import checks
-from divulge.identification import sources
+from divulge.identification import score_files
 from divulge.results import Realised
 from divulge.statistics import ranking
 from divulge.statistics.intervals import proportion
@@ -83,7 +83,7 @@ def _known(path: Path, *columns: str) -> pl.DataFrame | None:
     """The rows whose membership is known; None where it is of none."""
     import polars as pl
 
-    if "truth" not in sources.names(path):
+    if "truth" not in score_files.names(path):
         return None
-    known = sources.parquet(path).filter(pl.col("truth").is_not_null()).select(*columns, "truth").collect()
+    known = score_files.parquet(path).filter(pl.col("truth").is_not_null()).select(*columns, "truth").collect()
     return known if len(known) else None

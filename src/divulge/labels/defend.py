@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from divulge import checks
-from divulge.labels import limits
+from divulge.labels import accuracy_bounds
 from divulge.labels.spec import OracleSpec
 
 _MOST_DECIMALS = 15  # more than that, floats have none
@@ -131,19 +131,19 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
 
 def _quantile(spec: OracleSpec, accuracy: float) -> float:
     """Half the deviations that the answers under two labels may lie apart; 0 when rare labels alone say too much."""
-    guess = limits.chance(spec)
-    apart = (accuracy - limits.rare(spec) - guess) / (1 - guess)
+    guess = accuracy_bounds.chance(spec)
+    apart = (accuracy - accuracy_bounds.rare(spec) - guess) / (1 - guess)
     return NormalDist().inv_cdf((1 + apart) / 2) if apart > 0 else 0.0
 
 
 def _noise(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
-    one, quantile = limits.swing(spec), _quantile(spec, accuracy)
+    one, quantile = accuracy_bounds.swing(spec), _quantile(spec, accuracy)
     return math.sqrt(queries) * one / (2 * quantile) if math.isfinite(one) and quantile > 0 else None
 
 
 def _decimals(spec: OracleSpec, queries: int, accuracy: float) -> int | None:
     for decimals in range(_MOST_DECIMALS, -1, -1):
-        if limits.by_counting(replace(spec, decimals=decimals), queries) <= accuracy:
+        if accuracy_bounds.by_counting(replace(spec, decimals=decimals), queries) <= accuracy:
             return decimals
     return None
 
@@ -153,7 +153,7 @@ def _clip(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
         return None
 
     def holds(logit: float) -> bool:
-        return limits.limit(replace(spec, clip=1 / (1 + math.exp(logit))), queries) <= accuracy
+        return accuracy_bounds.limit(replace(spec, clip=1 / (1 + math.exp(logit))), queries) <= accuracy
 
     # What one label can do grows with the logit of the clip.
     low, high = 1e-3, 700.0
@@ -167,16 +167,16 @@ def _clip(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
 
 def _cap(spec: OracleSpec, accuracy: float) -> int | None:
     low, high = 0, 1
-    while high < 2**40 and limits.limit(spec, high) <= accuracy:
+    while high < 2**40 and accuracy_bounds.limit(spec, high) <= accuracy:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if limits.limit(spec, middle) <= accuracy else (low, middle)
+        low, high = (middle, high) if accuracy_bounds.limit(spec, middle) <= accuracy else (low, middle)
     return low or None
 
 
 def _remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Remedy, ...]:
-    if limits.limit(spec, queries) <= accuracy:
+    if accuracy_bounds.limit(spec, queries) <= accuracy:
         return (Remedy(spec, queries, 0.0, f"nothing more is needed: {queries} scores reveal no more as it is"),)
     bounded, first = _bounded(spec)
     found = []
@@ -211,7 +211,7 @@ def _bounded(spec: OracleSpec) -> tuple[OracleSpec, str]:
         clip = max(spec.epsilon, _CLIP)
         said = f"clip predictions into [{clip:g}, {1 - clip:g}]"
         return replace(spec, clip=clip), "" if clip == spec.epsilon else f"{said} and "
-    if math.isfinite(limits.swing(spec)):
+    if math.isfinite(accuracy_bounds.swing(spec)):
         return spec, ""
     plain = replace(spec, metric="log_loss", clip=_CLIP)
     said = f"{spec.name} has no bound on the effect of one label: "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import codes, counts, linear, paper, questions, split, stochastic
+from divulge.labels import codes, count_metrics, linear, paper, questions, split, stochastic
 from divulge.labels.linear import LinearPlan
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS, OracleSpec
@@ -77,7 +77,7 @@ def design(
     if method in paper.METHODS:
         return paper.plan(spec, method)
     if spec.name in COUNTS:
-        return counts.plan(spec)
+        return count_metrics.plan(spec)
     if spec.class_weight is not None:
         linear.check_counting(spec)
     options = _Options(guard, rigorous, most)

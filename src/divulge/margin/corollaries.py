@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.margin.geometry import Orthogonality
-from divulge.margin.network import ShallowReLU, inputs
+from divulge.margin.shallow_relu import ShallowReLU, inputs
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def known_margin(
         divulge.InputError: another dimension, a margin ≤ 0, a band ≤ 0.
 
     Examples:
-        >>> from divulge.margin.network import ShallowReLU
+        >>> from divulge.margin.shallow_relu import ShallowReLU
         >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
         >>> known_margin(net, [[-2.0], [0.5], [2.001]], m=2.0).members
         array([ True, False,  True])
@@ -99,7 +99,7 @@ def leaked_point(
         divulge.InputError: another dimension, a network that answers zero everywhere on ``z``.
 
     Examples:
-        >>> from divulge.margin.network import ShallowReLU
+        >>> from divulge.margin.shallow_relu import ShallowReLU
         >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
         >>> found = leaked_point(net, [[2.0], [0.5]], x=[[-2.0], [0.1]])
         >>> found.margin, found.members
@@ -132,7 +132,7 @@ def bounded_margin(
         divulge.InputError: another dimension, bounds ≤ 0 or in the wrong order.
 
     Examples:
-        >>> from divulge.margin.network import ShallowReLU
+        >>> from divulge.margin.shallow_relu import ShallowReLU
         >>> net = ShallowReLU([[1.0], [-1.0]], [0.0, 0.0], [1.0, -1.0])
         >>> bounded_margin(net, [[-2.0], [0.5]], c=1.0).members
         array([ True, False])

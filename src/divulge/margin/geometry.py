@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.margin.network import augment, inputs
+from divulge.margin.shallow_relu import augment, inputs
 
 if TYPE_CHECKING:
     from divulge.types import Floats

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.margin.network import ShallowReLU, augment, both_classes, inputs, signs
-from divulge.margin.training import contradiction, span
+from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.margin.shallow_training import contradiction, span
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats

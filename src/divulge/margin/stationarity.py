@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.margin.network import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints
@@ -59,7 +59,7 @@ def kkt(
             misclassifies (no margin then exists), a network that is zero everywhere.
 
     Examples:
-        >>> from divulge.margin.network import ShallowReLU
+        >>> from divulge.margin.shallow_relu import ShallowReLU
         >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
         >>> bool(kkt(net, [[-1.0], [1.0]], [-1, 1]).residual < 1e-9)
         True
@@ -117,7 +117,7 @@ def multipliers(net: ShallowReLU, pool: object, y: object = None, *, tolerance: 
         divulge.InputError: another dimension, labels that are not ±1, a network that is zero everywhere.
 
     Examples:
-        >>> from divulge.margin.network import ShallowReLU
+        >>> from divulge.margin.shallow_relu import ShallowReLU
         >>> net = ShallowReLU([[0.5], [-0.5]], [0.5, 0.5], [2**-0.5, -(2**-0.5)])
         >>> multipliers(net, [[-1.0], [0.2], [1.0]], [-1, 1, 1]).round(3) + 0.0
         array([0.707, 0.   , 0.707])

@@ -11,7 +11,7 @@ from divulge.recipes.recipe import (
     References,
     Signal,
 )
-from divulge.recipes.weights import weight_recipes
+from divulge.recipes.white_box import weight_recipes
 from divulge.recipes.whole import recipes
 
 __all__ = [

@@ -7,7 +7,7 @@ import dataclasses
 from divulge import checks, errors, imports
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
-from divulge.recipes.weights import weight_recipes
+from divulge.recipes.white_box import weight_recipes
 from divulge.recipes.whole import recipes
 
 

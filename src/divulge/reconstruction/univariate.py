@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks
-from divulge.margin.network import ShallowReLU
+from divulge.margin.shallow_relu import ShallowReLU
 from divulge.margin.stationarity import fit
 from divulge.reconstruction.lines import ON_MARGIN, bends, crossings, thin
 from divulge.reconstruction.needed import least_multipliers

@@ -9,8 +9,8 @@ Examples:
 from divulge.references import splits
 from divulge.references.custom import Custom
 from divulge.references.hyperparameters import Private
-from divulge.references.outputs import Trained
 from divulge.references.pool import Pool
+from divulge.references.predictions import Trained
 from divulge.references.progress import Bar, Progress
 from divulge.references.splits import Splits
 from divulge.references.training import Train, train_one

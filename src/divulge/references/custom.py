@@ -13,7 +13,7 @@ from divulge import checks, errors, store, targets
 from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
-from divulge.references.outputs import Predict, Signal, Trained
+from divulge.references.predictions import Predict, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Floats, Ints, Records

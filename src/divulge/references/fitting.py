@@ -14,8 +14,8 @@ import numpy as np
 from divulge import checks, seeds
 from divulge.references import engines, keys
 from divulge.references.jobs import Done, Job, Learner, Task
-from divulge.references.outputs import Sheets, Signal, Trained
 from divulge.references.pool import DamagedError, Pool
+from divulge.references.predictions import Sheets, Signal, Trained
 from divulge.references.progress import Progress, silent
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
@@ -189,9 +189,9 @@ def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[
     alone = place.engine == "auto" and (workers == 1 or len(jobs) == 1)
     inner, seconds, why = task.how.trial(task, jobs, alone=alone)
     if place.engine == "ray":
-        from divulge.references import cluster
+        from divulge.references import ray_tasks
 
-        return partial(cluster.run, inner=inner), f"ray, {inner} in each task{why}"
+        return partial(ray_tasks.run, inner=inner), f"ray, {inner} in each task{why}"
     if place.engine == "processes" or (not alone and seconds >= WORTH_PROCESSES):
         from divulge.references import processes
 

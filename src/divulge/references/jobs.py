@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from divulge import imports
-from divulge.references import outputs, pool
+from divulge.references import pool, predictions
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Learned:
     """One trained model: what the pool keeps of it, and how to question it."""
 
     arrays: Callable[[Sequence[Floats]], Mapping[str, Array]]
-    predict: outputs.Predict
+    predict: predictions.Predict
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +109,7 @@ class Task:
     data: str
     classes: int
     observe: tuple[Records, ...]
-    signal: outputs.Signal | None
+    signal: predictions.Signal | None
     pool: Path | None
 
     def about(self, job: Job) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Task:
 
 def finish(task: Task, job: Job, learned: Learned) -> Done:
     """Question a trained model and store it; a model whose answers are not finite counts as diverged."""
-    rows = [outputs.answers(learned.predict, records, task.signal) for records in task.observe]
+    rows = [predictions.answers(learned.predict, records, task.signal) for records in task.observe]
     if not all(np.isfinite(row).all() for row in rows):
         return Done(job, None)
     if task.pool is not None:

@@ -12,7 +12,7 @@ from torch import nn
 from divulge import checks, errors, networks, seeds, store
 from divulge.references import keys, loop, models, private, stacked, trial
 from divulge.references.jobs import Inner, Job, Learned, Task, Tick
-from divulge.references.outputs import answers
+from divulge.references.predictions import answers
 from divulge.targets.modules import resolve
 from divulge.types import Array, Floats, Ints, Records
 

@@ -11,7 +11,7 @@ from divulge import checks
 from divulge.references import fitting
 from divulge.references.engines import EngineName, Placement
 from divulge.references.hyperparameters import Hyperparameters
-from divulge.references.outputs import Signal, Trained
+from divulge.references.predictions import Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records

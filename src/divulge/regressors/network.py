@@ -11,7 +11,7 @@ from divulge import checks
 from divulge.regressors.bodies import MLP, Body
 
 if TYPE_CHECKING:
-    from divulge.regressors.training import FittedNetwork
+    from divulge.regressors.fitted_network import FittedNetwork
     from divulge.types import Array, Floats
 
 
@@ -86,11 +86,11 @@ class Network:
         if len(values) < 10:
             raise checks.InputError(f"Network: at least 10 records are needed to learn from, got {len(values)}")
         try:
-            from divulge.regressors import training
+            from divulge.regressors import fitted_network
         except ImportError:
             raise checks.extra("torch", "torch") from None
-        shape = training.Shape(self.body, self.head, self.levels)
-        schedule = training.Schedule(
+        shape = fitted_network.Shape(self.body, self.head, self.levels)
+        schedule = fitted_network.Schedule(
             self.epochs, self.lr, self.batch_size, self.weight_decay, self.held, self.patience, self.device
         )
-        return training.fit(shape, schedule, self.body.prepare(np.asarray(features)), values, seed)
+        return fitted_network.fit(shape, schedule, self.body.prepare(np.asarray(features)), values, seed)

@@ -1,6 +1,6 @@
-"""Results into something to see: a page is plain data, ``html`` and ``text`` render it, ``charts`` draws for it."""
+"""Results into something to see: a page is plain data, ``html`` and ``markdown`` render it, ``charts`` draws for it."""
 
-from divulge.report import charts, html, text
+from divulge.report import charts, html, markdown
 from divulge.report.images import thumbnail
 from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
 
@@ -14,6 +14,6 @@ __all__ = [
     "Table",
     "charts",
     "html",
-    "text",
+    "markdown",
     "thumbnail",
 ]

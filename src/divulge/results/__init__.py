@@ -14,8 +14,8 @@ from divulge.results.audit import (
     VerdictSummary,
 )
 from divulge.results.environment import environment
-from divulge.results.files import VERSION, plain, read, write
 from divulge.results.identification import Asked, ControlResult, IdentificationSummary, Realised
+from divulge.results.json_files import VERSION, plain, read, write
 from divulge.results.labels import DefenceSummary, LabelsSummary, Limit, OracleSummary, PlanSummary
 from divulge.results.recorded import (
     About,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from divulge._version import __version__
-from divulge.results.files import VERSION
+from divulge.results.json_files import VERSION
 
 
 @dataclass(frozen=True, slots=True)

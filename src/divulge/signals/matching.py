@@ -11,7 +11,7 @@ import numpy as np
 from divulge import checks
 from divulge.completion.donors import Mean
 from divulge.completion.imputers import Fitted, Imputer
-from divulge.targets.outputs import FLOOR
+from divulge.targets.declared_outputs import FLOOR
 
 if TYPE_CHECKING:
     from divulge.types import Floats, Ints, PartialRecords, Records

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, web
-from divulge.targets.journal import Journal, digest, likely, short
+from divulge.targets.endpoint_journal import Journal, digest, likely, short
 from divulge.targets.statistics import TokenStatistics
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, seeds, store
-from divulge.targets.outputs import FLOOR
+from divulge.targets.declared_outputs import FLOOR
 from divulge.targets.rights import grant, own
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks
-from divulge.targets import outputs as out
+from divulge.targets import declared_outputs as out
 
 if TYPE_CHECKING:
     from divulge.types import Floats, Ints, Records

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from divulge import checks, errors
-from divulge.targets import outputs as out
+from divulge.targets import declared_outputs as out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

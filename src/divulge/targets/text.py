@@ -12,7 +12,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
-from divulge.targets.windows import Window, batches, windows
+from divulge.targets.token_windows import Window, batches, windows
 
 try:
     import torch

@@ -8,14 +8,14 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks
-from divulge.identification import scoring, sources
+from divulge.identification import document_scoring, score_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from divulge.identification.scoring import Options, Shard
-    from divulge.identification.tables import Progress
+    from divulge.identification.document_scoring import Options, Shard
+    from divulge.identification.from_tables import Progress
     from divulge.targets.statistics import GivesTokens
 
 _WAVE = 1024  # shards handed to the cluster at a time; bounds what the driver holds
@@ -60,23 +60,23 @@ def score(
     number = actors or graphics or len(ray.nodes())
     share = 1 if graphics else 0
     key = ray.get(ray.remote(num_gpus=share)(_key).remote(factory))
-    with scoring.written(out, key, options, overwrite=overwrite) as draft, draft.workshop() as folder:
+    with document_scoring.written(out, key, options, overwrite=overwrite) as draft, draft.workshop() as folder:
         draft.write_json("key", {**key, **options.key()})
         table = folder / "texts.parquet"
-        total = scoring.texts(sources.scan(paths, "texts"), options, table)
+        total = document_scoring.texts(score_files.scan(paths, "texts"), options, table)
         done = found = 0
         names = set()
-        shards = scoring.shards(table, options.shard)
+        shards = document_scoring.shards(table, options.shard)
         while wave := list(itertools.islice(shards, _WAVE)):
             names |= {shard.name for shard in wave}
-            wanted = [shard for shard in wave if not scoring.finished(draft, shard)]
+            wanted = [shard for shard in wave if not document_scoring.finished(draft, shard)]
             there = sum(len(shard.texts) for shard in wave) - sum(len(shard.texts) for shard in wanted)
             found, done = found + there, done + there
             for name, tokens, documents in _map(wanted, factory, options, number, share):
-                scoring.write(draft, name, tokens, documents)
+                document_scoring.write(draft, name, tokens, documents)
                 done += len(documents)
                 tell(done, total)
-        return scoring.summary(draft, names, found, key)
+        return document_scoring.summary(draft, names, found, key)
 
 
 def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
@@ -113,8 +113,8 @@ class _Actor:
         found = {"name": list(batch["name"]), "tokens": [], "documents": []}
         for name, packed in zip(batch["name"], batch["shard"], strict=True):
             frame = _unpack(packed)
-            shard = scoring.Shard(frame["id"].to_list(), frame["text"].to_list(), str(name))
-            tokens, documents = scoring.frames(self.target, shard, self.options)
+            shard = document_scoring.Shard(frame["id"].to_list(), frame["text"].to_list(), str(name))
+            tokens, documents = document_scoring.frames(self.target, shard, self.options)
             found["tokens"].append(_pack(tokens))
             found["documents"].append(_pack(documents))
         return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from divulge import checks, store
 from divulge.dossier import Dossier
-from divulge.identification import sources
+from divulge.identification import score_files
 from divulge.signals import tokens as signals
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.dossier import Draft
-    from divulge.identification.tables import Progress
+    from divulge.identification.from_tables import Progress
     from divulge.targets.statistics import GivesTokens
 
 KIND = "scores"
@@ -104,7 +104,7 @@ def into(
     draft.write_json("key", {**target.key(), **options.key()})
     with draft.workshop() as folder:
         table = folder / "texts.parquet"
-        total = texts(sources.scan(paths, "texts"), options, table)
+        total = texts(score_files.scan(paths, "texts"), options, table)
         done = found = 0
         names = set()
         for shard in shards(table, options.shard):
@@ -150,7 +150,8 @@ def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -
         if stale.name not in names:
             stale.unlink()
 
-    lengths = sources.parquet(sorted((draft.path / "documents").glob("*.parquet"))).select("tokens").collect()["tokens"]
+    documents = sorted((draft.path / "documents").glob("*.parquet"))
+    lengths = score_files.parquet(documents).select("tokens").collect()["tokens"]
     return {
         "documents": len(lengths),
         "without a score": int((lengths == 0).sum()),
@@ -163,7 +164,7 @@ def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -
 def skipped(draft: Draft) -> dict[str, Any]:
     """How many documents the model could not take, the ids of the first ten, and what it said of the first."""
     shards = sorted((draft.path / "documents").glob("*.parquet"))
-    found = sources.parquet(shards).select("id", "skipped").drop_nulls("skipped").collect()
+    found = score_files.parquet(shards).select("id", "skipped").drop_nulls("skipped").collect()
     if found.is_empty():
         return {}
     return {"skipped": len(found), "first skipped": found["id"].head(10).to_list(), "reason": found["skipped"][0]}
@@ -184,18 +185,18 @@ def texts(frame: pl.LazyFrame, options: Options, to: Path) -> int:
     """
     import polars as pl
 
-    known = sources.schema(frame, "texts")
-    sources.require(known, [options.text, *([options.id] if options.id else [])], "texts")
+    known = score_files.schema(frame, "texts")
+    score_files.require(known, [options.text, *([options.id] if options.id else [])], "texts")
     column = options.id or ("id" if "id" in known else None)
     ids = pl.col("row") if column is None else pl.col(column)
     rows = frame.with_row_index("row").select(id=ids, text=pl.col(options.text).cast(pl.String).fill_null(""))
     rows.sink_parquet(to)
-    return sources.length(to)
+    return score_files.length(to)
 
 
 def shards(table: Path, size: int) -> Iterator[Shard]:
     """The documents of a table, ``size`` at a time."""
-    for number, chunk in enumerate(sources.chunks(table, ["id", "text"], size)):
+    for number, chunk in enumerate(score_files.chunks(table, ["id", "text"], size)):
         ids, texts = chunk["id"].to_list(), chunk["text"].to_list()
         yield Shard(ids, texts, f"{number:08d}-{store.digest(ids, texts)[:16]}.parquet")
 

@@ -16,17 +16,17 @@ import numpy as np
 from divulge import checks, seeds
 from divulge.decisions.methods import named
 from divulge.dossier import Dossier
-from divulge.identification import scoring, sources, tables
+from divulge.identification import document_scoring, from_tables, score_files
 from divulge.identification.decide import METHODS, Policy
-from divulge.identification.outcome import KIND
-from divulge.identification.sources import Columns, Score
+from divulge.identification.score_files import Columns, Score
+from divulge.identification.table_results import KIND
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.decisions.methods import Method
     from divulge.dossier import Draft
-    from divulge.identification.tables import Progress
+    from divulge.identification.from_tables import Progress
     from divulge.results import IdentificationSummary
     from divulge.targets.text import CausalLM
 
@@ -98,21 +98,21 @@ def run(
         }
         scored = {name: _scored(draft, name, target, *documents) for name, documents in sets.items()}
         columns = Columns((Score("min_k_plus"),), id="id", text="text", truth="member")
-        plan = tables.Plan(columns, policy, seed=seed)
-        return tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
+        plan = from_tables.Plan(columns, policy, seed=seed)
+        return from_tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
 
 
 def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], members: int) -> Path:
     """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
     import polars as pl
 
-    truth, options = np.arange(len(documents)) < members, scoring.Options()
+    truth, options = np.arange(len(documents)) < members, document_scoring.Options()
     frame = pl.DataFrame({"text": documents, "member": truth})
     draft.write_table(name, frame)
-    key = scoring.key(target.key(), options)
-    with draft.part(f"token-statistics/{name}", scoring.KIND, key) as inner:
-        scoring.into(inner, [draft.path / f"{name}.parquet"], target, options)
-    draft.write_table(name, sources.parquet(inner.path / "documents").collect().hstack(frame.select("member")))
+    key = document_scoring.key(target.key(), options)
+    with draft.part(f"token-statistics/{name}", document_scoring.KIND, key) as inner:
+        document_scoring.into(inner, [draft.path / f"{name}.parquet"], target, options)
+    draft.write_table(name, score_files.parquet(inner.path / "documents").collect().hstack(frame.select("member")))
     return inner.path
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from divulge import store
 from divulge.decisions.counts import Counts
-from divulge.identification import sources
+from divulge.identification import score_files
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
-from divulge.report.text import shown
+from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ def _warnings(summary: IdentificationSummary) -> list[Block]:
 def _histogram(folder: Path) -> Chart:
     import polars as pl
 
-    frame = sources.parquet(folder / "selection.parquet").select("score", "selected")
+    frame = score_files.parquet(folder / "selection.parquet").select("score", "selected")
     with store.tables(str(folder / "selection.parquet")):
         total = frame.select(pl.len()).collect().item()
         step = max(-(-total // _SHOWN), 1)
@@ -120,7 +120,7 @@ def _controls(summary: IdentificationSummary) -> Table:
 
 
 def _listed(folder: Path) -> list[Block]:
-    chosen = sources.parquet(folder / "selection.parquet").filter("selected")
+    chosen = score_files.parquet(folder / "selection.parquet").filter("selected")
     with store.tables(str(folder / "selection.parquet")):
         best = chosen.top_k(_LISTED, by=["score", "id"], reverse=[False, True]).collect()
     if not len(best):

@@ -25,7 +25,7 @@ from divulge.results import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from divulge.auditing.outcome import Findings, Outcome
+    from divulge.auditing.findings import Findings, Outcome
     from divulge.types import Array, Estimate, Selection
 
 

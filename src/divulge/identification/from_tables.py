@@ -11,10 +11,10 @@ from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, AdaDetect, Auto
 from divulge.dossier import Dossier, Draft
-from divulge.identification import outcome, several, sources, truth
-from divulge.identification.arrays import rows
+from divulge.identification import score_files, several, table_results, truth
 from divulge.identification.decide import Choice, Policy, choose, decide
-from divulge.identification.sources import Columns
+from divulge.identification.from_arrays import rows
+from divulge.identification.score_files import Columns
 from divulge.identification.standing import LEVEL, together
 
 if TYPE_CHECKING:
@@ -101,12 +101,12 @@ def run(
     given = _Given(tuple(candidates), tuple(calibration), tuple(holdout), tuple(members))
     if isinstance(out, Draft):
         return _decide(out, given, plan, tell)
-    with Dossier(out).writing(outcome.KIND, KEY, overwrite=overwrite) as draft:
+    with Dossier(out).writing(table_results.KIND, KEY, overwrite=overwrite) as draft:
         return _decide(draft, given, plan, tell)
 
 
 def _decide(draft: Draft, given: _Given, plan: Plan, tell: Progress) -> IdentificationSummary:
-    frame, known = sources.scan(given.candidates, "candidates"), sources.scan(given.calibration, "calibration")
+    frame, known = score_files.scan(given.candidates, "candidates"), score_files.scan(given.calibration, "calibration")
     with draft.workshop() as folder:
         tables = _Tables.make(frame, known, folder, plan)
         texts = _blind(frame, known, plan)
@@ -116,8 +116,8 @@ def _decide(draft: Draft, given: _Given, plan: Plan, tell: Progress) -> Identifi
         orientation = truth.declared(tables.candidates, "score0")
         made = decide(counts, evidence, plan.policy, used=used, orientation=orientation, notes=tables.notes)
         _write(tables.candidates, draft.path, made.rule, counts.calibration, tell)
-    asked = outcome.asked(plan.policy, plan.seed, plan.columns.scores, tables.notes)
-    return outcome.conclude(draft, counts, made, asked, usage.share(counts, taught))
+    asked = table_results.asked(plan.policy, plan.seed, plan.columns.scores, tables.notes)
+    return table_results.conclude(draft, counts, made, asked, usage.share(counts, taught))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +147,8 @@ class _Tables:
     @classmethod
     def make(cls, frame: pl.LazyFrame, known: pl.LazyFrame, folder: Path, plan: Plan) -> _Tables:
         judged, unseen = folder / "candidates.parquet", folder / "calibration.parquet"
-        sources.gather(frame, plan.columns, judged, "candidates")
-        sources.gather(known, replace(plan.columns, truth=None), unseen, "calibration")
+        score_files.gather(frame, plan.columns, judged, "candidates")
+        score_files.gather(known, replace(plan.columns, truth=None), unseen, "calibration")
         count = len(plan.columns.scores)
         both = ((unseen, "calibration"), (judged, "candidates"))
         notes = [_clean(path, count, plan.drop_nan, name) for path, name in both]
@@ -165,9 +165,9 @@ def _clean(path: Path, count: int, drop: bool, name: str) -> str:
     import polars as pl
 
     usable = pl.all_horizontal(pl.col(f"score{i}").is_finite().fill_null(False) for i in range(count))
-    bad = sources.parquet(path).filter(~usable)
+    bad = score_files.parquet(path).filter(~usable)
     number = bad.select(pl.len()).collect(engine="streaming").item()
-    total = sources.length(path)
+    total = score_files.length(path)
     if number and not drop:
         first = bad.select("row").head(10).collect()["row"].to_list()
         shown = ", ".join(map(str, first)) + (", …" if number > len(first) else "")
@@ -185,7 +185,7 @@ def _clean(path: Path, count: int, drop: bool, name: str) -> str:
 def _filter(path: Path, keep: pl.Expr) -> None:
 
     kept = path.with_suffix(".kept.parquet")
-    sources.parquet(path).filter(keep).sink_parquet(kept)
+    score_files.parquet(path).filter(keep).sink_parquet(kept)
     kept.replace(path)
 
 
@@ -193,9 +193,9 @@ def _part(judged: Path, unseen: Path, drop: bool) -> str:
     """Refuse, or drop and count, candidates whose text is declared unseen."""
     import polars as pl
 
-    known = sources.parquet(unseen).select("text").unique().collect()["text"]
+    known = score_files.parquet(unseen).select("text").unique().collect()["text"]
     both = pl.col("text").is_in(known.implode())
-    found = sources.parquet(judged).filter(both).select("row").collect(engine="streaming")["row"]
+    found = score_files.parquet(judged).filter(both).select("row").collect(engine="streaming")["row"]
     if not len(found):
         return ""
     if not drop:
@@ -210,10 +210,10 @@ def _part(judged: Path, unseen: Path, drop: bool) -> str:
 def _refuse_repeats(path: Path, name: str) -> None:
     import polars as pl
 
-    ids = sources.parquet(path).select(pl.col("id").hash(seed=0)).collect()["id"]
+    ids = score_files.parquet(path).select(pl.col("id").hash(seed=0)).collect()["id"]
     repeated = ids.is_duplicated()
     if repeated.any():
-        shown = sources.parquet(path).select("id").collect()["id"].filter(repeated).unique(maintain_order=True)
+        shown = score_files.parquet(path).select("id").collect()["id"].filter(repeated).unique(maintain_order=True)
         sample = ", ".join(repr(value) for value in shown.head(5).to_list())
         raise checks.InputError(f"{name}: ids must be unique; {len(shown)} occur more than once ({sample})")
 
@@ -252,14 +252,14 @@ def _members(paths: Sequence[Path], tables: _Tables, plan: Plan) -> Floats | Non
 def _other(paths: Sequence[Path], name: str, tables: _Tables, plan: Plan) -> Floats:
     """The scores ``[rows, d]`` of further tables."""
     path = tables.candidates.with_name(f"{name}.parquet")
-    sources.gather(sources.scan(paths, name), Columns(plan.columns.scores), path, name)
+    score_files.gather(score_files.scan(paths, name), Columns(plan.columns.scores), path, name)
     _clean(path, len(plan.columns.scores), plan.drop_nan, name)
     return _column(path, len(plan.columns.scores))
 
 
 def _column(path: Path, count: int) -> Floats:
 
-    return sources.parquet(path).select(f"score{i}" for i in range(count)).collect().to_numpy()
+    return score_files.parquet(path).select(f"score{i}" for i in range(count)).collect().to_numpy()
 
 
 def _weigh(
@@ -283,8 +283,8 @@ def _weigh(
 
 
 def _count(path: Path, calibration: Floats, progress: Progress) -> Counts:
-    counts, total = Counts.empty(calibration), sources.length(path)
-    for chunk in sources.chunks(path, ["score0"]):
+    counts, total = Counts.empty(calibration), score_files.length(path)
+    for chunk in score_files.chunks(path, ["score0"]):
         counts = counts.add(chunk["score0"].to_numpy())
         progress(counts.total, 2 * total)
     _refuse_constant(counts)
@@ -301,7 +301,7 @@ def _replace(path: Path, judged: Floats, known: Floats, progress: Progress) -> C
     """Put the one score made of several in the place of the first, and count it."""
     import polars as pl
 
-    frame = sources.parquet(path).collect().with_columns(score0=pl.Series(judged))
+    frame = score_files.parquet(path).collect().with_columns(score0=pl.Series(judged))
     with store.atomic(path) as temporary:
         frame.write_parquet(temporary)
     return _count(path, known, progress)
@@ -309,13 +309,13 @@ def _replace(path: Path, judged: Floats, known: Floats, progress: Progress) -> C
 
 def _write(path: Path, out: Path, rule: Rule, calibration: Floats, progress: Progress) -> None:
     """Write the decision of every candidate, chunk by chunk, as one Parquet file."""
-    names, total, done = sources.names(path), sources.length(path), 0
+    names, total, done = score_files.names(path), score_files.length(path), 0
     parts = path.with_name("parts")
     parts.mkdir()
     kept = [name for name in ("id", "score0", "truth") if name in names]
-    for number, chunk in enumerate(sources.chunks(path, kept)):
-        marked = outcome.mark(chunk.rename({"score0": "score"}), rule, calibration)
+    for number, chunk in enumerate(score_files.chunks(path, kept)):
+        marked = table_results.mark(chunk.rename({"score0": "score"}), rule, calibration)
         marked.write_parquet(parts / f"{number:06d}.parquet")
         done += len(chunk)
         progress(total + done, 2 * total)
-    outcome.join(parts, out / "selection.parquet")
+    table_results.join(parts, out / "selection.parquet")

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.auditing import known, shift
-from divulge.auditing.summary import summarise
+from divulge.auditing.audit_summary import summarise
 from divulge.auditing.verdict import counted
 from divulge.evaluation.epsilon import BY_NONMEMBERS
 from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
-from divulge.report.text import shown
+from divulge.report.markdown import shown
 from divulge.results import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from divulge.auditing.outcome import Findings, Outcome
+    from divulge.auditing.findings import Findings, Outcome
     from divulge.report.page import Block
     from divulge.results import AuditSummary, BlindBaseline, Called, Group, Numbers, RealisedRate
 

@@ -13,7 +13,7 @@ from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
-from divulge.identification import page, sources, truth
+from divulge.identification import identification_page, score_files, truth
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
 from divulge.report import html
 from divulge.results import Asked, ControlResult, IdentificationSummary
@@ -47,7 +47,7 @@ def mark(frame: pl.DataFrame, found: Rule, calibration: Floats) -> pl.DataFrame:
 def join(parts: Path, to: Path) -> None:
     """Make one Parquet file of the shards in a folder, without holding them."""
     with store.atomic(to) as temporary:
-        sources.parquet(sorted(parts.iterdir())).sink_parquet(temporary)
+        score_files.parquet(sorted(parts.iterdir())).sink_parquet(temporary)
 
 
 def redecide(
@@ -87,8 +87,8 @@ def _again(
     used = _choose_again(policy, evidence, counts, before)
     made = decide(counts, evidence, policy, used=used, orientation=orientation, notes=old.notes)
     with draft.workshop() as parts:
-        names = [name for name in ("id", "score", "truth") if name in sources.names(path)]
-        for number, chunk in enumerate(sources.chunks(path, names)):
+        names = [name for name in ("id", "score", "truth") if name in score_files.names(path)]
+        for number, chunk in enumerate(score_files.chunks(path, names)):
             mark(chunk, made.rule, counts.calibration).write_parquet(parts / f"{number:06d}.parquet")
         join(parts, draft.path / "selection.parquet")
     settings = asked(policy, old.seed, old.scores, old.notes)
@@ -115,7 +115,7 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
 
 
 def _page(folder: Path) -> Page:
-    return page.page(results.read(folder, IdentificationSummary), folder)
+    return identification_page.page(results.read(folder, IdentificationSummary), folder)
 
 
 def _choose_again(policy: Policy, evidence: Sequence[Control], counts: Counts, before: IdentificationSummary) -> Choice:
@@ -161,14 +161,14 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
         settings=settings,
     )
     results.write(draft, summary)
-    html.write(page.page(summary, out), out / "report.html")
+    html.write(identification_page.page(summary, out), out / "report.html")
     return summary
 
 
 def _smallest(path: Path) -> float:
     import polars as pl
 
-    lowest = sources.parquet(path).filter("selected").select(pl.col("score").min())
+    lowest = score_files.parquet(path).filter("selected").select(pl.col("score").min())
     with store.tables(str(path)):
         return lowest.collect(engine="streaming").item()
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge import checks, seeds
 from divulge.margin.flow import ARMIJO, State, evaluate, implicit_step, least_step, log_sum_exp
-from divulge.margin.network import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
 
 if TYPE_CHECKING:
     from divulge.types import Floats
