@@ -163,10 +163,10 @@ def draw(rng, members, others, share):
     """Half of the non-members calibrate; the other half and as many members as ``share`` asks for are candidates."""
     shuffled = rng.permutation(others)
     half = len(others) // 2
-    nulls = shuffled[half:]
-    count = min(len(members), round(share / (1 - share) * len(nulls)))
-    nulls = nulls[: round(count * (1 - share) / share)] if share else nulls
-    return np.append(rng.choice(members, count, replace=False), nulls), shuffled[:half], count
+    nonmembers = shuffled[half:]
+    count = min(len(members), round(share / (1 - share) * len(nonmembers)))
+    nonmembers = nonmembers[: round(count * (1 - share) / share)] if share else nonmembers
+    return np.append(rng.choice(members, count, replace=False), nonmembers), shuffled[:half], count
 
 
 def real(quick):
@@ -297,10 +297,10 @@ def usage_error(quick):
             for _ in range(20 if quick else 300):
                 for share in (0.0, 0.2, 0.5, 0.8):
                     one, two = rng.permutation(len(others)), rng.permutation(len(members))
-                    calibration, nulls = one[: len(one) // 2], one[len(one) // 2 :]
+                    calibration, nonmembers = one[: len(one) // 2], one[len(one) // 2 :]
                     chosen, taught = two[: len(two) // 2], two[len(two) // 2 :]
-                    count = round(share / (1 - share) * len(nulls)) if share < 0.5 else len(chosen)
-                    kept = nulls[: round(count * (1 - share) / share)] if share else nulls
+                    count = round(share / (1 - share) * len(nonmembers)) if share < 0.5 else len(chosen)
+                    kept = nonmembers[: round(count * (1 - share) / share)] if share else nonmembers
                     scores = np.append(members[chosen[:count]], others[kept])
                     counts, true = Counts.empty(others[calibration]).add(scores), count / len(scores)
                     found = {"unseen only": usage.share(counts), "with members": usage.share(counts, theirs[taught])}

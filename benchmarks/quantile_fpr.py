@@ -79,10 +79,10 @@ def main() -> None:
         for seed, table in enumerate(tables):
             attack = QuantileRegression(regressor, seed=seed)
             scored = attack.run(table)
-            outside, nulls = scored.scores[MEMBERS:], np.sort(scored.nulls)
-            rank = int(np.floor(FPR * (len(nulls) + 1)))
+            outside, calibration = scored.scores[MEMBERS:], np.sort(scored.calibration)
+            rank = int(np.floor(FPR * (len(calibration) + 1)))
             raw.append((outside > attack.nominal_threshold(FPR)).mean())
-            conformal.append((outside >= nulls[-rank]).mean())
+            conformal.append((outside >= calibration[-rank]).mean())
             powers.append(power(scored.scores))
         seconds = (time.perf_counter() - start) / len(tables)
         auc, tpr = np.mean(powers, axis=0)

@@ -153,16 +153,16 @@ def with_references(of, fold, asked, population, logits, keep) -> Found:
     }
 
 
-def rates(scores, nulls, member, asked, held, raw: float, seed: int) -> Found:
+def rates(scores, calibration, member, asked, held, raw: float, seed: int) -> Found:
     """False-positive rates at 5 % of quantile regression: by itself, by conformal rank, and weighted for the shift."""
     outside = scores[~member]
     ratio = weighted.density_ratio(held, asked, seed=seed)
     try:
-        corrected = weighted.decide(nulls, scores, CONFORMAL, ratio).selected[~member].mean()
+        corrected = weighted.decide(calibration, scores, CONFORMAL, ratio).selected[~member].mean()
     except InputError:
         corrected = np.nan
-    threshold = fpr.threshold(nulls, CONFORMAL)
-    seen = transfer.assess(held, asked, threshold.select(nulls), CONFORMAL, seed=seed)
+    threshold = fpr.threshold(calibration, CONFORMAL)
+    seen = transfer.assess(held, asked, threshold.select(calibration), CONFORMAL, seed=seed)
     found = {
         "raw": (outside > raw).mean(),
         "conformal": threshold.select(outside).mean(),

@@ -17,13 +17,13 @@ KINDS = {
 }
 
 
-def scored(scores, members, *, nulls=None, fpr=(0.05,), confounded=False, labels=None, unseen=(), path=None):
+def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, labels=None, unseen=(), path=None):
     """An audit of which only the scores are known.
 
     Args:
         scores: recipe → ``[n]``.
         members: bool ``[n]``.
-        nulls: recipe → scores of calibration records; 0, 1, …, 98 when None.
+        calibration: recipe → scores of calibration records; 0, 1, …, 98 when None.
         fpr: levels.
         confounded: whether the blind baseline told members from non-members.
         labels: classes ``[n]``.
@@ -36,11 +36,11 @@ def scored(scores, members, *, nulls=None, fpr=(0.05,), confounded=False, labels
     blind = results.BlindBaseline(area, True, 1e-3, 1e-3, len(members), "permutation") if confounded else None
     return Audit(
         scores={name: np.asarray(values, float) for name, values in scores.items()},
-        nulls=nulls or dict.fromkeys(scores, np.arange(99.0)),
+        calibration=calibration or dict.fromkeys(scores, np.arange(99.0)),
         ids=np.arange(len(members)),
         members=members,
         labels=labels,
-        null_labels=None,
+        calibration_labels=None,
         unseen_classes=unseen,
         fpr=fpr,
         signals={},
@@ -83,5 +83,5 @@ def null(rng, kind, m, n, recipes, calibration=99):
     """An audit of a model that leaks nothing; all its recipes' scores are of one kind."""
     drawn = KINDS[kind](rng, (recipes, m + n + calibration))
     scores = {f"r{i}": row[: m + n] for i, row in enumerate(drawn)}
-    nulls = {f"r{i}": row[m + n :] for i, row in enumerate(drawn)}
-    return scored(scores, sizes(m, n), nulls=nulls, fpr=(0.1,))
+    kept = {f"r{i}": row[m + n :] for i, row in enumerate(drawn)}
+    return scored(scores, sizes(m, n), calibration=kept, fpr=(0.1,))

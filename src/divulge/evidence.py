@@ -22,13 +22,63 @@ if TYPE_CHECKING:
 COMPONENTS = 48
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which rows are whose, in every array of an audit: candidates first, then calibration, then population.
+
+    Args:
+        candidates: number n of records that are judged.
+        calibration: number k of known non-members that are scored with them.
+        population: number z of those that attacks may learn from.
+
+    Examples:
+        >>> layout = Layout(candidates=4, calibration=2, population=3)
+        >>> layout.of_calibration, layout.of_population, layout.scored, layout.total
+        (slice(4, 6, None), slice(6, 9, None), 6, 9)
+    """
+
+    candidates: int
+    calibration: int = 0
+    population: int = 0
+
+    @property
+    def scored(self) -> int:
+        """Number of records that get a score: candidates and calibration, which are treated alike."""
+        return self.candidates + self.calibration
+
+    @property
+    def total(self) -> int:
+        """Number of all records."""
+        return self.scored + self.population
+
+    @property
+    def of_candidates(self) -> slice:
+        """Rows of the candidates."""
+        return slice(0, self.candidates)
+
+    @property
+    def of_calibration(self) -> slice:
+        """Rows of the calibration records."""
+        return slice(self.candidates, self.scored)
+
+    @property
+    def of_scored(self) -> slice:
+        """Rows of both."""
+        return slice(0, self.scored)
+
+    @property
+    def of_population(self) -> slice:
+        """Rows of the population."""
+        return slice(self.scored, self.total)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Models:
     """What reference models that were all trained in one way say of the records.
 
     Args:
-        signals: signal name → ``[m, n + z]``, candidates first; or ``[m, n]``.
-        trained_on: bool ``[m, n + z]``, True where model ``i`` was trained on record ``j``.
+        signals: signal name → ``[m, n + k + z]``; or ``[m, n + k]``.
+        trained_on: bool ``[m, n + k + z]``, True where model ``i`` was trained on record ``j``.
     """
 
     signals: Mapping[str, Floats]
@@ -37,18 +87,18 @@ class Models:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Measurements:
-    """Signals of a target, and of reference models where there are any, on candidates and population.
+    """Signals of a target, and of reference models where there are any, on the records of an audit.
 
     Args:
-        target: signal name → ``[n + z]``, candidates first; or ``[n]``, where the population was not measured.
-        candidates: n.
-        labels: ``[n + z]``, or None.
-        features: ``[n + z, d]``, what a quantile regressor may condition on.
+        target: signal name → ``[n + k + z]``; or ``[n + k]``, where the population was not measured.
+        layout: which rows are whose.
+        labels: ``[n + k + z]``, or None.
+        features: ``[n + k + z, d]``, what a quantile regressor may condition on.
         models: reference models, by the need that they meet.
     """
 
     target: Mapping[str, Floats]
-    candidates: int
+    layout: Layout
     labels: Ints | None = None
     features: Array | None = None
     models: Mapping[Need, Models] = field(default_factory=dict)
@@ -60,27 +110,27 @@ class Measurements:
         writes into them changes nobody else's.
 
         Examples:
-            >>> found = Measurements({"s": np.zeros(5)}, candidates=2, labels=np.zeros(5, int))
+            >>> found = Measurements({"s": np.zeros(5)}, Layout(2, population=3), labels=np.zeros(5, int))
             >>> found.evidence("s", frozenset()), found.evidence("s", frozenset({Need.POPULATION}))
             (Evidence(n=2, m=0, z=0), Evidence(n=2, m=0, z=3))
         """
-        n, target = self.candidates, self.target[signal]
+        target, scored = self.target[signal], self.layout.of_scored
         found = next((self.models[need] for need in REFERENCES & needs if need in self.models), None)
         references = None if found is None else found.signals[signal]
         trained_on = None if found is None else found.trained_on
         features = self.features if Need.FEATURES in needs else None
         labels = self.labels if Need.LABELS in needs else None
-        beyond = slice(n, None) if Need.POPULATION in needs and len(target) > n else slice(0)
+        beyond = self.layout.of_population if Need.POPULATION in needs else slice(0)
         return Evidence(
-            target=_rows(target, slice(n)),
+            target=_rows(target, scored),
             population=_rows(target, beyond),
-            references=_columns(references, slice(n)),
+            references=_columns(references, scored),
             population_references=_columns(references, beyond),
-            trained_on=_columns(trained_on, slice(n)),
+            trained_on=_columns(trained_on, scored),
             population_trained_on=_columns(trained_on, beyond),
-            features=_rows(features, slice(n)),
+            features=_rows(features, scored),
             population_features=_rows(features, beyond),
-            labels=_rows(labels, slice(n)),
+            labels=_rows(labels, scored),
             population_labels=_rows(labels, beyond),
         )
 

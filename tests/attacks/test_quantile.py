@@ -131,7 +131,7 @@ def test_members_score_higher_and_rows_and_seeds_behave(regressor, output):
 
 @pytest.mark.parametrize("regressor", REGRESSORS[:3], ids=lambda r: type(r).__name__)
 def test_conformal_fpr_is_beta_whatever_the_regressor(regressor):
-    """k = 10 of n = 999 nulls at 1 %: FPR ~ Beta(10, 990), mean 1 %, sd 0.314 %.
+    """k = 10 of n = 999 calibration scores at 1 %: FPR ~ Beta(10, 990), mean 1 %, sd 0.314 %.
 
     Over 20 splits the mean has sd 0.07 %; with 2,000 fresh outsiders each (binomial sd 0.22 %) the mean
     of the observed rates has sd 0.086 %. The band of ±4.5 sd fails by chance once in 100,000 runs.
@@ -141,9 +141,9 @@ def test_conformal_fpr_is_beta_whatever_the_regressor(regressor):
     for seed in range(20):
         table = evidence(rng, n=2000, z=1998)
         scored = QuantileRegression(regressor, seed=seed).run(table)
-        assert scored.nulls is not None
-        assert len(scored.nulls) == 999
-        threshold = np.sort(scored.nulls)[-10]
+        assert scored.calibration is not None
+        assert len(scored.calibration) == 999
+        threshold = np.sort(scored.calibration)[-10]
         rates.append((scored.scores >= threshold).mean())
     assert np.mean(rates) == pytest.approx(0.01, abs=4.5 * 0.00086)
 
@@ -154,7 +154,7 @@ def test_the_nominal_threshold_is_what_a_perfect_regressor_would_need():
     for output in ("z", "level"):
         attack = QuantileRegression(Marginal(), conformal=False, output=output)
         scored = attack.run(table)
-        assert scored.nulls is None
+        assert scored.calibration is None
         # Binomial sd 0.07 %, and 0.02 % from the fitted mean and deviation.
         assert (scored.scores > attack.nominal_threshold(0.01)).mean() == pytest.approx(0.01, abs=0.004)
 
@@ -196,7 +196,7 @@ def test_a_diverged_regressor_gives_way_to_the_marginal_with_a_note():
     scored = QuantileRegression(Diverging(), seed=1).run(table)
     expected = QuantileRegression(Marginal(), seed=1).run(table)
     np.testing.assert_array_equal(scored.scores, expected.scores)
-    np.testing.assert_array_equal(scored.nulls, expected.nulls)
+    np.testing.assert_array_equal(scored.calibration, expected.calibration)
     assert "Diverging diverged" in scored.notes[0]
 
 

@@ -56,7 +56,9 @@ def assert_same(found, alone):
     """Candidates' scores and calibration scores, bit for bit."""
     for name in found:
         np.testing.assert_array_equal(found.scores[name], alone[name].scores[name], err_msg=f"{name} in {list(found)}")
-        np.testing.assert_array_equal(found.nulls[name], alone[name].nulls[name], err_msg=f"{name} in {list(found)}")
+        np.testing.assert_array_equal(
+            found.calibration[name], alone[name].calibration[name], err_msg=f"{name} in {list(found)}"
+        )
 
 
 def assert_own(book, run):

@@ -194,8 +194,8 @@ def test_strict_ties_break_the_bound():
 def test_ptdi_without_its_ones_breaks_the_bound_and_with_them_keeps_it():
     def without(t, s):
         low = np.sort(s)[max(int(0.05 * len(s)), 1) - 1]
-        nulls = min((t <= low).mean() / (s <= low).mean(), 1)
-        return nulls * (1 + (s[None] >= t[:, None]).sum(1)) / (len(s) + 1)
+        share = min((t <= low).mean() / (s <= low).mean(), 1)
+        return share * (1 + (s[None] >= t[:, None]).sum(1)) / (len(s) + 1)
 
     assert trap_rate(without, 200, 6, n=100, m=10) > 0.3
     rng = np.random.default_rng(6)

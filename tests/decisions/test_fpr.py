@@ -15,15 +15,15 @@ fine = settings(max_examples=60, deadline=None)
 
 @fine
 @given(few, few)
-def test_p_values_count_every_null_at_least_as_high(nulls, scores):
-    naive = [(1 + sum(null >= s for null in nulls)) / (len(nulls) + 1) for s in scores]
-    assert conformal.p_values(nulls, scores).tolist() == naive
+def test_p_values_count_every_calibration_score_at_least_as_high(calibration, scores):
+    naive = [(1 + sum(one >= s for one in calibration)) / (len(calibration) + 1) for s in scores]
+    assert conformal.p_values(calibration, scores).tolist() == naive
 
 
 @fine
 @given(st.lists(st.integers(0, 4), min_size=9, max_size=60), few, st.sampled_from([0.1, 0.2, 0.29, 0.5]))
-def test_a_decision_is_a_p_value_at_most_the_level(nulls, scores, level):
-    selection = fpr.decide(nulls, scores, level)
+def test_a_decision_is_a_p_value_at_most_the_level(calibration, scores, level):
+    selection = fpr.decide(calibration, scores, level)
     assert (selection.selected == (selection.p_values <= level + 1e-12)).all()
     chosen = np.array(scores)[selection.selected]
     assert selection.threshold == (chosen.min() if chosen.size else np.inf)
@@ -84,8 +84,8 @@ def test_golden_ranks():
 
 @pytest.mark.parametrize("guarantee", fpr.KINDS)
 @pytest.mark.parametrize("level", [0.5, 0.1, 0.07, 0.01, 0.003, 0.001])
-def test_required_nulls_are_exactly_enough(guarantee, level):
-    needed = fpr.required_nulls(level, guarantee=guarantee)
+def test_required_calibration_is_exactly_enough(guarantee, level):
+    needed = fpr.required_calibration(level, guarantee=guarantee)
     assert fpr.threshold(np.arange(needed), level, guarantee=guarantee).rank == 1
     if needed > 1:
         with pytest.raises(dv.InputError, match=f"{needed} known non-members are needed .* got {needed - 1}"):
@@ -100,9 +100,9 @@ def test_a_threshold_is_used_like_a_float():
 
 
 def test_guarantees_are_named_and_never_blurred():
-    nulls = np.arange(999)
-    marginal = fpr.decide(nulls, [1000.0], 0.01)
-    conditional = fpr.decide(nulls, [1000.0], 0.01, guarantee="training-conditional", confidence=0.9)
+    calibration = np.arange(999)
+    marginal = fpr.decide(calibration, [1000.0], 0.01)
+    conditional = fpr.decide(calibration, [1000.0], 0.01, guarantee="training-conditional", confidence=0.9)
     assert marginal.guarantee.kind == "marginal FPR"
     assert "on average" in marginal.warnings[0]
     assert conditional.guarantee.kind == "training-conditional FPR (confidence 0.9)"
@@ -110,19 +110,19 @@ def test_guarantees_are_named_and_never_blurred():
 
 
 @pytest.mark.parametrize(
-    ("nulls", "level", "kwargs", "message"),
+    ("calibration", "level", "kwargs", "message"),
     [
-        ([], 0.1, {}, "null_scores: at least 1"),
-        ([np.nan, 1.0], 0.5, {}, "null_scores: 1 values are NaN"),
+        ([], 0.1, {}, "calibration: at least 1"),
+        ([np.nan, 1.0], 0.5, {}, "calibration: 1 values are NaN"),
         ([1.0, 2.0], 0.0, {}, r"fpr: must lie in \(0, 1\), got 0"),
         ([1.0, 2.0], 1.0, {}, "fpr: must lie in"),
         ([1.0, 2.0], 0.5, {"guarantee": "margin"}, "did you mean 'marginal'"),
         ([1.0, 2.0], 0.5, {"confidence": 1.0}, "confidence: must lie in"),
     ],
 )
-def test_bad_input_is_named(nulls, level, kwargs, message):
+def test_bad_input_is_named(calibration, level, kwargs, message):
     with pytest.raises(dv.InputError, match=message):
-        fpr.threshold(nulls, level, **kwargs)
+        fpr.threshold(calibration, level, **kwargs)
 
 
 def test_too_few_nulls_for_an_interval():

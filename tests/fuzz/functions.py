@@ -25,7 +25,7 @@ RECEIVED = {
     "decisions.controls.Control",
     "decisions.fdr.Judged",
     "decisions.fdr.Rule",
-    "decisions.fpr.Threshold",
+    "decisions.fpr.ConformalThreshold",
     "evaluation.Detectable",
     "evaluation.Exposure",
     "evaluation.ROC",

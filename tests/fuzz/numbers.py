@@ -14,7 +14,7 @@ def _share(x):
 RNG = np.random.default_rng(0)
 MEMBERS = np.arange(60) % 2 == 0
 SCORES = RNG.normal(size=60) + MEMBERS
-NULLS = RNG.normal(size=120)
+CALIBRATION = RNG.normal(size=120)
 X, Y = RNG.normal(size=(60, 3)), np.arange(60) % 3
 REFERENCES = RNG.normal(size=(6, 60))
 INSIDE = np.arange(6)[:, None] % 2 == np.arange(60)[None] % 2
@@ -22,7 +22,7 @@ EVIDENCE = dv.Evidence(
     target=SCORES,
     references=REFERENCES,
     trained_on=INSIDE,
-    population=NULLS,
+    population=CALIBRATION,
     population_references=RNG.normal(size=(6, 120)),
     features=X,
     population_features=RNG.normal(size=(120, 3)),
@@ -33,7 +33,7 @@ EVIDENCE = dv.Evidence(
 OFFLINE = dv.Evidence(
     target=_share(SCORES),
     references=_share(REFERENCES),
-    population=_share(NULLS),
+    population=_share(CALIBRATION),
     features=X,
     labels=Y,
     population_references=_share(EVIDENCE.population_references),
@@ -43,7 +43,7 @@ OFFLINE = dv.Evidence(
 LOSSES = dv.Evidence(-np.abs(SCORES), -np.abs(REFERENCES))
 NEAR = RNG.normal(size=(200, 2))
 RECORDS = dv.Records(X, Y, np.arange(60))
-COUNTS = Counts.empty(NULLS).add(SCORES)
+COUNTS = Counts.empty(CALIBRATION).add(SCORES)
 ESTIMATE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "a method")
 CONTROL = dv.decisions.controls.Control("exchangeability", 0.3, 0.05, "40 against 50 scores")
 
@@ -53,7 +53,7 @@ def scored(made, evidence=EVIDENCE):
 
 
 def decided(method):
-    return dv.identify(SCORES, NULLS, fdr=0.2, method=method).selected
+    return dv.identify(SCORES, CALIBRATION, fdr=0.2, method=method).selected
 
 
 TYPES = {
@@ -61,7 +61,7 @@ TYPES = {
         target=SCORES[:6],
         references=REFERENCES[:, :6],
         trained_on=INSIDE[:, :6],
-        population=NULLS[:5],
+        population=CALIBRATION[:5],
         population_references=REFERENCES[:, :5],
         features=X[:6],
         population_features=X[:5],
@@ -114,11 +114,11 @@ ATTACKS = {
 
 DECISIONS = {
     "decisions.adadetect.scores": call(candidates=X[:10], calibration=X[10:50], seed=0),
-    "decisions.conformal.p_values": call(null_scores=NULLS, scores=SCORES),
-    "decisions.controls.exchangeability": call(calibration=NULLS, holdout=SCORES, level=0.05, seed=0),
+    "decisions.conformal.p_values": call(calibration=CALIBRATION, scores=SCORES),
+    "decisions.controls.exchangeability": call(calibration=CALIBRATION, holdout=SCORES, level=0.05, seed=0),
     "decisions.controls.strongest": call(evidence=[CONTROL, CONTROL]),
-    "decisions.controls.clean_model": call(calibration=NULLS, candidates=SCORES, level=0.05, seed=0),
-    "decisions.controls.low_scores": call(calibration=NULLS, candidates=SCORES, level=0.05),
+    "decisions.controls.clean_model": call(calibration=CALIBRATION, candidates=SCORES, level=0.05, seed=0),
+    "decisions.controls.low_scores": call(calibration=CALIBRATION, candidates=SCORES, level=0.05),
     "decisions.controls.low_scores_of": call(counts=COUNTS, level=0.05),
     "decisions.controls.blind_text": call(
         cal_texts=[f"the king of {i}" for i in range(20)],
@@ -126,8 +126,8 @@ DECISIONS = {
         level=0.05,
         seed=0,
     ),
-    "decisions.fdr.threshold": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey"),
-    "decisions.fdr.select": call(candidates=SCORES, calibration=NULLS, fdr=0.2, method="storey"),
+    "decisions.fdr.threshold": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),
+    "decisions.fdr.select": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),
     "decisions.AdaDetect": call(),
     "decisions.Auto": call(ptdi=dv.decisions.PTDI(), storey=dv.decisions.Storey(), use=decided),
     "decisions.BH": call(use=decided),
@@ -135,33 +135,33 @@ DECISIONS = {
     "decisions.PTDI": call(eta=0.05, use=decided),
     "decisions.Storey": call(lam=0.5, use=decided),
     "decisions.fdr.required_calibration": call(m=1000, fdr=0.05, expected_selected=100),
-    "decisions.fpr.threshold": call(null_scores=NULLS, fpr=0.05, guarantee="marginal", confidence=0.95),
-    "decisions.fpr.required_nulls": call(fpr=0.01, guarantee="marginal", confidence=0.95),
+    "decisions.fpr.threshold": call(calibration=CALIBRATION, fpr=0.05, guarantee="marginal", confidence=0.95),
+    "decisions.fpr.required_calibration": call(fpr=0.01, guarantee="marginal", confidence=0.95),
     "decisions.fpr.realised_interval": call(n=99, fpr=0.01, confidence=0.95),
-    "decisions.fpr.decide": call(null_scores=NULLS, scores=SCORES, fpr=0.05, guarantee="marginal", confidence=0.95),
+    "decisions.fpr.decide": call(calibration=CALIBRATION, scores=SCORES, fpr=0.05, guarantee="marginal", confidence=0.95),
     "decisions.knockoff.select": call(originals=SCORES, knockoffs=SCORES[::-1], fdr=0.3),
     "decisions.knockoff.symmetry": call(originals=SCORES, knockoffs=SCORES[::-1], level=0.05),
     "decisions.weighted.Weights": call(
-        nulls=np.ones(5), candidates=np.ones(2), auc=0.5, free=("auc",), use=lambda made: made.effective
+        calibration=np.ones(5), candidates=np.ones(2), auc=0.5, free=("auc",), use=lambda made: made.effective
     ),
-    "decisions.weighted.density_ratio": call(null_features=X, features=X[:20] + 0.1, seed=0),
+    "decisions.weighted.density_ratio": call(calibration_features=X, features=X[:20] + 0.1, seed=0),
     "decisions.weighted.p_values": call(
-        null_scores=NULLS, scores=SCORES, weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60))
+        calibration=CALIBRATION, scores=SCORES, weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60))
     ),
     "decisions.weighted.decide": call(
-        null_scores=NULLS,
+        calibration=CALIBRATION,
         scores=SCORES,
         fpr=0.1,
         weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60)),
     ),
     "identify": call(
         candidates=SCORES,
-        calibration=NULLS,
+        calibration=CALIBRATION,
         fdr=0.2,
         method="auto",
         eta=0.05,
         lam=0.5,
-        holdout=NULLS[:50] + 0.01,
+        holdout=CALIBRATION[:50] + 0.01,
         candidate_texts=None,
         calibration_texts=None,
         knockoffs=None,

@@ -27,12 +27,12 @@ def test_ties_do_not_turn_a_good_attack_into_a_bad_one():
 def test_ties_do_not_raise_the_false_positive_rate():
     """An FPR of 18.4 % was delivered where 1 % was asked: the threshold fell onto a tie and took it in."""
     rng = np.random.default_rng(31)
-    nulls, fresh = (np.where(rng.random(20_000) < 0.18, 1.0, rng.random(20_000)) for _ in range(2))
-    assert fpr.decide(nulls, fresh, 0.01).selected.mean() == 0.0
+    calibration, fresh = (np.where(rng.random(20_000) < 0.18, 1.0, rng.random(20_000)) for _ in range(2))
+    assert fpr.decide(calibration, fresh, 0.01).selected.mean() == 0.0
     # The quantile others take lies on the tie; "at least" it are 18 %.
-    assert (fresh >= np.quantile(nulls, 0.99)).mean() > 0.15
+    assert (fresh >= np.quantile(calibration, 0.99)).mean() > 0.15
     members = np.arange(40_000) < 20_000
-    found = dv.evaluation.tpr_at_fpr(np.r_[fresh, nulls], members, 0.01)
+    found = dv.evaluation.tpr_at_fpr(np.r_[fresh, calibration], members, 0.01)
     assert (found.value, found.low) == (0.0, 0.0)
 
 

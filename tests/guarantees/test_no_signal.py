@@ -50,15 +50,15 @@ def test_auc_intervals_contain_one_half(shape, m, n):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("nulls", [99, 999])
+@pytest.mark.parametrize("calibration", [99, 999])
 @pytest.mark.parametrize("guarantee", fpr.KINDS)
-def test_fpr_is_at_most_its_level(shape, nulls, guarantee):
+def test_fpr_is_at_most_its_level(shape, calibration, guarantee):
     """Fresh non-members are selected at the asked rate or less; without ties, not much less."""
-    level = 0.01 if nulls == 999 or guarantee == "marginal" else 0.05
+    level = 0.01 if calibration == 999 or guarantee == "marginal" else 0.05
     rng = np.random.default_rng(21)
     rates = np.array(
         [
-            fpr.threshold(shape(rng, nulls), level, guarantee=guarantee).select(shape(rng, 500)).mean()
+            fpr.threshold(shape(rng, calibration), level, guarantee=guarantee).select(shape(rng, 500)).mean()
             for _ in range(DRAWS)
         ]
     )

@@ -44,7 +44,7 @@ def runs():
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_false_positive_rates_are_nominal(runs, name):
-    """40 runs of 120 non-members against 200 nulls: the mean's standard deviation is .004, the bound 4 of them.
+    """40 runs of 120 non-members against 200 calibration scores: the mean's sd is .004, the bound 4 of them.
 
     The conformal threshold selects at most 10 of 201 equally likely ranks: 4.98 % on average.
     """

@@ -48,7 +48,7 @@ def test_auc_intervals_hold_one_half(null_runs):
 
 
 def test_false_positive_rates_are_nominal(null_runs):
-    """40 runs x 120 non-members at 5 %, each with 200 nulls: the standard deviation of the mean is 0.4 %."""
+    """40 runs x 120 non-members at 5 %, each with 200 calibration records: the mean's sd is 0.4 %."""
     for name in null_runs[0]:
         rates = [run[name].selection(fpr=0.05).selected[~run.members].mean() for run in null_runs]
         assert abs(np.mean(rates) - 0.05) < 0.016, (name, np.mean(rates))

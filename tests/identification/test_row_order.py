@@ -128,21 +128,21 @@ def test_files(tmp_path, monkeypatch, scores):
     assert reports[0] == reports[1]
 
 
-@given(nulls=table(14, 2), candidates=table(12, 2), seed=st.integers(0, 99))
+@given(calibration=table(14, 2), candidates=table(12, 2), seed=st.integers(0, 99))
 @settings(max_examples=10, deadline=None)
-def test_weights(nulls, candidates, seed):
+def test_weights(calibration, candidates, seed):
     rng = np.random.default_rng(seed)
     one, two = rng.permutation(14), rng.permutation(12)
-    if len(np.unique(np.concatenate([nulls, candidates]), axis=0)) == 1:
+    if len(np.unique(np.concatenate([calibration, candidates]), axis=0)) == 1:
         return
     first, second = (
-        weighted.density_ratio(nulls, candidates, seed=seed),
-        weighted.density_ratio(nulls[one], candidates[two], seed=seed),
+        weighted.density_ratio(calibration, candidates, seed=seed),
+        weighted.density_ratio(calibration[one], candidates[two], seed=seed),
     )
-    assert bits(first.nulls[one]) == bits(second.nulls)
+    assert bits(first.calibration[one]) == bits(second.calibration)
     assert bits(first.candidates[two]) == bits(second.candidates)
     assert (first.auc, first.effective, first.reachable(0.2)) == (second.auc, second.effective, second.reachable(0.2))
-    scores, known = candidates[:, 0], nulls[:, 1]
+    scores, known = candidates[:, 0], calibration[:, 1]
     assert bits(weighted.p_values(known, scores, first)[two]) == bits(
         weighted.p_values(known[one], scores[two], second)
     )

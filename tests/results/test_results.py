@@ -69,8 +69,8 @@ def test_an_attack_on_labels_is_counted(labelled):
 def weighed(tmp_path_factory):
     """A folder with the summary of what `divulge weights` found, and that summary."""
     folder, rng = tmp_path_factory.mktemp("weighed"), np.random.default_rng(2)
-    scores, nulls = np.append(rng.normal(4, 1, 5), rng.normal(size=15)), rng.normal(size=99)
-    decisions = {"FPR": fpr.decide(nulls, scores, 0.05), "FDR": fdr.select(scores, nulls, fdr=0.2)}
+    scores, calibration = np.append(rng.normal(4, 1, 5), rng.normal(size=15)), rng.normal(size=99)
+    decisions = {"FPR": fpr.decide(calibration, scores, 0.05), "FDR": fdr.select(scores, calibration, fdr=0.2)}
     names = np.array([f"r{i}" for i in range(20)])
     found = Examined(names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None, leaks=False)
     store.write_json(folder / "summary.json", results.plain(found.summary()))

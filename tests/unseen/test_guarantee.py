@@ -1,4 +1,4 @@
-"""The one guarantee that needs no assumption about the regressor: conformal rank, with exchangeable nulls."""
+"""The one guarantee that needs no assumption about the regressor: conformal rank, with an exchangeable calibration."""
 
 import numpy as np
 from scipy import stats
@@ -9,20 +9,20 @@ from divulge.decisions import fpr
 
 
 def test_the_conformal_rate_lies_in_its_interval_in_95_percent_of_200_draws():
-    """1,999 nulls, 2,000 outsiders: the count is beta-binomial; its central 98 % hold in 95 % of the draws or more.
+    """1,999 calibration scores, 2,000 outsiders: a beta-binomial count; its central 98 % hold in 95 % of the draws.
 
     P(fewer than 190 of 200 at 98 %) is 0.3 %.
     """
-    level, nulls, outsiders, inside = 0.01, 1999, 2000, 0
-    low, high = stats.betabinom(outsiders, 20, nulls + 1 - 20).ppf([0.01, 0.99])
+    level, calibration, outsiders, inside = 0.01, 1999, 2000, 0
+    low, high = stats.betabinom(outsiders, 20, calibration + 1 - 20).ppf([0.01, 0.99])
     for seed in range(200):
         rng = np.random.default_rng(seed)
-        labels = rng.integers(0, 3, 2 * nulls + outsiders)
+        labels = rng.integers(0, 3, 2 * calibration + outsiders)
         signal = rng.standard_t(3, size=len(labels)) * (1 + labels) + labels
-        known, asked = slice(0, 2 * nulls), slice(2 * nulls, None)
+        known, asked = slice(0, 2 * calibration), slice(2 * calibration, None)
         evidence = Evidence(
             signal[asked], population=signal[known], labels=labels[asked], population_labels=labels[known]
         )
         scored = QuantileRegression(regressors.PerClass(), seed=seed).run(evidence)
-        inside += bool(low <= fpr.threshold(scored.nulls, level).select(scored.scores).sum() <= high)
+        inside += bool(low <= fpr.threshold(scored.calibration, level).select(scored.scores).sum() <= high)
     assert inside >= 190

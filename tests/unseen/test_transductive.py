@@ -104,13 +104,13 @@ def test_no_record_is_predicted_by_a_regression_that_saw_it():
     assert np.isclose(after - before, 100)
 
 
-def test_null_scores_hold_their_rate_when_they_are_scored_with_the_candidates():
+def test_calibration_scores_hold_their_rate_when_they_are_scored_with_the_candidates():
     """Calibration records stand among the candidates; the rank of a non-member among them is uniform."""
     hits, draws = 0, 200
     for seed in range(draws):
         x, _, _, signal = classes(seed, n=60, leak=0.0)
         scores = Transductive(seed=seed).score(Evidence(signal, features=x))
-        hits += int((scores[1:] >= scores[0]).sum() + 1 <= 6)  # p ≤ 0.1 among 59 nulls
+        hits += int((scores[1:] >= scores[0]).sum() + 1 <= 6)  # p ≤ 0.1 among 59 calibration scores
     # Binomial(200, 0.1): P(more than 35) is 0.1 %.
     assert hits <= 35
 

@@ -13,21 +13,22 @@ SCORES = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=30)
 
 @given(SCORES, SCORES, st.integers(0, 1000))
 @settings(max_examples=60, deadline=None)
-def test_p_values_equal_the_definition(nulls, scores, seed):
+def test_p_values_equal_the_definition(calibration, scores, seed):
     rng = np.random.default_rng(seed)
-    weights = weighted.Weights(rng.exponential(size=len(nulls)) + 1e-3, rng.exponential(size=len(scores)))
+    weights = weighted.Weights(rng.exponential(size=len(calibration)) + 1e-3, rng.exponential(size=len(scores)))
     naive = [
-        (sum(w for null, w in zip(nulls, weights.nulls, strict=True) if null >= s) + own) / (weights.nulls.sum() + own)
+        (sum(w for one, w in zip(calibration, weights.calibration, strict=True) if one >= s) + own)
+        / (weights.calibration.sum() + own)
         for s, own in zip(scores, weights.candidates, strict=True)
     ]
-    assert np.allclose(weighted.p_values(nulls, scores, weights), naive)
+    assert np.allclose(weighted.p_values(calibration, scores, weights), naive)
 
 
 @given(SCORES, SCORES)
 @settings(max_examples=40, deadline=None)
-def test_equal_weights_are_no_weights(nulls, scores):
-    weights = weighted.Weights(np.full(len(nulls), 2.0), np.full(len(scores), 2.0))
-    assert np.allclose(weighted.p_values(nulls, scores, weights), conformal.p_values(nulls, scores))
+def test_equal_weights_are_no_weights(calibration, scores):
+    weights = weighted.Weights(np.full(len(calibration), 2.0), np.full(len(scores), 2.0))
+    assert np.allclose(weighted.p_values(calibration, scores, weights), conformal.p_values(calibration, scores))
 
 
 def shifted(rng, n, centre):
@@ -40,13 +41,13 @@ def test_under_shift_the_plain_rate_breaks_and_the_weighted_one_holds():
     plain, oracle, estimated, draws, m = 0, 0, 0, 40, 200
     for seed in range(draws):
         rng = np.random.default_rng(seed)
-        x, nulls = shifted(rng, 2000, 0.0)
+        x, calibration = shifted(rng, 2000, 0.0)
         there, scores = shifted(rng, m, 0.8)
-        plain += fpr.decide(nulls, scores, 0.05).selected.sum()
+        plain += fpr.decide(calibration, scores, 0.05).selected.sum()
         exact = weighted.Weights(np.exp(0.8 * x), np.exp(0.8 * there))
-        oracle += weighted.decide(nulls, scores, 0.05, exact).selected.sum()
+        oracle += weighted.decide(calibration, scores, 0.05, exact).selected.sum()
         fitted = weighted.density_ratio(x[:, None], there[:, None], seed=seed)
-        estimated += weighted.decide(nulls, scores, 0.05, fitted).selected.sum()
+        estimated += weighted.decide(calibration, scores, 0.05, fitted).selected.sum()
     total = draws * m
     assert plain / total > 0.1
     # 8,000 decisions in 40 draws, whose rates spread by about 1.2 % each: 3 standard errors are 0.6 %.
@@ -81,7 +82,7 @@ def test_features_that_say_nothing_leave_the_nulls_their_worth():
         (lambda: weighted.p_values([1.0], [1.0], weighted.Weights(np.array([-1.0]), np.array([1.0]))), "≥ 0"),
         (lambda: weighted.p_values([1.0], [1.0], weighted.Weights(np.array([0.0]), np.array([1.0]))), "not all zero"),
         (lambda: weighted.p_values([1.0, 2.0], [1.0], weighted.Weights(np.ones(1), np.ones(1))), "2 values"),
-        (lambda: weighted.density_ratio(np.zeros((5, 1)), np.zeros((20, 1))), "null_features: at least 10"),
+        (lambda: weighted.density_ratio(np.zeros((5, 1)), np.zeros((20, 1))), "calibration_features: at least 10"),
         (lambda: weighted.density_ratio(np.zeros((20, 1)), np.zeros((20, 2))), "1 columns"),
     ],
 )

@@ -47,13 +47,13 @@ class Scored:
         scores: one per candidate, ``[n]``, larger = more like a member.
         notes: what the reader of the result must know (fallbacks taken).
         nominal: the attack's nominal threshold for a false-positive rate, where it has one.
-        nulls: calibration scores, of known non-members that the attack set aside itself, ``[k]``, where it does.
+        calibration: calibration scores, of known non-members that the attack set aside itself, ``[k]``, where it does.
     """
 
     scores: Floats
     notes: tuple[str, ...] = ()
     nominal: Callable[[float], float] | None = None
-    nulls: Floats | None = None
+    calibration: Floats | None = None
 
 
 @runtime_checkable

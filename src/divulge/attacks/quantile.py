@@ -44,7 +44,7 @@ class QuantileRegression:
 
     Args:
         regressor: see `divulge.attacks.regressors.Regressor`; `Boosted` by default.
-        conformal: keep a calibration part; its scores are ``run(evidence).nulls``.
+        conformal: keep a calibration part; its scores are ``run(evidence).calibration``.
         calibration: share of the population that is kept for it, in (0, 1).
         output: "z" (in standard deviations, never saturates) or "level" (in [0, 1]; ties at 1 beyond z = 8.3).
         seed: of the split and of the regressor.
@@ -54,7 +54,7 @@ class QuantileRegression:
         >>> from divulge import Evidence
         >>> evidence = Evidence(target=[0.0, 3.0], population=np.linspace(-1, 1, 200))
         >>> scored = QuantileRegression(seed=1).run(evidence)
-        >>> scored.scores.round(1), scored.nulls.shape
+        >>> scored.scores.round(1), scored.calibration.shape
         (array([0. , 5.3]), (100,))
     """
 

@@ -119,7 +119,7 @@ def _called(outcome: Outcome, level: float) -> Called | None:
         made = outcome.selection(fpr=level)
     except checks.InputError:
         return None
-    interval = by_fpr.realised_interval(len(outcome.nulls), level)
+    interval = by_fpr.realised_interval(len(outcome.calibration), level)
     return Called(made.count, str(made.guarantee), interval, tuple(made.warnings))
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.inputs import Inputs
     from divulge.auditing.partial_knowledge import Partial
+    from divulge.evidence import Layout
     from divulge.references import Progress
     from divulge.targets import GivesLogits
     from divulge.types import Records
@@ -51,9 +52,9 @@ class Case:
     scratch: Path | None = None
 
     @property
-    def held(self) -> int:
-        """Number of candidates and calibration records: what is scored."""
-        return len(self.given.candidates) + len(self.given.calibration)
+    def layout(self) -> Layout:
+        """Which rows of every array are whose."""
+        return self.given.layout
 
 
 @dataclass(slots=True)

@@ -31,8 +31,8 @@ class Outcome:
         scores: ``[n]``, larger = more like a member.
         members: bool ``[n]``, the truth.
         labels: class of each candidate ``[n]``, or None.
-        nulls: scores of calibration records, known non-members that nothing was trained on, ``[k]``.
-        null_labels: their classes, or None.
+        calibration: scores of calibration records, known non-members that nothing was trained on, ``[k]``.
+        calibration_labels: their classes, or None.
         unseen_classes: classes the auditor holds no records of.
     """
 
@@ -40,8 +40,8 @@ class Outcome:
     scores: Floats
     members: Bools
     labels: Ints | None
-    nulls: Floats
-    null_labels: Ints | None = None
+    calibration: Floats
+    calibration_labels: Ints | None = None
     unseen_classes: tuple[int, ...] = ()
 
     @property
@@ -97,7 +97,7 @@ class Outcome:
         if fpr is not None and fdr is None:
             from divulge.decisions import fpr as by_fpr
 
-            return self._qualified(by_fpr.decide(self.nulls, self.scores, fpr))
+            return self._qualified(by_fpr.decide(self.calibration, self.scores, fpr))
         if fdr is not None and fpr is None:
             return self._qualified(self._by_fdr(fdr, method))
         raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
@@ -110,7 +110,7 @@ class Outcome:
         from divulge.identification.decide import Policy, decide
 
         policy = Policy(level, named(method, (Auto, BH, PTDI, Storey)))
-        one = Judged.of(self.scores, self.nulls)
+        one = Judged.of(self.scores, self.calibration)
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
         return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.said)
 
@@ -145,7 +145,7 @@ class Outcome:
         outside = self.scores[~self.members]
         if not len(outside):
             return ""
-        control = controls.exchangeability(self.nulls, outside, level=FALSE_ALARM)
+        control = controls.exchangeability(self.calibration, outside, level=FALSE_ALARM)
         return "" if control.passed else f"calibration and true non-members are not exchangeable ({control})"
 
     def realised_fpr(self, fpr: float) -> Estimate:
@@ -180,11 +180,11 @@ class Findings:
 
     Args:
         scores: recipe name → ``[n]``.
-        nulls: recipe name → ``[k]``, scores of calibration records.
+        calibration: recipe name → ``[k]``, scores of calibration records.
         ids: identifier of each candidate.
         members: bool ``[n]``, the truth.
         labels: ``[n]``, or None.
-        null_labels: ``[k]``, or None.
+        calibration_labels: ``[k]``, or None.
         unseen_classes: classes the auditor holds no records of.
         fpr: the levels reported.
         signals: signal name → ``[n]``, under the target.
@@ -195,11 +195,11 @@ class Findings:
     """
 
     scores: Mapping[str, Floats]
-    nulls: Mapping[str, Floats]
+    calibration: Mapping[str, Floats]
     ids: Array
     members: Bools
     labels: Ints | None
-    null_labels: Ints | None
+    calibration_labels: Ints | None
     unseen_classes: tuple[int, ...]
     fpr: tuple[float, ...]
     signals: Mapping[str, Floats]
@@ -212,7 +212,13 @@ class Findings:
         """The outcome of the recipe of that name."""
         name = checks.choice(recipe, "recipe", self.scores)
         return Outcome(
-            name, self.scores[name], self.members, self.labels, self.nulls[name], self.null_labels, self.unseen_classes
+            name,
+            self.scores[name],
+            self.members,
+            self.labels,
+            self.calibration[name],
+            self.calibration_labels,
+            self.unseen_classes,
         )
 
     def __iter__(self) -> Iterator[str]:

@@ -12,7 +12,7 @@ from divulge import recipes as book
 from divulge.attacks import adapt
 from divulge.auditing import agreement
 from divulge.auditing.separation import separate
-from divulge.evidence import concatenate
+from divulge.evidence import Layout, concatenate
 from divulge.request import Duplicates
 from divulge.types import PartialRecords, Records
 
@@ -34,7 +34,7 @@ class Inputs:
     Args:
         candidates: members, then non-members.
         members: bool ``[n]``, the truth.
-        calibration: part of the population that nothing is trained on; its scores are the nulls.
+        calibration: part of the population that nothing is trained on; it is scored as the candidates are.
         population: the rest: reference models and regressors learn from it.
         recipes: what to run.
         unseen_classes: classes the auditor holds no records of.
@@ -56,8 +56,13 @@ class Inputs:
     known: Bools | None = None
 
     @property
+    def layout(self) -> Layout:
+        """How many records of each kind there are, and where."""
+        return Layout(len(self.candidates), len(self.calibration), len(self.population))
+
+    @property
     def everything(self) -> Records:
-        """Candidates, calibration, population, in this order."""
+        """All records, in the order of the layout."""
         return concatenate([self.candidates, self.calibration, self.population])
 
 

@@ -33,11 +33,11 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
         divulge.InputError: a missing or damaged file, a value of another kind, numbers that contradict each other.
     """
     where = dossier.path
-    scores, nulls = dossier.read_table("scores"), dossier.read_table("nulls")
+    scores, calibration = dossier.read_table("scores"), dossier.read_table("calibration")
     summary = results.read(where, AuditSummary)
     _refuse_missing(scores, ("id", "member"), where / "scores.parquet")
     recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith(SIGNAL)]
-    _refuse_missing(nulls, recipes, where / "nulls.parquet")
+    _refuse_missing(calibration, recipes, where / "calibration.parquet")
     if not recipes or set(recipes) != set(summary.about.recipes):
         raise checks.InputError(f"{where}: scores.parquet and summary.json have different recipes")
     members = checks.mask(scores["member"].to_numpy(), f"{where / 'scores.parquet'}: member", (None,))
@@ -46,11 +46,11 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
         raise checks.InputError(f"{where}: scores.parquet and summary.json have different candidates")
     return kind(
         scores={name: _numbers(scores, name, where) for name in recipes},
-        nulls={name: _numbers(nulls, name, where) for name in recipes},
+        calibration={name: _numbers(calibration, name, where) for name in recipes},
         ids=scores["id"].to_numpy(),
         members=members,
         labels=_labels(scores, where),
-        null_labels=_labels(nulls, where),
+        calibration_labels=_labels(calibration, where),
         unseen_classes=summary.unseen_classes,
         fpr=tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
         signals={

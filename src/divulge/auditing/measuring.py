@@ -29,7 +29,7 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     return [
         Measurements(
             target=target,
-            candidates=case.held,
+            layout=case.layout,
             labels=view.y,
             features=None if seen is None else seen[: len(view)],
             models={kind: views[at] for kind, views in models.items() if at < len(views)},
@@ -42,7 +42,8 @@ def conditions(case: Case, log: Log) -> Floats | None:
     """Features, where an attack or the assessment of unseen classes reads them; reduced as the population asks."""
     if not (case.given.unseen_classes or any(Need.FEATURES in recipe.needs for recipe in case.given.recipes)):
         return None
-    own = np.arange(len(case.views[0])) >= case.held
+    own = np.zeros(case.layout.total, dtype=bool)
+    own[case.layout.of_population] = True
     return log.timed("features", lambda: features(case.views[0], own, case.seed))
 
 

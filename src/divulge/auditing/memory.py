@@ -28,7 +28,7 @@ def check(case: Case, *, on_disk: bool) -> None:
         divulge.InputError: it does not fit; the sizes are named.
     """
     view = case.views[0]
-    rows = len(view)
+    rows = case.layout.total
     outputs = rows * case.classes * _LOGITS
     features = 0 if view.x.dtype == object else 2 * 8 * view.x.size
     signals = len({recipe.signal_name for recipe in case.given.recipes})

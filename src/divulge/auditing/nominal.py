@@ -65,9 +65,9 @@ def realised(outcome: Outcome, level: float, tests: int = 1) -> Realised:
     import numpy as np
     from scipy.stats import betabinom
 
-    threshold = by_fpr.threshold(outcome.nulls, level)
+    threshold = by_fpr.threshold(outcome.calibration, level)
     outside = outcome.scores[~outcome.members]
     above, n = int(threshold.select(outside).sum()), len(outside)
-    # Of exchangeable records the number above the r-th largest of k nulls is beta-binomial; ties only lower it.
-    tail = betabinom.pmf(np.arange(above, n + 1), n, threshold.rank, threshold.nulls + 1 - threshold.rank)
+    # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
+    tail = betabinom.pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
     return Realised(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)

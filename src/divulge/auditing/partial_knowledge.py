@@ -15,6 +15,7 @@ from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
     from divulge.auditing.inputs import Inputs
+    from divulge.evidence import Layout
     from divulge.recipes import Recipe
     from divulge.types import Array, Bools, Floats
 
@@ -111,11 +112,12 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
         whole = tuple(_whole(recipe) for recipe in given.recipes)
         return replace(given, recipes=whole, known=None, warnings=(*given.warnings, note)), None
     y = None if given.candidates.y is None else given.everything.y
-    held = len(given.candidates) + len(given.calibration)
-    masks = np.concatenate([known, _like(known, len(given.everything) - len(known), seed)])
+    layout = given.layout
+    masks = np.concatenate([known, _like(known, layout.total - len(known), seed)])
     everyone = PartialRecords(given.everything.x, y, masks)
-    seen = PartialRecords(everyone.x[:held], None if y is None else y[:held], masks[:held])
-    _disjoint(seen, len(given.candidates), given.population.x)
+    scored = layout.of_scored
+    seen = PartialRecords(everyone.x[scored], None if y is None else y[scored], masks[scored])
+    _disjoint(seen, layout, given.population.x)
     fitted = completion.imputer(completion.ConditionalGaussian() if imputer is None else imputer).fit(given.population)
     best = Records(fitted.complete(everyone)[0], y, None)
     partial = Partial(
@@ -126,11 +128,10 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
         _drawn(fitted, seen, _lessons(given.recipes), seeds.integer(seed, "lessons")),
         float(known.mean()),
     )
-    n = len(given.candidates)
     completed = replace(
         given,
-        candidates=Records(best.x[:n], given.candidates.y, given.candidates.ids),
-        calibration=Records(best.x[n:held], given.calibration.y, given.calibration.ids),
+        candidates=Records(best.x[layout.of_candidates], given.candidates.y, given.candidates.ids),
+        calibration=Records(best.x[layout.of_calibration], given.calibration.y, given.calibration.ids),
         warnings=(*given.warnings, *fitted.warnings),
     )
     return completed, partial
@@ -161,7 +162,7 @@ def _like(known: Bools, count: int, seed: int) -> Array:
     return known[seeds.generator(seed, "masks").integers(len(known), size=count)]
 
 
-def _disjoint(seen: PartialRecords, candidates: int, population: Floats) -> None:
+def _disjoint(seen: PartialRecords, layout: Layout, population: Floats) -> None:
     """Auxiliary records that are candidates would complete themselves.
 
     Rows of a table may agree in few known values by coincidence; how often they do shows in the calibration
@@ -169,8 +170,8 @@ def _disjoint(seen: PartialRecords, candidates: int, population: Floats) -> None
     """
     from scipy.stats import binom
 
-    found = completion.overlap(seen, population)
-    own, others = found[:candidates], found[candidates:]
+    agrees = completion.overlap(seen, population)
+    own, others = agrees[layout.of_candidates], agrees[layout.of_calibration]
     expected = (others.sum() + 1) / (len(others) + 1)
     if own.any() and binom.sf(own.sum() - 1, len(own), expected) < _CHANCE:
         raise checks.InputError(

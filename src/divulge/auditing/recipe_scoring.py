@@ -32,7 +32,7 @@ def score(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> Scored:
     """
     attack = adapt(recipe.attack)
     found = [attack.run(evidence) for evidence in evidences(recipe, signal, views)]
-    scores = np.mean([_scores(recipe, one, views[0].candidates) for one in found], axis=0)
+    scores = np.mean([_scores(recipe, one, views[0].layout.scored) for one in found], axis=0)
     notes = dict.fromkeys(note for one in found for note in one.notes)
     return Scored(scores, tuple(notes), found[0].nominal)
 

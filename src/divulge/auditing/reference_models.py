@@ -83,7 +83,7 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
 def _held(case: Case, kind: Need, rows: Bools) -> Bools:
     """Which of candidates, calibration and population each finished model was trained on."""
     if kind == Need.REFERENCES_OUT:
-        return np.hstack([np.zeros((len(rows), case.held), dtype=bool), rows])
+        return np.hstack([np.zeros((len(rows), case.layout.scored), dtype=bool), rows])
     return rows if case.partial is None else case.partial.trained_on(rows)
 
 

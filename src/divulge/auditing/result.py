@@ -64,7 +64,7 @@ class Audit(Findings):
         return {name: audits[name] for name in sorted(audits) if audits[name].candidates == self.candidates}
 
     def save(self, draft: Draft) -> None:
-        """Write scores, nulls, summary and report into ``draft``."""
+        """Write scores, calibration scores, summary and report into ``draft``."""
         import polars as pl
 
         columns: dict[str, Any] = {"id": self.ids, "member": self.members}
@@ -74,10 +74,10 @@ class Audit(Findings):
             columns["group"] = self.groups
         signals = {f"{kept.SIGNAL}{name}": values for name, values in self.signals.items()}
         draft.write_table("scores", pl.DataFrame(columns | dict(self.scores) | signals))
-        nulls: dict[str, Any] = dict(self.nulls)
-        if self.null_labels is not None:
-            nulls = {"label": self.null_labels} | nulls
-        draft.write_table("nulls", pl.DataFrame(nulls))
+        calibration: dict[str, Any] = dict(self.calibration)
+        if self.calibration_labels is not None:
+            calibration = {"label": self.calibration_labels} | calibration
+        draft.write_table("calibration", pl.DataFrame(calibration))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
         results.write(draft, self.summary())

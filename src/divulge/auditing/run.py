@@ -172,15 +172,15 @@ def _kept(
 
 def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
     """The order of work."""
-    given, n, log = case.given, len(case.given.candidates), Log()
+    given, layout, log = case.given, case.layout, Log()
     views = measure(case, log)
     called = active.names(given.recipes)
     found = {r.name: log.timed(f"attack {r.name}", partial(score, r, called[r.name], views)) for r in given.recipes}
     log.warnings += [f"{name}: {note}" for name, scored in found.items() for note in scored.notes]
-    scores = {name: scored.scores[:n] for name, scored in found.items()}
-    nulls = {name: scored.scores[n:] for name, scored in found.items()}
+    scores = {name: scored.scores[layout.of_candidates] for name, scored in found.items()}
+    calibration = {name: scored.scores[layout.of_calibration] for name, scored in found.items()}
     checked = log.timed("blind baseline", lambda: _blind(case, log))
-    carried = log.timed("transfer", lambda: _transfer(case, nulls, views[0], max(fpr)))
+    carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
     about = About(
         settings=settings,
         recipes=run_record.recipes(case, log, found, fpr),
@@ -195,12 +195,12 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     )
     return Audit(
         scores=scores,
-        nulls=nulls,
-        signals={name: values[:n] for name, values in views[0].target.items()},
+        calibration=calibration,
+        signals={name: values[layout.of_candidates] for name, values in views[0].target.items()},
         ids=np.asarray(given.candidates.ids),
         members=given.members,
         labels=given.candidates.y,
-        null_labels=given.calibration.y,
+        calibration_labels=given.calibration.y,
         unseen_classes=given.unseen_classes,
         fpr=fpr,
         about=about,
@@ -210,13 +210,15 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     )
 
 
-def _transfer(case: Case, nulls: Mapping[str, Floats], measured: Measurements, level: float) -> TransferSummary | None:
+def _transfer(
+    case: Case, calibration: Mapping[str, Floats], measured: Measurements, level: float
+) -> TransferSummary | None:
     """Whether thresholds set on seen classes are expected to hold on the unseen ones; None without any."""
-    candidates, held = case.given.candidates, measured.features
-    if not case.given.unseen_classes or candidates.y is None or held is None:
+    labels, features = case.given.candidates.y, measured.features
+    if not case.given.unseen_classes or labels is None or features is None:
         return None
-    query = np.flatnonzero(np.isin(candidates.y, case.given.unseen_classes))
-    return shift.assess(nulls, held[len(candidates) : measured.candidates], held[query], level, case.seed)
+    unseen = features[case.layout.of_candidates][np.isin(labels, case.given.unseen_classes)]
+    return shift.assess(calibration, features[case.layout.of_calibration], unseen, level, case.seed)
 
 
 def _blind(case: Case, log: Log) -> BlindBaseline | None:

@@ -40,8 +40,8 @@ def counts(case: Case) -> Sizes:
     return Sizes(
         members=int(given.members.sum()),
         nonmembers=int((~given.members).sum()),
-        population=len(given.population),
-        calibration=len(given.calibration),
+        population=given.layout.population,
+        calibration=given.layout.calibration,
         classes=case.classes,
     )
 
@@ -53,4 +53,4 @@ def _raw_thresholds(found: Scored, fpr: Sequence[float]) -> dict[str, float]:
 
 def _queries(case: Case, recipe: Recipe) -> int:
     """Records the target is queried on for this recipe."""
-    return recipe.imputed.random * case.held or case.held + len(case.given.population)
+    return recipe.imputed.random * case.layout.scored or case.layout.total

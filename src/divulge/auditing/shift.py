@@ -22,11 +22,13 @@ _POINTS = 400
 _NUMBERS = ("outside", "effective", "error", "explained", "violation", "p_value", "bound")
 
 
-def assess(nulls: Mapping[str, Floats], seen: Floats, query: Floats, level: float, seed: int) -> TransferSummary | None:
+def assess(
+    calibration: Mapping[str, Floats], seen: Floats, query: Floats, level: float, seed: int
+) -> TransferSummary | None:
     """`divulge.evaluation.transfer.assess` of every recipe's threshold, in a summary.
 
     Args:
-        nulls: recipe → scores of the calibration records, ``[k]``.
+        calibration: recipe → scores of the calibration records, ``[k]``.
         seen: features of the calibration records, ``[k, d]``.
         query: features of the candidates of unseen classes, ``[n, d]``.
         level: the nominal false-positive rate.
@@ -38,7 +40,7 @@ def assess(nulls: Mapping[str, Floats], seen: Floats, query: Floats, level: floa
     try:
         found = {
             name: transfer.assess(seen, query, by_fpr.threshold(scores, level).select(scores), level, seed=seed)
-            for name, scores in nulls.items()
+            for name, scores in calibration.items()
         }
     except checks.InputError:
         return None

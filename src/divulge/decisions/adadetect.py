@@ -41,21 +41,21 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
 
     Examples:
         >>> rng = np.random.default_rng(0)
-        >>> x, null = rng.normal(size=(20, 2)) + 2, rng.normal(size=(60, 2))
-        >>> judged, kept = scores(x, null)
+        >>> x, known = rng.normal(size=(20, 2)) + 2, rng.normal(size=(60, 2))
+        >>> judged, kept = scores(x, known)
         >>> judged.shape, kept.shape, bool(judged.mean() > kept.mean())
         ((20,), (30,), True)
     """
     from sklearn.linear_model import LogisticRegression
 
     judged = checks.matrix(candidates, "candidates").astype(np.float64)
-    nulls = checks.matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
+    known = checks.matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
     apart = [checks.matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
-    if len(nulls) < 4:
-        raise checks.InputError(f"calibration: at least 4 rows are needed to split it, got {len(nulls)}")
-    nulls = ordered(nulls)
-    order = seeds.generator(seed, "adadetect", digest(nulls, ordered(judged))).permutation(len(nulls))
-    training, kept = nulls[order[: len(nulls) // 2]], nulls[order[len(nulls) // 2 :]]
+    if len(known) < 4:
+        raise checks.InputError(f"calibration: at least 4 rows are needed to split it, got {len(known)}")
+    known = ordered(known)
+    order = seeds.generator(seed, "adadetect", digest(known, ordered(judged))).permutation(len(known))
+    training, kept = known[order[: len(known) // 2]], known[order[len(known) // 2 :]]
     tables = (judged, kept, *apart)
     rows, at = np.unique(np.concatenate(tables), axis=0, return_inverse=True)
     pool = rows[np.sort(at.ravel())]

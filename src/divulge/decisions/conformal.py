@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
-def p_values(null_scores: object, scores: object) -> Floats:
-    """Conformal p-value of each score: ``(1 + #{null ≥ s}) / (n + 1)``.
+def p_values(calibration: object, scores: object) -> Floats:
+    """Conformal p-value of each score: ``(1 + #{calibration ≥ s}) / (n + 1)``.
 
     For a non-member exchangeable with the ``n`` calibration scores, P(p ≤ a) ≤ a for every a, in finite samples and
     whatever the distribution; ties count against the candidate, so they only increase p.
 
     Args:
-        null_scores: scores of known non-members, ``[n]``; larger means more like a member.
+        calibration: scores of known non-members, ``[n]``; larger means more like a member.
         scores: scores of the candidates, ``[m]``.
 
     Returns:
@@ -37,5 +37,5 @@ def p_values(null_scores: object, scores: object) -> Floats:
         >>> p_values([1.0, 2.0, 2.0, 3.0], [0.0, 2.0, 9.0])
         array([1. , 0.8, 0.2])
     """
-    nulls = np.sort(checks.vector(null_scores, "null_scores"))
-    return counting.p_values(checks.vector(scores, "scores"), nulls)
+    calibration = np.sort(checks.vector(calibration, "calibration"))
+    return counting.p_values(checks.vector(scores, "scores"), calibration)

@@ -1,7 +1,7 @@
 """Decisions whose false-positive rate is bounded in finite samples.
 
 Two guarantees exist and are never blurred. *Marginal*: FPR ≤ level on average over the draw of the
-nulls. *Training-conditional*: FPR ≤ level for this very draw of the nulls, with confidence 1 - δ.
+calibration records. *Training-conditional*: FPR ≤ level for this very draw, with confidence 1 - δ.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ KINDS: tuple[Kind, ...] = ("marginal", "training-conditional")
 
 
 @dataclass(frozen=True, slots=True)
-class Threshold:
+class ConformalThreshold:
     """A score from which on a candidate is called a member; usable wherever a float is.
 
     Attributes:
-        value: the smallest number above the ``rank``-th largest null score, so that nulls that tie with
-            that score are not selected, and ``score >= value`` and ``score > value`` are both safe.
+        value: the smallest number above the ``rank``-th largest calibration score, so that scores that tie with
+            it are not selected, and ``score >= value`` and ``score > value`` are both safe.
         fpr: the level asked for.
         guarantee: what is claimed, and under which assumptions.
-        rank: rank, from the top, of the null score that the threshold lies just above.
-        nulls: number of null scores.
+        rank: rank, from the top, of the calibration score that the threshold lies just above.
+        calibration: number of calibration scores.
 
     Examples:
         >>> t = threshold([3.0, 1.0, 2.0, 2.0], fpr=0.4)
@@ -49,7 +49,7 @@ class Threshold:
     fpr: float
     guarantee: Guarantee
     rank: int
-    nulls: int
+    calibration: int
 
     def __float__(self) -> float:
         return self.value
@@ -62,28 +62,30 @@ class Threshold:
         return checks.vector(scores, "scores") >= self.value
 
     def realised(self, confidence: float = 0.95) -> Estimate:
-        """Where the FPR of this one draw of nulls lies; see `realised_interval`."""
-        return _beta_interval(self.rank, self.nulls, confidence)
+        """Where the FPR of this one calibration lies; see `realised_interval`."""
+        return _beta_interval(self.rank, self.calibration, confidence)
 
 
-def threshold(null_scores: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> Threshold:
+def threshold(
+    calibration: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95
+) -> ConformalThreshold:
     """The lowest threshold whose false-positive rate is guaranteed to stay at or below ``fpr``.
 
-    A conformal rank, never an interpolated quantile: just above the k-th largest of the n nulls, with
+    A conformal rank, never an interpolated quantile: just above the k-th largest of the n calibration scores, with
 
     - marginal: ``k = floor(fpr (n + 1))``, so that P(non-member selected) ≤ k/(n+1) ≤ fpr;
-    - training-conditional: the FPR given the nulls is at most a Beta(k, n + 1 - k) variable (exactly so
+    - training-conditional: the FPR given the calibration is at most a Beta(k, n + 1 - k) variable (exactly so
       without ties), and k is the largest rank for which P(Beta(k, n + 1 - k) ≤ fpr) ≥ confidence.
 
     Args:
-        null_scores: scores of known non-members, ``[n]``; larger means more like a member.
+        calibration: scores of known non-members, ``[n]``; larger means more like a member.
         fpr: the level, in (0, 1).
         guarantee: "marginal" or "training-conditional".
-        confidence: over the draw of the nulls; used by "training-conditional" only.
+        confidence: over the draw of the calibration; used by "training-conditional" only.
 
     Raises:
-        divulge.InputError: too few nulls for the level (the message says how many are needed), a level
-            outside (0, 1), NaN or infinity among the nulls.
+        divulge.InputError: too few calibration scores for the level (the message says how many are needed), a level
+            outside (0, 1), NaN or infinity among the scores.
 
     References:
         Vovk, Conditional validity of inductive conformal predictors, 2012, Prop. 2a;
@@ -94,33 +96,33 @@ def threshold(null_scores: object, fpr: float, *, guarantee: Kind = "marginal", 
         >>> t.rank, round(float(t), 6), str(t.guarantee)
         (1, 99.0, 'marginal FPR ≤ 0.01, assuming non-member candidates are exchangeable with the calibration records')
     """
-    nulls = checks.vector(null_scores, "null_scores")
+    calibration = checks.vector(calibration, "calibration")
     level = checks.number(fpr, "fpr", above=0, below=1)
     kind = checks.choice(guarantee, "guarantee", KINDS)
     sure = checks.number(confidence, "confidence", above=0, below=1)
-    n = len(nulls)
+    n = len(calibration)
     rank = _marginal_rank(n, level) if kind == "marginal" else _conditional_rank(n, level, sure)
     if rank < 1:
-        needed = required_nulls(level, guarantee=guarantee, confidence=sure)
+        needed = required_calibration(level, guarantee=guarantee, confidence=sure)
         raise checks.InputError(
-            f"null_scores: {needed} known non-members are needed for a {kind} FPR of {level:g}, got {n}"
+            f"calibration: {needed} known non-members are needed for a {kind} FPR of {level:g}, got {n}"
         )
-    kth = float(np.partition(nulls, n - rank)[n - rank])
-    return Threshold(math.nextafter(kth, math.inf), level, _claim(kind, level, sure), rank, n)
+    kth = float(np.partition(calibration, n - rank)[n - rank])
+    return ConformalThreshold(math.nextafter(kth, math.inf), level, _claim(kind, level, sure), rank, n)
 
 
-def required_nulls(fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> int:
-    """How many nulls the level takes at least.
+def required_calibration(fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95) -> int:
+    """How many calibration scores the level takes at least.
 
     Examples:
-        >>> required_nulls(0.01), required_nulls(0.01, guarantee="training-conditional")
+        >>> required_calibration(0.01), required_calibration(0.01, guarantee="training-conditional")
         (99, 299)
     """
     level = checks.number(fpr, "fpr", above=0, below=1)
     sure = checks.number(confidence, "confidence", above=0, below=1)
     if checks.choice(guarantee, "guarantee", KINDS) == "marginal":
         return math.ceil(1 / Fraction(str(level))) - 1
-    # Rank 1 suffices once P(no null in the upper fpr-tail) = (1 - fpr)^n ≤ 1 - confidence.
+    # Rank 1 suffices once P(no score in the upper fpr-tail) = (1 - fpr)^n ≤ 1 - confidence.
     return math.ceil(math.log1p(-sure) / math.log1p(-level))
 
 
@@ -141,32 +143,32 @@ def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
     rank = _marginal_rank(size, level)
     if rank < 1:
         raise checks.InputError(
-            f"n: {required_nulls(level)} calibration scores are needed for an FPR of {level:g}, got {size}"
+            f"n: {required_calibration(level)} calibration scores are needed for an FPR of {level:g}, got {size}"
         )
     return _beta_interval(rank, size, confidence)
 
 
 def decide(
-    null_scores: object, scores: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95
+    calibration: object, scores: object, fpr: float, *, guarantee: Kind = "marginal", confidence: float = 0.95
 ) -> Selection:
     """Call members the candidates whose score reaches `threshold`.
 
-    At the marginal level this is the same set as ``p_values(null_scores, scores) <= fpr``.
+    At the marginal level this is the same set as ``p_values(calibration, scores) <= fpr``.
 
     Returns:
         The selection, with conformal p-values, the guarantee, and a warning that says how far the FPR of
-        this one draw of nulls may lie from the level.
+        this one calibration may lie from the level.
 
     Examples:
         >>> decide(range(99), [5.0, 98.5], fpr=0.01).selected
         array([False,  True])
     """
-    found = threshold(null_scores, fpr, guarantee=guarantee, confidence=confidence)
+    found = threshold(calibration, fpr, guarantee=guarantee, confidence=confidence)
     candidates = checks.vector(scores, "scores")
     selected = found.select(candidates)
     return Selection(
         selected=selected,
-        p_values=conformal.p_values(null_scores, candidates),
+        p_values=conformal.p_values(calibration, candidates),
         threshold=_smallest(candidates, selected),
         usage=None,
         guarantee=found.guarantee,
@@ -210,11 +212,11 @@ def _smallest(scores: Floats, selected: Bools) -> float:
     return float(scores[selected].min()) if selected.any() else math.inf
 
 
-def _warnings(found: Threshold) -> tuple[str, ...]:
+def _warnings(found: ConformalThreshold) -> tuple[str, ...]:
     realised = found.realised()
     if realised.high <= 1.5 * found.fpr:
         return ()
     return (
-        f"with {found.nulls} calibration scores, the FPR of this one calibration lies between {realised.low:.2g} and "
-        f"{realised.high:.2g} (95 %); {found.fpr:g} holds on average over calibrations",
+        f"with {found.calibration} calibration scores, the FPR of this one calibration lies between "
+        f"{realised.low:.2g} and {realised.high:.2g} (95 %); {found.fpr:g} holds on average over calibrations",
     )

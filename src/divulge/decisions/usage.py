@@ -75,7 +75,7 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
     at = np.unique([n + 1 - min(max(math.floor(lam * (n + 1) + 1e-9), 2), n + 1) for lam in _GRID])[::-1]
     region = np.searchsorted(counts.calibration, counts.calibration[at], side="right")
     low_scoring = m - counts.above[at]
-    nulls = _lepski(low_scoring, region, m, n)
+    nonmembers = _lepski(low_scoring, region, m, n)
     error = (1 - confidence) / 2
     low = _proven(low_scoring, at + 1, m, n, error / (2 * len(at)))
     says = f"assumes members score above the lowest {region[-1] / n:.0%} of non-members"
@@ -84,7 +84,7 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
         high, says = 1.0, "unknown, as too many low scores tie"
     elif high < 0:  # no share fits: members score low, or non-members do not score like the calibration
         high, says = 1.0, "unknown, as more candidates than non-members score low"
-    value = min(max(1 - nulls, 0.0), 1.0)
+    value = min(max(1 - nonmembers, 0.0), 1.0)
     method = f"ratio of low scores (Lepski); low end proven, high end {says}"
     return Estimate(value, min(low, value), max(high, value), confidence, method)
 
@@ -92,15 +92,15 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
 def _lepski(low_scoring: np.ndarray, region: np.ndarray, m: int, n: int) -> float:
     """The share of non-members by the widest region that agrees with all narrower ones; widest first."""
     expected = region / (n + 1)
-    nulls = low_scoring / (m * expected)
+    nonmembers = low_scoring / (m * expected)
     for i in range(len(region)):
         # What the narrower regions would scatter by if this one were right; their own estimates are too noisy to say.
-        here = min(nulls[i], 1.0)
+        here = min(nonmembers[i], 1.0)
         variance = np.maximum(1 - expected, 0) / expected * (here / m + here**2 / n)
         spread = np.sqrt(np.maximum(variance[i + 1 :] - variance[i], 0))
-        if np.all(nulls[i] - nulls[i + 1 :] <= _TOLERANCE * spread):
-            return float(nulls[i])
-    return float(nulls[-1])
+        if np.all(nonmembers[i] - nonmembers[i + 1 :] <= _TOLERANCE * spread):
+            return float(nonmembers[i])
+    return float(nonmembers[-1])
 
 
 def _proven(low_scoring: np.ndarray, least: np.ndarray, m: int, n: int, error: float) -> float:

@@ -1,9 +1,9 @@
 """False-positive rates under covariate shift: calibration records count by how much they look like the candidates.
 
-The auditor has nulls of seen classes and asks about another one. If a non-member's score depends on its class
-only through the features (covariate shift), nulls weighted by the density ratio ``w(x) = p_candidates(x) / p_nulls(x)``
-give valid p-values (Tibshirani, Barber, Candès & Ramdas, Conformal prediction under covariate shift, 2019). Neither
-the assumption nor an estimated ratio is exact; the guarantee says so.
+The auditor has calibration records of seen classes and asks about another one. If a non-member's score depends on
+its class only through the features (covariate shift), calibration scores weighted by the density ratio
+``w(x) = p_candidates(x) / p_calibration(x)`` give valid p-values (Tibshirani, Barber, Candès & Ramdas, Conformal
+prediction under covariate shift, 2019). Neither the assumption nor an estimated ratio is exact; the guarantee says so.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.decisions.fpr import required_nulls
+from divulge.decisions.fpr import required_calibration
 from divulge.statistics import placements
 from divulge.statistics.canonical import digest
 from divulge.types import Guarantee, Selection
@@ -32,46 +32,46 @@ class Weights:
     """Density ratios, up to a common factor.
 
     Args:
-        nulls: of each calibration record, ``[n]``, ≥ 0.
+        calibration: of each calibration record, ``[n]``, ≥ 0.
         candidates: of each candidate, ``[m]``, ≥ 0.
-        auc: how well nulls and candidates can be told apart, 0.5 (not at all) to 1 (no overlap, no correction).
+        auc: how well the two kinds can be told apart, 0.5 (not at all) to 1 (no overlap, no correction).
     """
 
-    nulls: Floats
+    calibration: Floats
     candidates: Floats
     auc: float = math.nan
 
     def __post_init__(self) -> None:
-        for name in ("nulls", "candidates"):
+        for name in ("calibration", "candidates"):
             object.__setattr__(self, name, _weights(getattr(self, name), f"weights.{name}"))
         if not (isinstance(self.auc, float) and math.isnan(self.auc)):  # not known
             checks.number(self.auc, "weights.auc", above=0, below=1, closed=True)
 
     @property
     def effective(self) -> float:
-        """How many equally weighted nulls these are worth, ``(Σw)² / Σw²`` (Kish 1965)."""
-        total = math.fsum(self.nulls)  # exact, so that no order of the rows changes a bit
-        return total * total / math.fsum(self.nulls**2) if total > 0 else 0.0
+        """How many equally weighted calibration records these are worth, ``(Σw)² / Σw²`` (Kish 1965)."""
+        total = math.fsum(self.calibration)  # exact, so that no order of the rows changes a bit
+        return total * total / math.fsum(self.calibration**2) if total > 0 else 0.0
 
     def reachable(self, fpr: float) -> float:
-        """Share of candidates whose p-value could be ``fpr`` at all; each other weighs too much against the nulls.
+        """Share of candidates whose p-value could be ``fpr`` at all; the others weigh too much themselves.
 
-        A smooth classifier spreads its weights evenly over nulls that are nowhere near the candidates, so the
+        A smooth classifier spreads its weights evenly over calibration records nowhere near the candidates, so the
         effective sample size alone does not notice that nothing overlaps; this does.
         """
-        total = math.fsum(self.nulls)
+        total = math.fsum(self.calibration)
         return float((self.candidates * (1 - fpr) <= fpr * total).mean())
 
 
-def density_ratio(null_features: object, features: object, *, seed: int = 0) -> Weights:
-    """Weights from a probabilistic classifier that tells candidates from nulls.
+def density_ratio(calibration_features: object, features: object, *, seed: int = 0) -> Weights:
+    """Weights from a probabilistic classifier that tells candidates from calibration records.
 
     Logistic regression on standardised features; each record's weight is the odds that a model fitted without
     its fold gives it, so that no record is weighted by a classifier that has learnt it by heart. Records with
     equal features weigh the same, and no order of the records changes a weight.
 
     Args:
-        null_features: features or embeddings of the calibration records, ``[n, d]``.
+        calibration_features: features or embeddings of the calibration records, ``[n, d]``.
         features: the same of the candidates, ``[m, d]``.
         seed: of the folds.
 
@@ -87,32 +87,32 @@ def density_ratio(null_features: object, features: object, *, seed: int = 0) -> 
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
-    nulls = checks.matrix(null_features, "null_features")
-    candidates = checks.matrix(features, "features", columns=nulls.shape[1])
-    for name, found in (("null_features", nulls), ("features", candidates)):
+    calibration = checks.matrix(calibration_features, "calibration_features")
+    candidates = checks.matrix(features, "features", columns=calibration.shape[1])
+    for name, found in (("calibration_features", calibration), ("features", candidates)):
         if len(found) < 2 * _FOLDS:
             raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(found)}")
         if np.abs(found).max() > _LARGEST:
             raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} cannot be standardised")
-    sides = [side.astype(np.float64) for side in (nulls, candidates)]
-    order = np.concatenate([np.lexsort(sides[0].T), len(nulls) + np.lexsort(sides[1].T)])
+    sides = [side.astype(np.float64) for side in (calibration, candidates)]
+    order = np.concatenate([np.lexsort(sides[0].T), len(calibration) + np.lexsort(sides[1].T)])
     rows = np.vstack(sides)[order] + 0.0
     x = StandardScaler().fit_transform(rows)
-    asked = np.arange(len(x)) >= len(nulls)
+    asked = np.arange(len(x)) >= len(calibration)
     rng = seeds.generator(seed, "weights", "folds", digest(rows))
-    fold = np.r_[rng.permutation(len(nulls)), rng.permutation(len(candidates))] % _FOLDS
+    fold = np.r_[rng.permutation(len(calibration)), rng.permutation(len(candidates))] % _FOLDS
     log_odds = np.empty(len(x))
     for k in range(_FOLDS):
         model = LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], asked[fold != k])
         log_odds[fold == k] = model.decision_function(x[fold == k])
     _, same = np.unique(rows, axis=0, return_inverse=True)
     log_odds[order] = (np.bincount(same.ravel(), log_odds) / np.bincount(same.ravel()))[same.ravel()]
-    odds = np.exp(np.clip(log_odds, -50, 50)) * len(nulls) / len(candidates)
+    odds = np.exp(np.clip(log_odds, -50, 50)) * len(calibration) / len(candidates)
     return Weights(odds[~asked], odds[asked], _auc(log_odds[asked], log_odds[~asked]))
 
 
-def p_values(null_scores: object, scores: object, weights: Weights) -> Floats:
-    """Weighted conformal p-values ``[m]``: ``(Σ w_i·1{null_i ≥ s_j} + w_j) / (Σ w_i + w_j)``.
+def p_values(calibration: object, scores: object, weights: Weights) -> Floats:
+    """Weighted conformal p-values ``[m]``: ``(Σ w_i·1{c_i ≥ s_j} + w_j) / (Σ w_i + w_j)``.
 
     With equal weights these are `divulge.decisions.conformal.p_values`.
 
@@ -128,29 +128,29 @@ def p_values(null_scores: object, scores: object, weights: Weights) -> Floats:
         array([0.8, 0.2])
     """
     checks.instance(weights, "weights", Weights, "what density_ratio returned")
-    nulls = checks.vector(null_scores, "null_scores")
+    calibration = checks.vector(calibration, "calibration")
     candidates = checks.vector(scores, "scores")
-    own = _weights(weights.nulls, "weights.nulls", len(nulls))
+    own = _weights(weights.calibration, "weights.calibration", len(calibration))
     theirs = _weights(weights.candidates, "weights.candidates", len(candidates))
-    order = np.lexsort((own, nulls))
-    # Weight of all nulls from the i-th smallest on; nothing beyond the largest.
+    order = np.lexsort((own, calibration))
+    # Weight of all calibration scores from the i-th smallest on; nothing beyond the largest.
     beyond = np.append(np.cumsum(own[order][::-1])[::-1], 0.0)
-    at_least = beyond[np.searchsorted(nulls[order], candidates, side="left")]
+    at_least = beyond[np.searchsorted(calibration[order], candidates, side="left")]
     return (at_least + theirs) / (beyond[0] + theirs)
 
 
-def decide(null_scores: object, scores: object, fpr: float, weights: Weights) -> Selection:
+def decide(calibration: object, scores: object, fpr: float, weights: Weights) -> Selection:
     """Call members the candidates whose weighted p-value is at most ``fpr``.
 
     Args:
-        null_scores: scores of calibration records, ``[n]``.
+        calibration: scores of calibration records, ``[n]``.
         scores: scores of the candidates, ``[m]``.
         fpr: the level, in (0, 1).
         weights: density ratios of both.
 
     Raises:
-        divulge.InputError: the nulls' effective sample size is smaller than the level needs, or no score would
-            be high enough for half of the candidates: too few nulls look like them to say anything.
+        divulge.InputError: the calibration's effective sample size is smaller than the level needs, or no score would
+            be high enough for half of the candidates: too few calibration records look like them to say anything.
 
     Examples:
         >>> decide(range(99), [98.5, 5.0], 0.01, Weights(np.ones(99), np.ones(2))).selected
@@ -158,10 +158,10 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
     """
     level = checks.number(fpr, "fpr", above=0, below=1)
     checks.instance(weights, "weights", Weights, "what density_ratio returned")
-    needed, effective = required_nulls(level), weights.effective
+    needed, effective = required_calibration(level), weights.effective
     if round(effective, 6) < needed:
         raise checks.InputError(
-            f"weights: the {len(weights.nulls)} calibration records are worth {effective:.1f} that look like the "
+            f"weights: the {len(weights.calibration)} calibration records are worth {effective:.1f} that look like the "
             f"candidates, and {needed} are needed for an FPR of {level:g}; no valid correction is possible"
         )
     reachable = weights.reachable(level)
@@ -171,7 +171,7 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
             f"FPR of {level:g}; no valid correction is possible"
         )
     candidates = checks.vector(scores, "scores")
-    found = p_values(null_scores, candidates, weights)
+    found = p_values(calibration, candidates, weights)
     selected = found <= level
     return Selection(
         selected=selected,
@@ -187,8 +187,8 @@ def decide(null_scores: object, scores: object, fpr: float, weights: Weights) ->
             ),
         ),
         warnings=(
-            f"{len(weights.nulls)} calibration records count as {effective:.0f}; {reachable:.0%} of the candidates "
-            "could be selected at all",
+            f"{len(weights.calibration)} calibration records count as {effective:.0f}; "
+            f"{reachable:.0%} of the candidates could be selected at all",
         ),
     )
 
