@@ -6,7 +6,7 @@ import pytest
 
 import divulge as dv
 from divulge import plan
-from divulge.datafiles import Layout, read
+from divulge.datafiles import FileLayout, read
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
 
@@ -14,7 +14,7 @@ X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz", "semicolons", "odd name"])
 def test_every_kind_gives_the_same_records(tmp_path, kind):
     frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "class": Y, "key": ["p", "q", "r"], "sex": ["f", "m", "f"]})
-    layout = Layout(label="class", id="key", group="sex", separator=";" if kind == "semicolons" else ",")
+    layout = FileLayout(label="class", id="key", group="sex", separator=";" if kind == "semicolons" else ",")
     path = tmp_path / {"odd name": "data[1]*.parquet", "semicolons": "data.csv"}.get(kind, f"data.{kind}")
     if kind == "npz":
         np.savez(path, x=X, y=Y, ids=["p", "q", "r"], sex=["f", "m", "f"], columns=["a", "b"])
@@ -53,7 +53,7 @@ def test_tables_say_what_is_wrong_and_what_to_set(tmp_path, text, message):
     path = tmp_path / "data.csv"
     path.write_text(text)
     with pytest.raises(dv.InputError, match=message) as caught:
-        read(path, Layout())
+        read(path, FileLayout())
     assert str(path) in str(caught.value)
 
 

@@ -24,7 +24,7 @@ _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FileLayout:
     """What stands where in a file.
 
     Args:
@@ -53,7 +53,7 @@ class DataFile:
     columns: tuple[str, ...] = ()
 
 
-def read(path: Path, layout: Layout) -> DataFile:
+def read(path: Path, layout: FileLayout) -> DataFile:
     """The records in a file.
 
     Raises:
@@ -68,7 +68,7 @@ def read(path: Path, layout: Layout) -> DataFile:
         raise checks.InputError(said if str(path) in said else f"{path}: {said}") from None
 
 
-def refuse_unlabelled(files: dict[str, DataFile], layout: Layout) -> None:
+def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:
     """Raise where labels are needed and a file has none.
 
     Raises:
@@ -83,7 +83,7 @@ def refuse_unlabelled(files: dict[str, DataFile], layout: Layout) -> None:
             )
 
 
-def _from_arrays(path: Path, layout: Layout) -> DataFile:
+def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
     arrays = store.read_arrays(path)
     if "x" not in arrays:
         raise checks.InputError(f"an array named 'x' is needed, found {', '.join(arrays) or 'none'}")
@@ -94,7 +94,7 @@ def _from_arrays(path: Path, layout: Layout) -> DataFile:
     return DataFile(Records(_scaled(arrays["x"], layout.scale), arrays.get("y"), arrays.get("ids")), group, columns)
 
 
-def _from_table(path: Path, layout: Layout) -> DataFile:
+def _from_table(path: Path, layout: FileLayout) -> DataFile:
     import polars as pl
 
     frame = _frame(path, layout)
@@ -109,7 +109,7 @@ def _from_table(path: Path, layout: Layout) -> DataFile:
     return DataFile(records, apart.get(layout.group or ""), tuple(rest.columns))
 
 
-def _frame(path: Path, layout: Layout) -> pl.DataFrame:
+def _frame(path: Path, layout: FileLayout) -> pl.DataFrame:
     import polars as pl
 
     kind = checks.choice(path.suffix, "file type", [".npz", ".parquet", ".csv"])

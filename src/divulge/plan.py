@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from divulge import checks, datafiles, imports
-from divulge.datafiles import DataFile, Layout
+from divulge.datafiles import DataFile, FileLayout
 from divulge.request import Duplicates, Options, Outputs, Subject
 
 if TYPE_CHECKING:
@@ -308,9 +308,9 @@ def _held(plan: AccessPlan, file: DataFile, seed: int) -> tuple[Records, tuple[i
     return population, dropped
 
 
-def _layout(plan: DataPlan) -> Layout:
-    settings = plan.model_dump(include={field.name for field in fields(Layout)})
-    return Layout(**settings, named=frozenset(plan.model_fields_set))
+def _layout(plan: DataPlan) -> FileLayout:
+    settings = plan.model_dump(include={field.name for field in fields(FileLayout)})
+    return FileLayout(**settings, named=frozenset(plan.model_fields_set))
 
 
 def _records(folder: Path, plan: DataPlan, key: str) -> DataFile:

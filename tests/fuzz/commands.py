@@ -70,7 +70,7 @@ def prepare(folder):
             members=sets[0], nonmembers=sets[1], population=sets[2], recipes=["loss", "entropy"], fpr=[0.2], seed=seed,
             out=folder / name,
         )  # fmt: skip
-    document_scoring.score([folder / "t.csv"], Tokens(), folder / "scored", document_scoring.Options())
+    document_scoring.score([folder / "t.csv"], Tokens(), folder / "scored", document_scoring.ScoringOptions())
     pool = dv.references.Pool(folder / "pool")
     for key in ("a" * 32, "b" * 32):
         pool.put(key, {"w": np.arange(3.0)}, {"model": 1})

@@ -17,11 +17,11 @@ from torch import nn
 import divulge as dv
 from divulge import labels, plan, store, targets
 from divulge.cli.labels import _labels
-from divulge.datafiles import Layout
+from divulge.datafiles import FileLayout
 from divulge.datafiles import read as read_records
 from divulge.identification import score_files
 from divulge.margin import ShallowReLU
-from divulge.targets.endpoint_journal import Journal
+from divulge.targets.endpoint_journal import EndpointJournal
 from fuzz import judge, labelling
 
 if TYPE_CHECKING:
@@ -108,18 +108,18 @@ KEY = {"model": "tiny"}
 
 
 def _journal(path):
-    Journal(path, KEY).put("a text", np.array([-1.0, -2.0]))
+    EndpointJournal(path, KEY).put("a text", np.array([-1.0, -2.0]))
 
 
 def _kept(path):
-    journal = Journal(path, KEY)
+    journal = EndpointJournal(path, KEY)
     return journal["a text"] if "a text" in journal else None  # noqa: SIM401  a journal has no get
 
 
 FORMATS = (
-    Format("records.npz", lambda path: np.savez(path, x=X, y=Y), lambda path: read_records(path, Layout())),
-    Format("records.csv", FRAME.write_csv, lambda path: read_records(path, Layout())),
-    Format("records.parquet", FRAME.write_parquet, lambda path: read_records(path, Layout())),
+    Format("records.npz", lambda path: np.savez(path, x=X, y=Y), lambda path: read_records(path, FileLayout())),
+    Format("records.csv", FRAME.write_csv, lambda path: read_records(path, FileLayout())),
+    Format("records.parquet", FRAME.write_parquet, lambda path: read_records(path, FileLayout())),
     Format("array.npy", lambda path: np.save(path, X), store.read_array),
     Format("arrays.npz", lambda path: np.savez_compressed(path, x=X), store.read_arrays),
     Format("value.json", lambda path: store.write_json(path, {"a": [1, 2.5, None, "é"]}), store.read_json),

@@ -21,7 +21,7 @@ RECEIVED = {
     "attacks.regressors.FittedBoosted",
     "attacks.regressors.FittedClasses",
     "attacks.regressors.FittedQuantiles",
-    "completion.Fitted",
+    "completion.FittedImputer",
     "decisions.controls.Control",
     "decisions.fdr.Judged",
     "decisions.fdr.Rule",

@@ -170,7 +170,7 @@ COMPLETION = {
     "completion.KNN": call(neighbours=3, per_class=True, use=completed),
     "completion.Autoencoder": call(width=4, latent=2, steps=2, per_class=True, seed=0, use=completed, long=("steps",)),
     "completion.ConditionalGaussian": call(shrinkage="ledoit-wolf", per_class=True, use=completed),
-    "completion.Custom": call(
+    "completion.CustomImputer": call(
         function=lambda x, known, y, auxiliary, rng: np.nan_to_num(x), use=completed, free=("function",)
     ),
     "completion.HotDeck": call(donors=3, per_class=True, use=completed),

@@ -138,7 +138,9 @@ DECISIONS = {
     "decisions.fpr.threshold": call(calibration=CALIBRATION, fpr=0.05, guarantee="marginal", confidence=0.95),
     "decisions.fpr.required_calibration": call(fpr=0.01, guarantee="marginal", confidence=0.95),
     "decisions.fpr.realised_interval": call(n=99, fpr=0.01, confidence=0.95),
-    "decisions.fpr.decide": call(calibration=CALIBRATION, scores=SCORES, fpr=0.05, guarantee="marginal", confidence=0.95),
+    "decisions.fpr.decide": call(
+        calibration=CALIBRATION, scores=SCORES, fpr=0.05, guarantee="marginal", confidence=0.95
+    ),
     "decisions.knockoff.select": call(originals=SCORES, knockoffs=SCORES[::-1], fdr=0.3),
     "decisions.knockoff.symmetry": call(originals=SCORES, knockoffs=SCORES[::-1], level=0.05),
     "decisions.weighted.Weights": call(

@@ -13,7 +13,7 @@ from divulge.results import plain
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-SMALL = language_demo.Recipe(epochs=1, width=16, layers=1, vocabulary=300, longest=32)
+SMALL = language_demo.DemoModel(epochs=1, width=16, layers=1, vocabulary=300, longest=32)
 
 
 def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
@@ -41,7 +41,7 @@ def test_corpus_is_the_same_for_the_same_seed():
 
 def test_demo_needs_no_folder(monkeypatch):
     monkeypatch.setattr(language_demo, "paragraphs", lambda seed: shortened(seed))
-    monkeypatch.setattr(language_demo, "Recipe", lambda: SMALL)
+    monkeypatch.setattr(language_demo, "DemoModel", lambda: SMALL)
     found = CliRunner().invoke(app, ["identify", "--demo", "--fdr", "0.5"])
     assert found.exit_code == 0, found.exception
     assert "realised power" in found.stdout

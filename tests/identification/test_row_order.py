@@ -112,7 +112,7 @@ def test_files(tmp_path, monkeypatch, scores):
         )
 
     files = {"candidates": frame("c", 300, 1.0), "calibration": frame("u", 200, 0.0), "holdout": frame("h", 60, 0.0)}
-    plan = runs.Plan(Columns(tuple(map(Score, scores)), id="id", text="text"), Policy(0.2))
+    plan = runs.DecisionPlan(Columns(tuple(map(Score, scores)), id="id", text="text"), Policy(0.2))
     summaries, reports, selections = [], [], []
     for shuffled in (False, True):
         folder = tmp_path / str(shuffled)

@@ -24,7 +24,7 @@ ONE = (Score("loss", -1),)
 def plan(scores=ONE, **options):
     names = {name: options.pop(name) for name in ("id", "text", "truth") if name in options}
     method = named(options.pop("method", "auto"), METHODS, eta=options.pop("eta", 0.05))
-    return runs.Plan(Columns(scores, **names), Policy(options.pop("fdr", 0.1), method), **options)
+    return runs.DecisionPlan(Columns(scores, **names), Policy(options.pop("fdr", 0.1), method), **options)
 
 
 def selection(folder):

@@ -29,7 +29,7 @@ def identified(tmp_path_factory):
     for name in ("known", "apart"):
         pl.DataFrame({"loss": rng.normal(size=120)}).write_parquet(folder / f"{name}.parquet")
     judged, known, apart = ([folder / f"{name}.parquet"] for name in ("judged", "known", "apart"))
-    plan = from_tables.Plan(Columns((Score("loss"),), truth="member"), Policy(0.2))
+    plan = from_tables.DecisionPlan(Columns((Score("loss"),), truth="member"), Policy(0.2))
     return folder / "run", from_tables.run(judged, known, folder / "run", plan, holdout=apart)
 
 

@@ -8,7 +8,7 @@ from sklearn.covariance import ledoit_wolf
 
 import divulge as dv
 from divulge import completion
-from divulge.completion.columns import Columns
+from divulge.completion.columns import RecordColumns
 
 IMPUTERS = (
     completion.ConditionalGaussian(),
@@ -18,7 +18,7 @@ IMPUTERS = (
     completion.KNN(5),
     completion.HotDeck(5),
     completion.Autoencoder(width=32, latent=8, steps=150),
-    completion.Custom(lambda x, known, labels, auxiliary, rng: np.where(known, x, auxiliary.mean(axis=0))),
+    completion.CustomImputer(lambda x, known, labels, auxiliary, rng: np.where(known, x, auxiliary.mean(axis=0))),
 )
 NAMES = [repr(imputer)[:40] for imputer in IMPUTERS]
 
@@ -100,7 +100,7 @@ def test_unknown_values_are_never_read(auxiliary, partial, imputer, poison):
         np.testing.assert_array_equal(clean[:, partial.known], np.tile(partial.x[partial.known], (draws, 1)))
 
 
-@pytest.mark.parametrize("imputer", [i for i in IMPUTERS if not isinstance(i, completion.Custom)], ids=NAMES[:-1])
+@pytest.mark.parametrize("imputer", IMPUTERS[:-1], ids=NAMES[:-1])
 def test_draws_are_random_and_repeatable(auxiliary, partial, imputer):
     fitted = imputer.fit(auxiliary)
     first = fitted.complete(partial, 2, seed=1)
@@ -200,7 +200,7 @@ def test_a_category_is_told_from_the_numbers_it_depends_on():
 @given(st.integers(0, 10_000), st.integers(2, 5), st.booleans())
 def test_settled_groups_are_valid_whatever_is_known(seed, width, drawn):
     rng = np.random.default_rng(seed)
-    columns = Columns.of(np.eye(width)[np.r_[np.arange(width), rng.integers(0, width, 10)]])
+    columns = RecordColumns.of(np.eye(width)[np.r_[np.arange(width), rng.integers(0, width, 10)]])
     assert len(columns.groups) == 1
     truth = np.eye(width)[rng.integers(0, width, 20)]
     known = rng.random(truth.shape) < 0.4
@@ -258,8 +258,8 @@ def test_overlap_is_by_known_values_alone(auxiliary):
         (lambda a, p: completion.Mean().fit(a[:1]), "auxiliary: at least 2 records"),
         (lambda a, p: completion.Mean().fit(a).complete(p, 0), "draws: must be at least 1"),
         (lambda a, p: completion.Mean().fit(dv.Records(a.x[:, :3])).complete(p), "x: records of the auxiliary shape"),
-        (lambda a, p: completion.Custom(lambda *_: np.zeros(3)).fit(a).complete(p), "the function returned"),
-        (lambda a, p: completion.Custom(lambda x, *_: x).fit(a).complete(p), "imputer: completed values"),
+        (lambda a, p: completion.CustomImputer(lambda *_: np.zeros(3)).fit(a).complete(p), "the function returned"),
+        (lambda a, p: completion.CustomImputer(lambda x, *_: x).fit(a).complete(p), "imputer: completed values"),
     ],
 )
 def test_bad_input_is_named(auxiliary, partial, work, message):

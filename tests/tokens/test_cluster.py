@@ -34,7 +34,7 @@ run = partial(
     [folder / "t.parquet"],
     partial(scoring.load, str(folder / "model"), None, device="cpu"),
     folder / "out",
-    scoring.Options(shard=10),
+    scoring.ScoringOptions(shard=10),
 )
 first = run(progress=lambda *at: seen.append(at))
 next((folder / "out" / "documents").glob("00000002-*")).unlink()

@@ -161,7 +161,7 @@ def test_the_key_is_sent_and_never_written(server, monkeypatch, tmp_path):
     monkeypatch.setenv("DIVULGE_API_KEY", "very-secret")
     target = client(server)
     pl.DataFrame({"text": TEXTS}).write_ndjson(tmp_path / "t.jsonl")
-    document_scoring.score([tmp_path / "t.jsonl"], target, tmp_path / "out", document_scoring.Options())
+    document_scoring.score([tmp_path / "t.jsonl"], target, tmp_path / "out", document_scoring.ScoringOptions())
     assert server.keys == {"Bearer very-secret"}
     assert "very-secret" not in repr(target) + repr(target.key())
     for path in (tmp_path / "out").rglob("*"):
@@ -172,7 +172,7 @@ def test_a_cut_at_document_500_of_1000_loses_nothing_and_scores_nothing_twice(mo
     texts = [f"document {i}" for i in range(1000)]
     pl.DataFrame({"id": range(1000), "text": texts}).write_ndjson(tmp_path / "t.jsonl")
     server, out = Server(model, tokenizer), tmp_path / "out"
-    options = document_scoring.Options(shard=300)
+    options = document_scoring.ScoringOptions(shard=300)
     server.cut_at = 500
     with server.running(), pytest.raises(EndpointError, match="run the same command again"):
         document_scoring.score([tmp_path / "t.jsonl"], client(server, retries=1), out, options)

@@ -33,7 +33,7 @@ def folder(model, tokenizer, tmp_path):
 def test_documents_keep_their_rows_and_statistics_their_tokens(folder, model, tokenizer):
     target, out = CausalLM(model, tokenizer), folder / "out"
     found = document_scoring.score(
-        [folder / "t.parquet"], target, out, document_scoring.Options(shard=32, lowercase=True)
+        [folder / "t.parquet"], target, out, document_scoring.ScoringOptions(shard=32, lowercase=True)
     )
     assert found["documents"] == 122
     assert found["without a score"] == 2
@@ -49,7 +49,7 @@ def test_documents_keep_their_rows_and_statistics_their_tokens(folder, model, to
 
 
 def test_the_difference_to_a_reference_model(folder, model, make, tokenizer):
-    options = document_scoring.Options(reference=CausalLM(make("llama"), tokenizer))
+    options = document_scoring.ScoringOptions(reference=CausalLM(make("llama"), tokenizer))
     document_scoring.score([folder / "t.parquet"], CausalLM(model, tokenizer), folder / "out", options)
     found = pl.read_parquet(folder / "out" / "documents")["reference"].drop_nans()
     want = signals.log_likelihood(CausalLM(model, tokenizer).tokens(TEXTS)) - signals.log_likelihood(
@@ -73,7 +73,11 @@ class Counting:
 
 
 def test_only_what_is_missing_or_changed_is_scored_again(folder, model, tokenizer):
-    target, out, options = Counting(CausalLM(model, tokenizer)), folder / "out", document_scoring.Options(shard=32)
+    target, out, options = (
+        Counting(CausalLM(model, tokenizer)),
+        folder / "out",
+        document_scoring.ScoringOptions(shard=32),
+    )
 
     def score(target=target):
         return document_scoring.score([folder / "t.parquet"], target, out, options, overwrite=True)
@@ -120,7 +124,7 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
         score_files.scan([out], "candidates")
     assert 5 <= len(written) < 144
     target = Counting(CausalLM.load(str(folder / "model"), device="cpu"))
-    found = document_scoring.score([path], target, out, document_scoring.Options(shard=10))
+    found = document_scoring.score([path], target, out, document_scoring.ScoringOptions(shard=10))
     assert found["found finished"] == 10 * len(written)
     assert len(target.asked) == len(texts) - 10 * len(written)
     assert all((out / "documents" / shard).stat().st_mtime_ns == at for shard, at in written.items())

@@ -13,12 +13,12 @@ from divulge.results import (
     AuditSummary,
     Called,
     DecisionSummary,
-    Detectable,
     Group,
     LowerBound,
     Numbers,
     RealisedRate,
     RecipeSummary,
+    SmallestLeak,
     VerdictSummary,
 )
 
@@ -37,7 +37,7 @@ def summarise(audit: Findings) -> AuditSummary:
         fpr=audit.fpr,
         unseen_classes=audit.unseen_classes,
         recipes={name: _recipe(audit, audit[name]) for name in audit},
-        smallest_detectable=Detectable(*(getattr(smallest, field.name) for field in fields(Detectable))),
+        smallest_detectable=SmallestLeak(*(getattr(smallest, field.name) for field in fields(SmallestLeak))),
         about=audit.about,
         texts={str(row): text for row, text in audit.exhibits.items() if isinstance(text, str)},
     )

@@ -17,7 +17,7 @@ FALSE_ALARM = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Realised:
+class RealisedFpr:
     """The realised false-positive rate of a conformal threshold, next to its nominal one.
 
     Args:
@@ -44,7 +44,7 @@ class Realised:
 
         Examples:
             >>> from divulge.evaluation import proportion
-            >>> Realised(0.05, proportion(14, 100), 0.02).judged
+            >>> RealisedFpr(0.05, proportion(14, 100), 0.02).judged
             'TOO HIGH: the luck of one calibration does not explain it (p = 0.02)'
         """
         if self.broken:
@@ -56,7 +56,7 @@ class Realised:
         return "agrees"
 
 
-def realised(outcome: Outcome, level: float, tests: int = 1) -> Realised:
+def realised(outcome: Outcome, level: float, tests: int = 1) -> RealisedFpr:
     """The realised false-positive rate of the threshold at ``level`` on the non-members of ``outcome``.
 
     Raises:
@@ -70,4 +70,4 @@ def realised(outcome: Outcome, level: float, tests: int = 1) -> Realised:
     above, n = int(threshold.select(outside).sum()), len(outside)
     # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
     tail = betabinom.pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
-    return Realised(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)
+    return RealisedFpr(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)

@@ -41,7 +41,7 @@ class Partial:
     """
 
     seen: PartialRecords
-    imputer: completion.Fitted
+    imputer: completion.FittedImputer
     best: Records
     draws: tuple[Records, ...]
     lessons: tuple[Records, ...]
@@ -97,7 +97,7 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
 
     Args:
         given: the inputs, with ``known``.
-        imputer: an imputer, a function (see `divulge.completion.Custom`) or None for the
+        imputer: an imputer, a function (see `divulge.completion.CustomImputer`) or None for the
             class-conditional Gaussian.
         seed: of masks and draws.
 
@@ -151,7 +151,7 @@ def _lessons(recipes: tuple[Recipe, ...]) -> int:
     return _LESSONS if any(recipe.references == "in and out" for recipe in recipes) else 0
 
 
-def _drawn(fitted: completion.Fitted, seen: PartialRecords, draws: int, seed: int) -> tuple[Records, ...]:
+def _drawn(fitted: completion.FittedImputer, seen: PartialRecords, draws: int, seed: int) -> tuple[Records, ...]:
     if not draws:
         return ()
     return tuple(Records(x, seen.y) for x in fitted.sample(seen, draws, seed))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from divulge.dossier import Draft
-    from divulge.identification.from_tables import Plan
+    from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
 
 Paths = list[Path]
@@ -60,16 +60,16 @@ def identify(
     given = (judged, list(calibration or []), list(holdout or []), list(members or []))
     folder, scores = Path(out or ""), score or []
 
-    def plan(first: Sequence[Path], scores: Sequence[str]) -> Plan:
+    def plan(first: Sequence[Path], scores: Sequence[str]) -> DecisionPlan:
         from divulge.decisions.methods import named
         from divulge.identification import score_files
         from divulge.identification.decide import METHODS, Policy
-        from divulge.identification.from_tables import Plan
+        from divulge.identification.from_tables import DecisionPlan
 
         frame = score_files.scan(first, "candidates")
         columns = score_files.resolve(frame, scores, name="candidates", id=id, text=text, truth=truth)
         policy = Policy(fdr, named(method, METHODS, eta=eta, lam=lam))
-        return Plan(columns, policy, drop_nan, drop_overlap, seed)
+        return DecisionPlan(columns, policy, drop_nan, drop_overlap, seed)
 
     if not (model or endpoint):
         summary = _decided(folder, plan(judged, scores), given, overwrite)
@@ -80,7 +80,7 @@ def identify(
 
 
 def _decided(
-    out: Path | Draft, plan: Plan, given: tuple[Sequence[Path], ...], overwrite: bool
+    out: Path | Draft, plan: DecisionPlan, given: tuple[Sequence[Path], ...], overwrite: bool
 ) -> IdentificationSummary:
     from divulge.identification.from_tables import run
 
@@ -137,7 +137,7 @@ def score(
         "budget": budget,
     }
     other = document_scoring.load(reference, None, **local) if reference else None
-    options = document_scoring.Options(text, id, lowercase, other, shard)
+    options = document_scoring.ScoringOptions(text, id, lowercase, other, shard)
     from divulge import checks
 
     checks.choice(engine, "--engine", ("local", "ray"))
@@ -176,7 +176,7 @@ def _scored(
     from divulge.dossier import Dossier
     from divulge.identification import document_scoring, table_results
 
-    target, options = document_scoring.load(model, endpoint), document_scoring.Options(text=text)
+    target, options = document_scoring.load(model, endpoint), document_scoring.ScoringOptions(text=text)
     key = document_scoring.key(target.key(), options)
     with Dossier(out).writing(table_results.KIND, key, overwrite=overwrite, keep=("token-statistics",)) as draft:
         found = []

@@ -6,15 +6,15 @@ What each is worth: see the page on partly known records.
 from divulge.completion.autoencoder import Autoencoder
 from divulge.completion.donors import KNN, HotDeck, Mean
 from divulge.completion.gaussian import ConditionalGaussian
-from divulge.completion.imputers import Custom, Fitted, Imputer, imputer, overlap
+from divulge.completion.imputers import CustomImputer, FittedImputer, Imputer, imputer, overlap
 from divulge.completion.masks import mask
 
 __all__ = [
     "KNN",
     "Autoencoder",
     "ConditionalGaussian",
-    "Custom",
-    "Fitted",
+    "CustomImputer",
+    "FittedImputer",
     "HotDeck",
     "Imputer",
     "Mean",

@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import checks, seeds
 from divulge.completion.donors import pools
-from divulge.completion.imputers import Fitted, Generators, flat
+from divulge.completion.imputers import FittedImputer, Generators, flat
 from divulge.completion.perceptron import Perceptron, standard
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Autoencoder:
         checks.integer(self.seed, "seed", least=0)
         checks.flag(self.per_class, "per_class")
 
-    def fit(self, auxiliary: Records) -> Fitted:
+    def fit(self, auxiliary: Records) -> FittedImputer:
         """Train on the auxiliary records.
 
         Raises:
@@ -78,7 +78,7 @@ class Autoencoder:
         beside = x.shape[1] + len(classes)
         decoder = Perceptron.of(np.r_[centre, np.zeros(beside)], np.r_[scale, np.ones(beside)], layers)
         filler = _Decoded(x, labels, classes, centre, scale, decoder)
-        return Fitted(f"autoencoder ({self.latent} latent dimensions)", columns, auxiliary.x, filler)
+        return FittedImputer(f"autoencoder ({self.latent} latent dimensions)", columns, auxiliary.x, filler)
 
     def _train(self, x: Floats, beside: Floats) -> Any:
         import torch

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Columns:
+class RecordColumns:
     """The columns of flattened records ``[n, d]``.
 
     Args:
@@ -30,11 +30,11 @@ class Columns:
     whole: bool = False
 
     @classmethod
-    def of(cls, x: Array) -> Columns:
+    def of(cls, x: Array) -> RecordColumns:
         """The columns of ``x[n, d]``.
 
         Examples:
-            >>> found = Columns.of(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
+            >>> found = RecordColumns.of(np.array([[0.5, 1, 0, 0, 1], [0.7, 0, 1, 0, 0], [0.9, 0, 0, 1, 1]]))
             >>> [group.tolist() for group in found.groups], found.binary.tolist()
             ([[1, 2, 3]], [False, False, False, False, True])
         """

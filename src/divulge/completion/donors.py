@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.completion.imputers import Fitted, Generators, flat
+from divulge.completion.imputers import FittedImputer, Generators, flat
 from divulge.completion.perceptron import standard
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Mean:
     def __post_init__(self) -> None:
         checks.flag(self.per_class, "per_class")
 
-    def fit(self, auxiliary: Records) -> Fitted:
+    def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         by_class = self.per_class and auxiliary.y is not None
         return _fitted("class mean" if by_class else "mean", auxiliary, self.per_class, None, together=False)
@@ -58,7 +58,7 @@ class KNN:
         checks.integer(self.neighbours, "neighbours", least=1)
         checks.flag(self.per_class, "per_class")
 
-    def fit(self, auxiliary: Records) -> Fitted:
+    def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"{self.neighbours} nearest neighbours"
         return _fitted(name, auxiliary, self.per_class, self.neighbours, together=False)
@@ -85,16 +85,16 @@ class HotDeck:
         checks.integer(self.donors, "donors", least=1)
         checks.flag(self.per_class, "per_class")
 
-    def fit(self, auxiliary: Records) -> Fitted:
+    def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         name = f"hot deck ({self.donors} donors)"
         return _fitted(name, auxiliary, self.per_class, self.donors, together=True)
 
 
-def _fitted(name: str, auxiliary: Records, per_class: bool, count: int | None, *, together: bool) -> Fitted:
+def _fitted(name: str, auxiliary: Records, per_class: bool, count: int | None, *, together: bool) -> FittedImputer:
     x, columns = flat(auxiliary)
     donors = _Donors(x, auxiliary.y if per_class else None, standard(x)[1], count, together)
-    return Fitted(name, columns, auxiliary.x, donors)
+    return FittedImputer(name, columns, auxiliary.x, donors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.completion.imputers import Fitted, Generators, flat
+from divulge.completion.imputers import FittedImputer, Generators, flat
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints, Records
@@ -58,7 +58,7 @@ class ConditionalGaussian:
         elif checks.number(self.shrinkage, "shrinkage", above=0, below=1, closed=True) == 0:
             raise checks.InputError("shrinkage: must lie in (0, 1], got 0")
 
-    def fit(self, auxiliary: Records) -> Fitted:
+    def fit(self, auxiliary: Records) -> FittedImputer:
         """Means and covariance of the auxiliary records.
 
         Raises:
@@ -76,7 +76,9 @@ class ConditionalGaussian:
         filler = _Filler(x.mean(axis=0), scale, classes, means, known_classes, others)
         n, d = x.shape
         warnings = [] if n > d else [f"{n} auxiliary records for {d} columns: the covariance is mostly shrinkage"]
-        return Fitted(f"class-conditional Gaussian ({self.shrinkage})", columns, auxiliary.x, filler, tuple(warnings))
+        return FittedImputer(
+            f"class-conditional Gaussian ({self.shrinkage})", columns, auxiliary.x, filler, tuple(warnings)
+        )
 
     def _covariance(self, centred: Floats) -> Floats:
         if isinstance(self.shrinkage, str):

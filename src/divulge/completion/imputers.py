@@ -1,6 +1,6 @@
 """Completing records of which only some values are known, from auxiliary records of the same kind.
 
-An imputer is a frozen dataclass with ``fit(auxiliary) -> Fitted``. All draw on `Fitted`: the imputer
+An imputer is a frozen dataclass with ``fit(auxiliary) -> FittedImputer``. All draw on `FittedImputer`: the imputer
 fills in raw values, `divulge.completion.columns` makes them values that such columns hold, and what is known
 is put back unchanged.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from divulge import checks, errors, seeds
-from divulge.completion.columns import Columns
+from divulge.completion.columns import RecordColumns
 from divulge.types import PartialRecords
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ class Filler(Protocol):
 class Imputer(Protocol):
     """Learns from auxiliary records how to complete others."""
 
-    def fit(self, auxiliary: Records) -> Fitted:
+    def fit(self, auxiliary: Records) -> FittedImputer:
         """Learn from the auxiliary records, which must be disjoint from those to be completed."""
         ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fitted:
+class FittedImputer:
     """An imputer that has seen its auxiliary records.
 
     Args:
@@ -56,7 +56,7 @@ class Fitted:
     """
 
     name: str
-    columns: Columns
+    columns: RecordColumns
     auxiliary: Array
     filler: Filler
     warnings: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
     return found
 
 
-def flat(auxiliary: Records) -> tuple[Floats, Columns]:
+def flat(auxiliary: Records) -> tuple[Floats, RecordColumns]:
     """Auxiliary records as float64 ``[z, d]``, and what they say about their columns.
 
     Raises:
@@ -135,11 +135,11 @@ def flat(auxiliary: Records) -> tuple[Floats, Columns]:
     if len(auxiliary) < 2:
         raise checks.InputError(f"auxiliary: at least 2 records are needed, got {len(auxiliary)}")
     rows = auxiliary.x.reshape(len(auxiliary), -1)
-    return rows.astype(np.float64), Columns.of(rows)
+    return rows.astype(np.float64), RecordColumns.of(rows)
 
 
 @dataclass(frozen=True, slots=True)
-class Custom:
+class CustomImputer:
     """The user's own completion.
 
     Args:
@@ -157,16 +157,16 @@ class Custom:
         if not callable(self.function):
             raise checks.InputError(f"imputer: a function or an imputer is needed, got {checks.shown(self.function)}")
 
-    def fit(self, auxiliary: Records) -> Fitted:
+    def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
         x, columns = flat(auxiliary)
         name = getattr(self.function, "__name__", type(self.function).__name__)
-        return Fitted(name, columns, auxiliary.x, _Own(self.function, x))
+        return FittedImputer(name, columns, auxiliary.x, _Own(self.function, x))
 
 
 def imputer(given: Imputer | Function) -> Imputer:
-    """An imputer as it is, a function as `Custom`."""
-    return given if isinstance(given, Imputer) else Custom(given)
+    """An imputer as it is, a function as `CustomImputer`."""
+    return given if isinstance(given, Imputer) else CustomImputer(given)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -28,7 +28,7 @@ KEPT = ("tokens", "documents", JOURNAL)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ScoringOptions:
     """What to compute besides the signals of one pass.
 
     Args:
@@ -64,7 +64,7 @@ def score(
     paths: Sequence[Path],
     target: GivesTokens,
     out: Path,
-    options: Options,
+    options: ScoringOptions,
     *,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -96,7 +96,7 @@ def score(
 
 
 def into(
-    draft: Draft, paths: Sequence[Path], target: GivesTokens, options: Options, progress: Progress | None = None
+    draft: Draft, paths: Sequence[Path], target: GivesTokens, options: ScoringOptions, progress: Progress | None = None
 ) -> dict[str, Any]:
     """As `score`, into the draft of a run."""
     tell = progress or (lambda done, total: None)
@@ -119,13 +119,13 @@ def into(
     return summary(draft, names, found, target.key())
 
 
-def key(target: Mapping[str, Any], options: Options) -> str:
+def key(target: Mapping[str, Any], options: ScoringOptions) -> str:
     """Names everything that determines the numbers, except the documents."""
     return store.digest(sorted({**target, **options.key()}.items()))
 
 
 @contextlib.contextmanager
-def written(out: Path, target: Mapping[str, Any], options: Options, *, overwrite: bool) -> Generator[Draft]:
+def written(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, overwrite: bool) -> Generator[Draft]:
     """The run directory ``out`` while token statistics are written to it.
 
     Raises:
@@ -177,7 +177,7 @@ def finished(draft: Draft, shard: Shard) -> bool:
     )
 
 
-def texts(frame: pl.LazyFrame, options: Options, to: Path) -> int:
+def texts(frame: pl.LazyFrame, options: ScoringOptions, to: Path) -> int:
     """Write ids and texts of a table to ``to`` and give their number; a missing text is an empty one.
 
     Raises:
@@ -202,7 +202,7 @@ def shards(table: Path, size: int) -> Iterator[Shard]:
 
 
 def frames(
-    target: GivesTokens, shard: Shard, options: Options, journal: Path | None = None
+    target: GivesTokens, shard: Shard, options: ScoringOptions, journal: Path | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Token statistics and signals of a shard; a target that keeps a journal is given one."""
     import polars as pl

@@ -33,7 +33,7 @@ _TEXTS = 20_000  # read of each kind for the blind text control
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class DecisionPlan:
     """What to decide, and what to do with rows that cannot be used.
 
     Args:
@@ -68,7 +68,7 @@ def run(
     candidates: Sequence[Path],
     calibration: Sequence[Path],
     out: Path | Draft,
-    plan: Plan,
+    plan: DecisionPlan,
     *,
     holdout: Sequence[Path] = (),
     members: Sequence[Path] = (),
@@ -105,7 +105,7 @@ def run(
         return _decide(draft, given, plan, tell)
 
 
-def _decide(draft: Draft, given: _Given, plan: Plan, tell: Progress) -> IdentificationSummary:
+def _decide(draft: Draft, given: _Given, plan: DecisionPlan, tell: Progress) -> IdentificationSummary:
     frame, known = score_files.scan(given.candidates, "candidates"), score_files.scan(given.calibration, "calibration")
     with draft.workshop() as folder:
         tables = _Tables.make(frame, known, folder, plan)
@@ -145,7 +145,7 @@ class _Tables:
     notes: tuple[str, ...]
 
     @classmethod
-    def make(cls, frame: pl.LazyFrame, known: pl.LazyFrame, folder: Path, plan: Plan) -> _Tables:
+    def make(cls, frame: pl.LazyFrame, known: pl.LazyFrame, folder: Path, plan: DecisionPlan) -> _Tables:
         judged, unseen = folder / "candidates.parquet", folder / "calibration.parquet"
         score_files.gather(frame, plan.columns, judged, "candidates")
         score_files.gather(known, replace(plan.columns, truth=None), unseen, "calibration")
@@ -218,7 +218,7 @@ def _refuse_repeats(path: Path, name: str) -> None:
         raise checks.InputError(f"{name}: ids must be unique; {len(shown)} occur more than once ({sample})")
 
 
-def _blind(frame: pl.LazyFrame, known: pl.LazyFrame, plan: Plan) -> list[Control]:
+def _blind(frame: pl.LazyFrame, known: pl.LazyFrame, plan: DecisionPlan) -> list[Control]:
     if not plan.columns.text:
         return []
     unseen = _sample(known, plan.columns.text, plan.seed)
@@ -241,7 +241,7 @@ def _sample(frame: pl.LazyFrame, column: str, seed: int) -> list[str]:
     return every.filter(key <= lowest.max()).unique().collect(engine="streaming")["text"].to_list()
 
 
-def _members(paths: Sequence[Path], tables: _Tables, plan: Plan) -> Floats | None:
+def _members(paths: Sequence[Path], tables: _Tables, plan: DecisionPlan) -> Floats | None:
     if not paths:
         return None
     if len(plan.columns.scores) > 1:
@@ -249,7 +249,7 @@ def _members(paths: Sequence[Path], tables: _Tables, plan: Plan) -> Floats | Non
     return _other(paths, "members", tables, plan)[:, 0]
 
 
-def _other(paths: Sequence[Path], name: str, tables: _Tables, plan: Plan) -> Floats:
+def _other(paths: Sequence[Path], name: str, tables: _Tables, plan: DecisionPlan) -> Floats:
     """The scores ``[rows, d]`` of further tables."""
     path = tables.candidates.with_name(f"{name}.parquet")
     score_files.gather(score_files.scan(paths, name), Columns(plan.columns.scores), path, name)
@@ -263,7 +263,7 @@ def _column(path: Path, count: int) -> Floats:
 
 
 def _weigh(
-    tables: _Tables, texts: Sequence[Control], holdout: Floats | None, plan: Plan, progress: Progress
+    tables: _Tables, texts: Sequence[Control], holdout: Floats | None, plan: DecisionPlan, progress: Progress
 ) -> tuple[Counts, list[Control], Choice]:
     """Count the candidates, run the controls that compare scores, choose the method."""
     count = len(plan.columns.scores)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class DemoModel:
     """How the demo's model is made.
 
     Args:
@@ -69,7 +69,7 @@ def run(
     fdr: float = 0.05,
     method: Method | str = "auto",
     seed: int = 0,
-    recipe: Recipe | None = None,
+    recipe: DemoModel | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> IdentificationSummary:
@@ -91,14 +91,14 @@ def run(
     with Dossier(out).writing(KIND, "demo", overwrite=overwrite) as draft:
         texts = paragraphs(seed)
         half, quarter = len(texts) // 2, len(texts) // 4
-        target = train(texts[:half], recipe or Recipe(), seed=seed, progress=progress)
+        target = train(texts[:half], recipe or DemoModel(), seed=seed, progress=progress)
         sets = {
             "candidates": (texts[: half - quarter // 2] + texts[half + quarter :], half - quarter // 2),
             "calibration": (texts[half : half + quarter], 0),
         }
         scored = {name: _scored(draft, name, target, *documents) for name, documents in sets.items()}
         columns = Columns((Score("min_k_plus"),), id="id", text="text", truth="member")
-        plan = from_tables.Plan(columns, policy, seed=seed)
+        plan = from_tables.DecisionPlan(columns, policy, seed=seed)
         return from_tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
 
 
@@ -106,7 +106,7 @@ def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], mem
     """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
     import polars as pl
 
-    truth, options = np.arange(len(documents)) < members, document_scoring.Options()
+    truth, options = np.arange(len(documents)) < members, document_scoring.ScoringOptions()
     frame = pl.DataFrame({"text": documents, "member": truth})
     draft.write_table(name, frame)
     key = document_scoring.key(target.key(), options)
@@ -116,7 +116,7 @@ def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], mem
     return inner.path
 
 
-def train(texts: list[str], recipe: Recipe, *, seed: int = 0, progress: Progress | None = None) -> CausalLM:
+def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None) -> CausalLM:
     """A small Llama, from random weights, that has learned ``texts`` too well.
 
     Raises:
@@ -164,7 +164,7 @@ def _tokenizer(texts: list[str], size: int) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")  # noqa: S106  a token, not a password
 
 
-def _fit(model: Any, encoded: list[list[int]], recipe: Recipe, rng: np.random.Generator, tell: Progress) -> None:
+def _fit(model: Any, encoded: list[list[int]], recipe: DemoModel, rng: np.random.Generator, tell: Progress) -> None:
     import torch
 
     total = recipe.epochs * -(-len(encoded) // recipe.batch)

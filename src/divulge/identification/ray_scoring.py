@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from divulge.identification.document_scoring import Options, Shard
+    from divulge.identification.document_scoring import ScoringOptions, Shard
     from divulge.identification.from_tables import Progress
     from divulge.targets.statistics import GivesTokens
 
@@ -25,7 +25,7 @@ def score(
     paths: Sequence[Path],
     factory: Callable[[], GivesTokens],
     out: Path,
-    options: Options,
+    options: ScoringOptions,
     *,
     actors: int | None = None,
     overwrite: bool = False,
@@ -84,7 +84,7 @@ def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
 
 
 def _map(
-    wanted: list[Shard], factory: Callable[[], GivesTokens], options: Options, actors: int, share: int
+    wanted: list[Shard], factory: Callable[[], GivesTokens], options: ScoringOptions, actors: int, share: int
 ) -> Iterator[tuple[str, Any, Any]]:
     import polars as pl
     import ray.data
@@ -106,7 +106,7 @@ def _map(
 class _Actor:
     """Holds a model on a node and scores the shards it is given."""
 
-    def __init__(self, factory: Callable[[], GivesTokens], options: Options) -> None:
+    def __init__(self, factory: Callable[[], GivesTokens], options: ScoringOptions) -> None:
         self.target, self.options = factory(), options
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:

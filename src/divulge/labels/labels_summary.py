@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.labels.capacity import capacity
 from divulge.labels.defend import MEANING, defend
-from divulge.results import DefenceSummary, LabelsSummary, Limit, OracleSummary, PlanSummary
+from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 
 if TYPE_CHECKING:
     from divulge.labels.answers import LabelInference
@@ -50,7 +50,7 @@ def summarise(plan: QueryPlan, found: LabelInference, truth: Ints | None = None)
             spec.name, spec.n, spec.classes, spec.epsilon, spec.decimals, float(spec.noise), spec.noise_kind
         ),
         plan=described(plan),
-        limit=Limit(limit.queries, limit.labels_per_query, limit.binds),
+        limit=CapacitySummary(limit.queries, limit.labels_per_query, limit.binds),
         defence=defence(defend(asked, queries=plan.count)),
     )
 

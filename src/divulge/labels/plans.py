@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from divulge.types import Array, Floats
 
 
-class Plan(Protocol):
+class InnerPlan(Protocol):
     """What `design` makes: queries, and the way back to labels."""
 
     @property
@@ -37,7 +37,7 @@ class Plan(Protocol):
 class Queries(Sequence["Array"]):
     """The queries of a plan, each made when it is asked for."""
 
-    inner: Plan
+    inner: InnerPlan
 
     def __len__(self) -> int:
         return self.inner.count
@@ -70,7 +70,7 @@ class QueryPlan:
 
     spec: OracleSpec
     method: str
-    inner: Plan
+    inner: InnerPlan
     certificate: Certificate
 
     @property

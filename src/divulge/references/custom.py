@@ -12,7 +12,7 @@ import numpy as np
 from divulge import checks, errors, store, targets
 from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
-from divulge.references.jobs import Inner, Job, Learned, Task, Tick
+from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
 from divulge.references.predictions import Predict, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
@@ -97,21 +97,21 @@ class _Targets:
         how = keys.function(self.config.train), self.config.version, self.config.outputs
         return store.digest(keys.ARITHMETIC, how, task.data, rows, seed, observed, keys.function(task.signal))[:32]
 
-    def learner(self, task: Task) -> Callable[[Job, Tick], Learned]:
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """The user's function on the records of a job."""
 
-        def learn(job: Job, tick: Tick) -> Learned:
+        def learn(job: Job, tick: Tick) -> TrainedModel:
             with errors.theirs("train"):
                 target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
             predict = asking(target, task.classes, self.config.outputs)
-            return Learned(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
+            return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
 
         return learn
 
     def stack(
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
-    ) -> Iterator[tuple[Job, Learned | None]]:
+    ) -> Iterator[tuple[Job, TrainedModel | None]]:
         """Refused: only networks are stacked."""
         raise checks.InputError("engine: 'stacked' trains networks alone; use 'serial' or 'processes'")
 

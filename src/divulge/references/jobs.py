@@ -40,7 +40,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class TrainedModel:
     """One trained model: what the pool keeps of it, and how to question it."""
 
     arrays: Callable[[Sequence[Floats]], Mapping[str, Array]]
@@ -77,13 +77,13 @@ class Learner(Protocol):
         """The pool's name for a model."""
         ...
 
-    def learner(self, task: Task) -> Callable[[Job, Tick], Learned]:
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """A function that trains a model; it holds the data where training wants it."""
         ...
 
     def stack(
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
-    ) -> Iterator[tuple[Job, Learned | None]]:
+    ) -> Iterator[tuple[Job, TrainedModel | None]]:
         """Train several models at once; None for one that diverged.
 
         Raises:
@@ -123,7 +123,7 @@ class Task:
         }
 
 
-def finish(task: Task, job: Job, learned: Learned) -> Done:
+def finish(task: Task, job: Job, learned: TrainedModel) -> Done:
     """Question a trained model and store it; a model whose answers are not finite counts as diverged."""
     rows = [predictions.answers(learned.predict, records, task.signal) for records in task.observe]
     if not all(np.isfinite(row).all() for row in rows):

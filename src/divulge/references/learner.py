@@ -11,7 +11,7 @@ from torch import nn
 
 from divulge import checks, errors, networks, seeds, store
 from divulge.references import keys, loop, models, private, stacked, trial
-from divulge.references.jobs import Inner, Job, Learned, Task, Tick
+from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
 from divulge.references.predictions import answers
 from divulge.targets.modules import resolve
 from divulge.types import Array, Floats, Ints, Records
@@ -52,11 +52,11 @@ class Networks:
         versions = keys.ARITHMETIC, torch.__version__
         return store.digest(versions, structure, task.data, rows, settings, seed, task.classes)[:32]
 
-    def learner(self, task: Task) -> Callable[[Job, Tick], Learned]:
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """The plain loop over data that stays on the device."""
         data = self.data(task)
 
-        def learn(job: Job, tick: Tick) -> Learned:
+        def learn(job: Job, tick: Tick) -> TrainedModel:
             return self.learned(train(self.config, data, job.rows, job.seed, tick))
 
         return learn
@@ -75,11 +75,11 @@ class Networks:
         """All records of a run on the device."""
         return load(self.config, task.records, self.device)
 
-    def learned(self, module: nn.Module) -> Learned:
+    def learned(self, module: nn.Module) -> TrainedModel:
         """A trained network as engines hand it on."""
         where, dtype = resolve(self.device), models.precision(self.config.precision)
         module.to(where)
-        form: models.Layout | None = None
+        form: models.MemoryFormat | None = None
 
         def predict(x: Array) -> Floats:
             nonlocal form
@@ -88,11 +88,11 @@ class Networks:
                 models.lay_out(module, form)
             return models.logits(module, x, where, dtype, form)
 
-        return Learned(lambda _: models.arrays(module), predict)
+        return TrainedModel(lambda _: models.arrays(module), predict)
 
     def stack(
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
-    ) -> Iterator[tuple[Job, Learned | None]]:
+    ) -> Iterator[tuple[Job, TrainedModel | None]]:
         """Stacked weights, one batched step for all of them.
 
         Raises:

@@ -72,7 +72,7 @@ def _leaves(module: nn.Module, name: str) -> list[tuple[str, nn.Module]]:
     return [leaf for child, part in module.named_children() for leaf in _leaves(part, f"{prefix}{child}")]
 
 
-class Stack:
+class MlpStack:
     """``M`` networks of one shape: weights ``[M, in, out]``, as the products read them fastest, biases ``[M, out]``."""
 
     def __init__(self, config: Hyperparameters, made: Sequence[nn.Module], shape: Sequence[Layer]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Floats
 
-Layout: TypeAlias = torch.memory_format
+MemoryFormat: TypeAlias = torch.memory_format
 """How images lie in memory: on the CPU, convolutions run faster with a pixel's channels side by side.
 
 Measured on one core, training is 1.2 to 1.4 times and asking 1.3 to 3 times as fast as with a channel's pixels side
@@ -136,7 +136,7 @@ def load(module: nn.Module, state: Mapping[str, Array]) -> nn.Module:
     return module
 
 
-def best_layout(module: nn.Module, x: torch.Tensor) -> Layout:
+def best_layout(module: nn.Module, x: torch.Tensor) -> MemoryFormat:
     """The layout a network trains fastest in, for records like ``x[n, ...]``.
 
     Channels come last only for images on the CPU in a network with convolutions that can take them so: one that
@@ -148,7 +148,7 @@ def best_layout(module: nn.Module, x: torch.Tensor) -> Layout:
     return torch.channels_last if _takes_layout(module, x[:2]) else PLAIN
 
 
-def lay_out(module: nn.Module, form: Layout) -> nn.Module:
+def lay_out(module: nn.Module, form: MemoryFormat) -> nn.Module:
     """The network itself, its weights laid out anew."""
     move: Any = module.to  # torch's own annotations leave this form of the call out
     return move(memory_format=form)

@@ -1,13 +1,13 @@
 """Many networks at once: stacked weights, one batched step for all of them.
 
-Two kinds of stack share one loop: `mlp.Stack` writes the backward pass of linear models and MLPs out by hand,
+Two kinds of stack share one loop: `mlp.MlpStack` writes the backward pass of linear models and MLPs out by hand,
 `Vmapped` takes any network that `torch.func.vmap` can take.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from divulge.references.hyperparameters import Hyperparameters
     from divulge.references.jobs import Job
 
-Outcome: TypeAlias = nn.Module | None
 """A trained network; None when it diverged."""
 
 CPU_WIDTH = 8
@@ -89,7 +88,7 @@ def by_hand(config: Hyperparameters) -> bool:
 
 def train(
     config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
-) -> Iterator[tuple[Job, Outcome]]:
+) -> Iterator[tuple[Job, nn.Module | None]]:
     """Train jobs stack by stack; a stack that does not fit the device's memory is halved.
 
     Raises:
@@ -118,13 +117,13 @@ def _halves(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[J
 
 def together(
     config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
-) -> Sequence[Outcome]:
+) -> Sequence[nn.Module | None]:
     """Train networks with equally many records as one stack."""
     where, size = data.x.device, config.batch_size
     stack = _stack(config, [models.build(config.make_model, job.seed) for job in jobs], where)
     vary = [torch.Generator(device=where).manual_seed(seeds.integer(job.seed, "augment")) for job in jobs]
     total = config.epochs * networks.steps(len(jobs[0].rows), size)
-    found: dict[int, Outcome] = {}
+    found: dict[int, nn.Module | None] = {}
     step = 0
     for epoch in range(config.epochs):
         correct = torch.zeros(len(jobs), device=where)
@@ -148,7 +147,11 @@ def together(
 
 
 def _settle(
-    config: Hyperparameters, stack: Stack, jobs: Sequence[Job], correct: torch.Tensor, found: dict[int, Outcome]
+    config: Hyperparameters,
+    stack: Stack,
+    jobs: Sequence[Job],
+    correct: torch.Tensor,
+    found: dict[int, nn.Module | None],
 ) -> None:
     """After an epoch: give up networks that diverged, keep a copy of those that reached the accuracy to stop at."""
     for index, finite in enumerate(stack.finite()):
@@ -165,7 +168,7 @@ def _stack(config: Hyperparameters, made: Sequence[nn.Module], where: torch.devi
     made = [module.to(device=where, dtype=models.precision(config.precision)).train() for module in made]
     layers = mlp.layers(made[0])
     if layers is not None and config.precision != "mixed":
-        return mlp.Stack(config, made, layers)
+        return mlp.MlpStack(config, made, layers)
     return Vmapped(config, made)
 
 

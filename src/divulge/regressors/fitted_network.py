@@ -37,7 +37,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class NetworkShape:
     """What a regressor's network is made of: those fields of `divulge.regressors.Network`."""
 
     body: Body
@@ -57,7 +57,7 @@ class FittedNetwork:
         epochs: passes until the best one, 0 when the loss was never finite.
     """
 
-    shape: Shape
+    shape: NetworkShape
     module: nn.Sequential
     location: float
     scale: float
@@ -97,7 +97,7 @@ class FittedNetwork:
         return _asked(self.module, prepared, self._where)
 
 
-def fit(shape: Shape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
+def fit(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats, seed: int) -> FittedNetwork:
     """The network of the epoch with the lowest held-out loss, or of the last one where nothing is held out.
 
     Args:
@@ -121,7 +121,7 @@ def fit(shape: Shape, schedule: Schedule, prepared: Array, signal: Floats, seed:
 
 
 def _train(
-    shape: Shape, schedule: Schedule, module: nn.Sequential, prepared: Array, target: torch.Tensor, seed: int
+    shape: NetworkShape, schedule: Schedule, module: nn.Sequential, prepared: Array, target: torch.Tensor, seed: int
 ) -> int:
     """Train in place; the number of passes of the best epoch, whose weights are put back."""
     where = next(module.parameters()).device
@@ -153,12 +153,12 @@ def _train(
     return best
 
 
-def _held_loss(shape: Shape, module: nn.Sequential, prepared: Array, target: torch.Tensor) -> float:
+def _held_loss(shape: NetworkShape, module: nn.Sequential, prepared: Array, target: torch.Tensor) -> float:
     where = next(module.parameters()).device
     return float(_loss(shape, torch.from_numpy(_asked(module, prepared, where)), target))
 
 
-def _head(shape: Shape) -> nn.Module:
+def _head(shape: NetworkShape) -> nn.Module:
     return nn.LazyLinear(2) if shape.head == "gaussian" else Steps(len(shape.levels))
 
 
@@ -175,7 +175,7 @@ class Steps(nn.Module):
         return torch.cat([first, first + functional.softplus(steps).cumsum(1)], dim=1)
 
 
-def _loss(shape: Shape, out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+def _loss(shape: NetworkShape, out: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
     """Negative log-likelihood in nats (less a constant), or the mean pinball loss over the levels."""
     if shape.head == "gaussian":
         mean, log_variance = out[:, 0], out[:, 1].clamp(-_LOG_VARIANCE, _LOG_VARIANCE)

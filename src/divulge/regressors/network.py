@@ -89,7 +89,7 @@ class Network:
             from divulge.regressors import fitted_network
         except ImportError:
             raise checks.extra("torch", "torch") from None
-        shape = fitted_network.Shape(self.body, self.head, self.levels)
+        shape = fitted_network.NetworkShape(self.body, self.head, self.levels)
         schedule = fitted_network.Schedule(
             self.epochs, self.lr, self.batch_size, self.weight_decay, self.held, self.patience, self.device
         )

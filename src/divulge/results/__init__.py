@@ -5,18 +5,18 @@ from divulge.results.audit import (
     AuditSummary,
     Called,
     DecisionSummary,
-    Detectable,
     Group,
     LowerBound,
     Numbers,
     RealisedRate,
     RecipeSummary,
+    SmallestLeak,
     VerdictSummary,
 )
 from divulge.results.environment import environment
 from divulge.results.identification import Asked, ControlResult, IdentificationSummary, Realised
 from divulge.results.json_files import VERSION, plain, read, write
-from divulge.results.labels import DefenceSummary, LabelsSummary, Limit, OracleSummary, PlanSummary
+from divulge.results.labels import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.results.recorded import (
     About,
     BlindBaseline,
@@ -46,13 +46,13 @@ __all__ = [
     "ControlResult",
     "DecisionSummary",
     "DefenceSummary",
-    "Detectable",
+    "SmallestLeak",
     "Digests",
     "Environment",
     "Group",
     "IdentificationSummary",
     "LabelsSummary",
-    "Limit",
+    "CapacitySummary",
     "LowerBound",
     "Numbers",
     "OpenStretch",

@@ -121,7 +121,7 @@ class RecipeSummary(Numbers):
 
 
 @dataclass(frozen=True, slots=True)
-class Detectable:
+class SmallestLeak:
     """The smallest leak that would have been reported, see `divulge.evaluation.power.Detectable`."""
 
     auc: float | None
@@ -154,7 +154,7 @@ class AuditSummary:
     fpr: tuple[float, ...]
     unseen_classes: tuple[int, ...]
     recipes: Mapping[str, RecipeSummary]
-    smallest_detectable: Detectable
+    smallest_detectable: SmallestLeak
     about: About
     texts: Mapping[str, str]
 

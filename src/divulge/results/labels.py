@@ -53,7 +53,7 @@ class PlanSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class CapacitySummary:
     """What no plan exceeds, and what limits it: see `divulge.labels.Capacity`."""
 
     queries: int
@@ -121,5 +121,5 @@ class LabelsSummary:
     certain_and_wrong: int | None
     oracle: OracleSummary
     plan: PlanSummary
-    limit: Limit
+    limit: CapacitySummary
     defence: DefenceSummary

@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.completion.donors import Mean
-from divulge.completion.imputers import Fitted, Imputer
+from divulge.completion.imputers import FittedImputer, Imputer
 from divulge.targets.declared_outputs import FLOOR
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class FittedMatching:
     """
 
     settings: GradientMatching
-    start: Fitted
+    start: FittedImputer
     deviation: Floats
 
     @property

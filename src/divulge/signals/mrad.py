@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.completion.donors import Mean
-from divulge.completion.imputers import Fitted, Imputer
+from divulge.completion.imputers import FittedImputer, Imputer
 from divulge.signals.descent import Access, Gradients
 from divulge.signals.detectors import CADE, MSAD, NCI, Detector
 from divulge.targets import Metered
@@ -128,7 +128,7 @@ class FittedMRAD:
     """
 
     settings: MRAD
-    start: Fitted
+    start: FittedImputer
     detector: Detector | None
     seed: int = 0
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, web
-from divulge.targets.endpoint_journal import Journal, digest, likely, short
+from divulge.targets.endpoint_journal import EndpointJournal, digest, likely, short
 from divulge.targets.statistics import TokenStatistics
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Endpoint:
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise checks.InputError("texts: a sequence of strings is needed")
-        known = Journal(self.journal, self.key())
+        known = EndpointJournal(self.journal, self.key())
         cut = [text[: self.length] for text in texts]
         wanted = list(dict.fromkeys(text for text in cut if text and text not in known))
         clients = _Clients(self)
@@ -134,7 +134,7 @@ class Endpoint:
         reasons = {row: known.refused[digest(text)] for row, text in enumerate(cut) if digest(text) in known.refused}
         return TokenStatistics.of(texts, [{"logp": values} for values in rows], skipped=reasons)
 
-    def _ask(self, clients: _Clients, text: str, known: Journal, stop: threading.Event) -> None:
+    def _ask(self, clients: _Clients, text: str, known: EndpointJournal, stop: threading.Event) -> None:
         """Put one answer into the journal; after the first failure nothing more is asked."""
         for attempt in range(self.retries + 1):
             if stop.is_set():

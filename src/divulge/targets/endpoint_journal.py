@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
-class Journal:
+class EndpointJournal:
     """Answers so far by digest of the text, in memory and, line by line, in a file.
 
     The first line of the file says which model and settings they are of.
