@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from divulge.references.hyperparameters import Hyperparameters
     from divulge.references.jobs import Job
 
-"""A trained network; None when it diverged."""
-
 CPU_WIDTH = 8
 """Models a stack on the CPU: enough to spread the cost of each call, few enough for the cache to matter little."""
 
@@ -89,7 +87,7 @@ def by_hand(config: Hyperparameters) -> bool:
 def train(
     config: Hyperparameters, data: models.Data, jobs: Sequence[Job], watch: Callable[[Job, float], None]
 ) -> Iterator[tuple[Job, nn.Module | None]]:
-    """Train jobs stack by stack; a stack that does not fit the device's memory is halved.
+    """Train jobs stack by stack, None for a network that diverged; a stack too large for the memory is halved.
 
     Raises:
         torch.OutOfMemoryError: a single network does not fit.
@@ -98,7 +96,7 @@ def train(
     while waiting:
         group = waiting.pop(0)
         try:
-            found = together(config, data, group, watch)
+            trained = together(config, data, group, watch)
         except torch.OutOfMemoryError:
             if len(group) == 1:
                 raise
@@ -106,7 +104,7 @@ def train(
             half = len(group) // 2
             waiting = [*_halves([group, *waiting], half)]
             continue
-        yield from zip(group, found, strict=True)
+        yield from zip(group, trained, strict=True)
 
 
 def _halves(waiting: Sequence[Sequence[Job]], width: int) -> Iterator[Sequence[Job]]:
@@ -123,7 +121,7 @@ def together(
     stack = _stack(config, [models.build(config.make_model, job.seed) for job in jobs], where)
     vary = [torch.Generator(device=where).manual_seed(seeds.integer(job.seed, "augment")) for job in jobs]
     total = config.epochs * networks.steps(len(jobs[0].rows), size)
-    found: dict[int, nn.Module | None] = {}
+    settled: dict[int, nn.Module | None] = {}
     step = 0
     for epoch in range(config.epochs):
         correct = torch.zeros(len(jobs), device=where)
@@ -138,12 +136,12 @@ def together(
             step += 1
             if config.stop_at_accuracy is not None:
                 correct += (z.argmax(2) == y).sum(1)
-        _settle(config, stack, jobs, correct, found)
+        _settle(config, stack, jobs, correct, settled)
         for job in jobs:
             watch(job, (epoch + 1) / config.epochs)
-        if len(found) == len(jobs):
+        if len(settled) == len(jobs):
             break
-    return [found[index] if index in found else stack.module(index) for index in range(len(jobs))]
+    return [settled[index] if index in settled else stack.module(index) for index in range(len(jobs))]
 
 
 def _settle(
@@ -151,17 +149,17 @@ def _settle(
     stack: Stack,
     jobs: Sequence[Job],
     correct: torch.Tensor,
-    found: dict[int, nn.Module | None],
+    settled: dict[int, nn.Module | None],
 ) -> None:
     """After an epoch: give up networks that diverged, keep a copy of those that reached the accuracy to stop at."""
     for index, finite in enumerate(stack.finite()):
-        if index in found:
+        if index in settled:
             continue
         enough = 1.0 if config.stop_at_accuracy is None else config.stop_at_accuracy
         if not finite:
-            found[index] = None
+            settled[index] = None
         elif config.stop_at_accuracy is not None and float(correct[index]) >= enough * len(jobs[index].rows):
-            found[index] = stack.module(index)
+            settled[index] = stack.module(index)
 
 
 def _stack(config: Hyperparameters, made: Sequence[nn.Module], where: torch.device) -> Stack:
