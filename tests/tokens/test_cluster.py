@@ -30,11 +30,11 @@ nodes.add_node(num_cpus=1)
 ray.init(address=nodes.address, logging_level="ERROR")
 seen = []
 run = partial(
-    cluster.score,
+    ray_scoring.score,
     [folder / "t.parquet"],
-    partial(scoring.load, str(folder / "model"), None, device="cpu"),
+    partial(document_scoring.load, str(folder / "model"), None, device="cpu"),
     folder / "out",
-    scoring.ScoringOptions(shard=10),
+    document_scoring.ScoringOptions(shard=10),
 )
 first = run(progress=lambda *at: seen.append(at))
 next((folder / "out" / "documents").glob("00000002-*")).unlink()
