@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from divulge.types import Array
+    from divulge.types import Array, Bools, Floats
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST = 60  # characters of a column's name
@@ -53,6 +53,16 @@ class DataFile:
     columns: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedRows:
+    """Records ``[n, d]``, their names, and their labels and membership where the file tells."""
+
+    x: Floats
+    ids: Array
+    y: Array | None = None
+    member: Bools | None = None
+
+
 def read(path: Path, layout: FileLayout) -> DataFile:
     """The records in a file.
 
@@ -66,6 +76,43 @@ def read(path: Path, layout: FileLayout) -> DataFile:
     except checks.InputError as error:
         said = str(error)
         raise checks.InputError(said if str(path) in said else f"{path}: {said}") from None
+
+
+def read_rows(path: Path) -> NamedRows:
+    """The arrays ``x``, and ``y``, ``ids`` and ``member`` where there are any, of an ``.npz``.
+
+    Raises:
+        divulge.InputError: no such file, a damaged one, no ``x``, arrays that do not fit each other.
+    """
+    arrays = store.read_arrays(path)
+    if "x" not in arrays:
+        raise checks.InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
+    x = checks.nonempty(checks.array(arrays["x"], f"{path}: x"), f"{path}: x")
+    member = checks.mask(arrays["member"], f"{path}: member", (len(x),)) if "member" in arrays else None
+    ids = checks.identifiers(arrays["ids"], f"{path}: ids", len(x)) if "ids" in arrays else np.arange(len(x))
+    return NamedRows(x.reshape(len(x), -1).astype(float), ids, arrays.get("y"), member)
+
+
+def read_labels(path: Path) -> Array:
+    """Labels: one number per line, a ``.npy``, or the array ``y`` of an ``.npz``.
+
+    Raises:
+        divulge.InputError: a file that cannot be read, or holds anything else.
+    """
+    if path.suffix == ".npy":
+        found = store.read_array(path)
+    elif path.suffix == ".npz":
+        found = store.read_arrays(path).get("y")
+        if found is None:
+            raise checks.InputError(f"labels: {path}: an array named 'y' is needed")
+    else:
+        try:
+            found = np.loadtxt(path, dtype=np.int64, ndmin=1)
+        except OSError as error:
+            raise checks.InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
+        except ValueError as error:
+            raise checks.InputError(f"labels: {path}: one whole number per line is needed ({error})") from None
+    return found.astype(np.int64) if found.dtype.kind in "iu" else found
 
 
 def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:

@@ -16,8 +16,7 @@ from torch import nn
 
 import divulge as dv
 from divulge import labels, plan, store, targets
-from divulge.cli.labels import _labels
-from divulge.datafiles import FileLayout
+from divulge.datafiles import FileLayout, read_labels
 from divulge.datafiles import read as read_records
 from divulge.identification import score_files
 from divulge.margin import ShallowReLU
@@ -146,9 +145,9 @@ FORMATS = (
         lambda path: labels.read_scores(path, labelling.PLAN),
     ),
     Format("template.csv", lambda path: path.write_text("id,p\na,0.5\nb,0.5\n"), labels.Submission.like),
-    Format("labels.npy", lambda path: np.save(path, Y), _labels),
-    Format("labels.npz", lambda path: np.savez(path, y=Y), _labels),
-    Format("labels.txt", lambda path: path.write_text("0\n1\n1\n"), _labels),
+    Format("labels.npy", lambda path: np.save(path, Y), read_labels),
+    Format("labels.npz", lambda path: np.savez(path, y=Y), read_labels),
+    Format("labels.txt", lambda path: path.write_text("0\n1\n1\n"), read_labels),
 )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import binom
 
 from divulge import margin
-from divulge.cli import weights
+from divulge.auditing.weights_examination import Rules, examine
+from divulge.datafiles import NamedRows
 
 RUNS = 200
 
@@ -19,22 +20,19 @@ def net():
     return x, margin.train(x, y, width=100, target_margin=100.0).net
 
 
-def examined(net, folder, candidates, nonmembers, **asked):
-    files = folder / "candidates.npz", folder / "nonmembers.npz"
-    for path, x in zip(files, (candidates, nonmembers), strict=True):
-        np.savez(path, x=x)
-    told = {"margin": None, "leaked": None, "band": 0.1, "signal": "kkt-nnls", "fpr": 0.01, "fdr": 0.05} | asked
-    return weights._examine(net, weights._Request(*files, **told))
+def examined(net, candidates, nonmembers, **asked):
+    rows = [NamedRows(x, np.arange(len(x))) for x in (candidates, nonmembers)]
+    return examine(net, rows[0], Rules(**{"band": 0.1, **asked}), nonmembers=rows[1])
 
 
 @pytest.mark.parametrize(("asked", "signal"), [(0.05, "kkt-nnls"), (0.5, "kkt-nnls"), (0.9, "margin-abs")])
-def test_no_leak_is_reported_of_fresh_records(net, tmp_path, asked, signal):
+def test_no_leak_is_reported_of_fresh_records(net, asked, signal):
     """Chance of failing in a true world: 1e-4 per case."""
     rng = np.random.default_rng(1)
     leaks = selected = 0
     for _ in range(RUNS):
         fresh = rng.normal(size=(70, 60))
-        result = examined(net[1], tmp_path, fresh[:20], fresh[20:], fdr=asked, fpr=0.1, signal=signal)
+        result = examined(net[1], fresh[:20], fresh[20:], fdr=asked, fpr=0.1, signal=signal)
         leaks += result.leaks
         selected += result.decisions[f"FDR ≤ {asked:g}"].count > 0
     assert leaks <= binom.isf(1e-4, RUNS, 0.05)
@@ -42,6 +40,6 @@ def test_no_leak_is_reported_of_fresh_records(net, tmp_path, asked, signal):
         assert selected > leaks
 
 
-def test_a_leak_is_reported_of_training_records(net, tmp_path):
+def test_a_leak_is_reported_of_training_records(net):
     fresh = np.random.default_rng(2).normal(size=(100, 60))
-    assert examined(net[1], tmp_path, np.vstack([net[0], fresh[:20]]), fresh[20:], fpr=0.1).leaks
+    assert examined(net[1], np.vstack([net[0], fresh[:20]]), fresh[20:], fpr=0.1).leaks

@@ -9,14 +9,14 @@ import pytest
 
 import divulge as dv
 from divulge import labels, margin, results, store
-from divulge.cli.weights_found import Examined, reconstructed
+from divulge.auditing.weights_examination import Examined
 from divulge.decisions import fdr, fpr
 from divulge.dossier import Dossier
 from divulge.identification import from_tables, redecide
 from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
 from divulge.labels.labels_summary import summarise
-from divulge.reconstruction import univariate
+from divulge.reconstruction import reconstruction_summary, univariate
 from score_audits import scored, sizes
 
 
@@ -82,7 +82,7 @@ def reconstruction(tmp_path_factory):
     """A folder with the summary of what `divulge reconstruct` found, and that summary."""
     folder = tmp_path_factory.mktemp("reconstruction")
     net = margin.solve([[-2.0], [-0.5], [0.5], [2.0]], [-1, 1, 1, -1]).net
-    summary = reconstructed(univariate(net, margin=1.0))
+    summary = reconstruction_summary.summarise(univariate(net, margin=1.0))
     store.write_json(folder / "summary.json", results.plain(summary))
     return folder, summary
 

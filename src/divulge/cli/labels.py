@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from divulge.cli import labels_found, printing
+from divulge.cli import printing
+from divulge.cli.exit_codes import Exit
 from divulge.cli.options import unfold
 from divulge.cli.printing import Json
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
     from divulge.results import LabelsSummary
     from divulge.types import Ints
@@ -167,13 +166,13 @@ def show_simulation(
 
     Exit code 4 when the answers contradict what was declared of the endpoint.
     """
-    from divulge import labels
+    from divulge import datafiles, labels
 
-    y = _labels(labels_file)
+    y = datafiles.read_labels(labels_file)
     spec = oracle.spec(len(y))
     plan = labels.design(spec, method)
     endpoint = None if url is None else exchange.oracle(url)
-    scored = None if public is None else _labels(public) == 1
+    scored = None if public is None else datafiles.read_labels(public) == 1
     found = labels.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
     summary = _told(plan, found.inference, found.truth, report, json)
     if json:
@@ -202,6 +201,7 @@ def attack(
     Exit code 4, and no labels, when the answers contradict what was declared of the endpoint.
     """
     from divulge import labels
+    from divulge.labels import labels_summary
 
     spec = oracle.spec(n)
     plan = labels.design(spec, method)
@@ -213,7 +213,7 @@ def attack(
     else:
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
     if out is not None and found.contradiction is None:
-        labels_found.write(out, spec, found)
+        labels_summary.write(out, spec, found)
     summary = _told(plan, found, None, report, json)
     if json:
         return
@@ -240,8 +240,8 @@ def show_defence(
 ) -> None:
     """Which noise, rounding, clip or cap holds an attacker to an accuracy."""
     from divulge import labels
-    from divulge.cli import labels_page
     from divulge.labels.labels_summary import defence
+    from divulge.report import labels_page
     from divulge.results import plain
 
     found = labels.defend(oracle.spec(n), queries, accuracy)
@@ -256,27 +256,6 @@ def show_defence(
     printing.line("each of these lines suffices by itself:")
     for number, line in enumerate(found.advice, start=1):
         printing.line(f"{number}. {line}")
-
-
-def _labels(path: Path) -> np.ndarray:
-    import numpy as np
-
-    from divulge import store
-
-    if path.suffix == ".npy":
-        found = store.read_array(path)
-    elif path.suffix == ".npz":
-        found = store.read_arrays(path).get("y")
-        if found is None:
-            raise InputError(f"labels: {path}: an array named 'y' is needed")
-    else:
-        try:
-            found = np.loadtxt(path, dtype=np.int64, ndmin=1)
-        except OSError as error:
-            raise InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
-        except ValueError as error:
-            raise InputError(f"labels: {path}: one whole number per line is needed ({error})") from None
-    return found.astype(np.int64) if found.dtype.kind in "iu" else found
 
 
 def _submission(template: Path | None) -> Submission:
@@ -299,11 +278,12 @@ def _told(plan: QueryPlan, found: LabelInference, truth: Ints | None, report: Pa
 
     summary = summarise(plan, found, truth)
     if report is not None:
-        from divulge.cli import labels_page
-        from divulge.report import html
+        from divulge.report import html, labels_page
 
         html.write(labels_page.page(summary, progress(plan, found, truth)), report)
     if json:
         printing.as_json(plain(summary))
-    labels_found.refuse(found)
+    if found.contradiction is not None:
+        printing.error(f"{found.contradiction}; no labels are given, as nothing follows from a wrong specification")
+        raise typer.Exit(Exit.CONTRADICTED)
     return summary

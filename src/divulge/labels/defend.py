@@ -14,14 +14,6 @@ from divulge.labels.spec import OracleSpec
 _MOST_DECIMALS = 15  # more than that, floats have none
 _CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection
 
-MEANING = {
-    "noise": "standard deviation of Gaussian noise added to every score, in the unit of the score",
-    "decimals": "most decimals a score may show",
-    "clip": "smallest probability that is scored, and 1 minus the largest",
-    "query_cap": "most queries answered in total",
-    "epsilon": "budget of label differential privacy for all answers together",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Remedy:

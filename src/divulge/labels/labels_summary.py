@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import store
 from divulge.labels.capacity import capacity
-from divulge.labels.defend import MEANING, defend
+from divulge.labels.defend import defend
 from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
+from divulge.results.labels import MEANING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from divulge.labels.answers import LabelInference
     from divulge.labels.defend import Defence
     from divulge.labels.plans import QueryPlan
@@ -74,6 +78,13 @@ def told(spec: OracleSpec, found: LabelInference) -> tuple[int | None, ...] | No
     # Under noise without a bound every label is a guess, and the best there is.
     known = found.proven | (spec.noise_kind != "bounded")
     return tuple(int(label) if sure else None for label, sure in zip(found.labels, known, strict=True))
+
+
+def write(path: Path, spec: OracleSpec, found: LabelInference) -> None:
+    """A line per row: label (empty where the answers leave it open), certain, proven."""
+    rows = enumerate(zip(told(spec, found) or (), found.certain, found.proven, strict=True))
+    lines = [f"{i},{'' if label is None else label},{sure:d},{follows:d}" for i, (label, sure, follows) in rows]
+    store.write_text(path, "\n".join(["row,label,certain,proven", *lines]) + "\n")
 
 
 def progress(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> tuple[list[int], list[float]]:

@@ -9,6 +9,15 @@ from typing import Literal
 from divulge._version import __version__
 from divulge.results.json_files import VERSION
 
+MEANING = {
+    "noise": "standard deviation of Gaussian noise added to every score, in the unit of the score",
+    "decimals": "most decimals a score may show",
+    "clip": "smallest probability that is scored, and 1 minus the largest",
+    "query_cap": "most queries answered in total",
+    "epsilon": "budget of label differential privacy for all answers together",
+}
+"""The settings that a `DefenceSummary` names, and what each is."""
+
 
 @dataclass(frozen=True, slots=True)
 class OracleSummary:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from divulge.report import charts
 from divulge.report.curves import Curve
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
+from divulge.results.labels import MEANING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +48,6 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
 
 def settings(found: DefenceSummary) -> list[tuple[str, str, str]]:
     """Every single setting: its name, its value, and what it is."""
-    from divulge.labels.defend import MEANING
-
     return [(name, _shown(value), MEANING[name]) for name, value in found.settings.items()]
 
 

@@ -1,4 +1,4 @@
-"""What `divulge weights` and `divulge reconstruct` found, in words and as summaries."""
+"""Which candidates a shallow ReLU network was trained on, and what its weights prove of that."""
 
 from __future__ import annotations
 
@@ -7,31 +7,54 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.decisions import fdr
+from divulge import margin as proofs
+from divulge.decisions import fdr, fpr
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import Storey
-from divulge.results import CalledRecord, OpenStretch, ReconstructionSummary, RuleSummary, WeightsSummary
+from divulge.errors import InputError
+from divulge.results import CalledRecord, RuleSummary, WeightsSummary
+from divulge.signals import margin as signals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from divulge.margin import MarginDecision
-    from divulge.reconstruction import Reconstruction
+    from divulge.datafiles import NamedRows
+    from divulge.margin import MarginDecision, ShallowReLU
     from divulge.types import Array, Bools, Floats, Selection, Tone
 
+SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
 _ERROR = 0.05  # share of runs without a member in which a leak may be reported
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """How members are told.
+
+    Args:
+        margin: the margin of the training set, where it is known.
+        band: half-width of the margin band.
+        signal: what is decided on, one of `SIGNALS`.
+        fpr: bound on the false-positive rate.
+        fdr: bound on the expected share of non-members among those called members.
+    """
+
+    margin: float | None = None
+    band: float = 0.01
+    signal: str = "kkt-nnls"
+    fpr: float = 0.01
+    fdr: float = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examined:
-    """What `divulge weights` found.
+    """What the weights say of the candidates.
 
     Args:
         ids: names of the candidates, ``[n]``.
         outputs: Φ of the candidates, ``[n]``.
         scores: the signal of the candidates, ``[n]``.
-        nulls: Φ and signal of the known non-members, ``[2, z]``, or None.
+        calibration: Φ and signal of the known non-members, ``[2, z]``, or None.
         unexplained: share of the weights that no combination of the records' gradients rebuilds.
         margin: the margin that was used, or None.
         decisions: rule → its decision.
@@ -43,7 +66,7 @@ class Examined:
     ids: Array
     outputs: Floats
     scores: Floats
-    nulls: Floats | None
+    calibration: Floats | None
     unexplained: float
     margin: float | None
     decisions: dict[str, MarginDecision | Selection]
@@ -115,6 +138,70 @@ class Examined:
         )
 
 
+def examine(
+    net: ShallowReLU,
+    candidates: NamedRows,
+    rules: Rules,
+    *,
+    nonmembers: NamedRows | None = None,
+    leaked: NamedRows | None = None,
+) -> Examined:
+    """Which of the candidates the network was trained on.
+
+    Args:
+        net: one hidden ReLU layer, no output bias.
+        candidates: records ``[n, d]``, with labels where they are known.
+        rules: how members are told.
+        nonmembers: records known not to be in the training set; without any, nothing is decided by scores.
+        leaked: records of which one was trained on, which gives the margin.
+
+    Raises:
+        divulge.InputError: two margins, none for the margin band, too few non-members for a level.
+    """
+    if rules.margin is not None and leaked is not None:
+        raise InputError("margin: give it or leaked records, not both; a leaked record gives the margin")
+    x, y, n = candidates.x, candidates.y, len(candidates.x)
+    decisions: dict[str, MarginDecision | Selection] = {}
+    margin = rules.margin
+    if leaked is not None:
+        margin = proofs.leaked_point(net, leaked.x, band=rules.band).margin
+    if margin is not None:
+        decisions["margin band"] = proofs.known_margin(net, x, margin, rules.band)
+    if nonmembers is not None:
+        # Multipliers depend on the whole pool, so known non-members stand in it with the candidates.
+        x = np.concatenate([x, nonmembers.x])
+        y = np.concatenate([y, nonmembers.y]) if y is not None and nonmembers.y is not None else None
+    sign = None if y is None else signals.signs(y, len(x))
+    best = proofs.explain(net, x, sign)
+    scores = best.multipliers if rules.signal == "kkt-nnls" else _outputs_only(net, x, y, rules.signal, margin)
+    outputs, known = net(x), None
+    if nonmembers is not None:
+        decisions[f"FPR ≤ {rules.fpr:g}"] = fpr.decide(scores[n:], scores[:n], rules.fpr)
+        decisions[f"FDR ≤ {rules.fdr:g}"] = fdr.select(scores[:n], scores[n:], fdr=rules.fdr)
+        known = np.stack([outputs[n:], scores[n:]])
+    return Examined(
+        ids=candidates.ids,
+        outputs=outputs[:n],
+        scores=scores[:n],
+        calibration=known,
+        unexplained=best.residual,
+        margin=margin,
+        decisions=decisions,
+        signal=rules.signal,
+        truth=candidates.member,
+        leaks=known is not None and beyond_chance(scores[:n], scores[n:], rules.fdr),
+    )
+
+
+def _outputs_only(net: ShallowReLU, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:
+    """Signals that the outputs alone tell."""
+    if signal == "margin-abs":
+        return signals.margin_abs(net, x, y)
+    if margin is None:
+        raise InputError("signal: margin-band needs the margin; give it, or leaked records")
+    return signals.margin_band(net, x, y, margin=margin)
+
+
 def beyond_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
     """Whether some candidate is selected at a false discovery rate of ``level``, or of 5 % if that is less.
 
@@ -132,68 +219,3 @@ def beyond_chance(scores: Floats, nonmembers: Floats, level: float) -> bool:
     """
     rule = fdr.step_up(Counts.empty(nonmembers).add(scores), min(level, _ERROR), Storey())
     return bool((scores > rule.cut).any())
-
-
-def reconstructed(found: Reconstruction) -> ReconstructionSummary:
-    """A reconstruction as a summary."""
-    return ReconstructionSummary(
-        verdict=told(found),
-        tone="leak" if found.guaranteed else "unproven",
-        candidates=tuple(found.candidates.tolist()),
-        labels=tuple(found.labels.tolist()),
-        rules=found.rules,
-        multipliers=tuple(found.multipliers.tolist()),
-        residual=float(found.residual),
-        ambiguous=tuple(OpenStretch(part.low, part.high, part.label, part.mean) for part in found.ambiguous),
-        proven=tuple(found.proven.tolist()),
-        windows=found.windows,
-        guaranteed=found.guaranteed,
-        warnings=found.warnings,
-        guarantee=str(found.guarantee),
-        break_points=tuple(found.break_points.tolist()),
-        margin=float(found.margin),
-    )
-
-
-def told(found: Reconstruction) -> str:
-    """A reconstruction in a few sentences."""
-    count, proven = len(found.candidates), int(found.proven.sum())
-    text = f"{count} candidates; they rebuild the weights up to a residual of {found.residual:.2g}."
-    if found.guaranteed:
-        text = (
-            f"At least {found.guaranteed} of {count} candidates are training points, {proven} of them each by "
-            f"itself, if {' and '.join(found.guarantee.assumes)}."
-        )
-    else:
-        text = f"Nothing is proven: {'; '.join(found.warnings)}. Found, but not proven: {text}"
-    if found.ambiguous:
-        spans = ", ".join(f"[{part.low:.4g}, {part.high:.4g}]" for part in found.ambiguous)
-        text += f" Training points lie in {spans}, but the weights do not tell where."
-    return text
-
-
-def candidate_rows(found: ReconstructionSummary) -> list[list[str]]:
-    """Position, label, what is known, rules and multiplier of each candidate: what is proven first."""
-    return [
-        [
-            f"{found.candidates[i]:.6g}",
-            f"{found.labels[i]:+.0f}",
-            "proven" if found.proven[i] else "found",
-            ", ".join(found.rules[i]),
-            f"{found.multipliers[i]:.4g}",
-        ]
-        for i in sorted(range(len(found.candidates)), key=lambda i: not found.proven[i])
-    ]
-
-
-def called_rows(found: WeightsSummary) -> list[list[str]]:
-    """Name, |Φ|, score and rules of everyone called a member."""
-    return [[one.id, f"{one.output:.4g}", f"{one.score:.4g}", ", ".join(one.rules)] for one in found.called]
-
-
-def decision_rows(found: WeightsSummary) -> list[list[str]]:
-    """Every rule, how many it calls members, and what it claims."""
-    return [[name, str(len(rule.selected)), rule.guarantee] for name, rule in found.decisions.items()]
-
-
-CANDIDATE_COLUMNS = ("x", "label", "training point", "rules", "multiplier")
