@@ -145,7 +145,7 @@ def table(title, rows, epochs, note=""):
 
 def in_process(title, make, other, count, data, test, epochs, batch_size=128):
     """Engines of one process: CPU time is theirs alone, the better of two runs."""
-    train = Train(make, count, epochs, batch_size=batch_size, engine="serial", device="cpu")
+    train = Train(make, count, epochs=epochs, batch_size=batch_size, engine="serial", device="cpu")
     split = splits.online(len(data), count, 0, labels=data.y)
     for kind in ("serial", "stacked"):  # first calls pay for caches and kernels
         engine(replace(train, engine=kind, epochs=1), data, test, split)
@@ -167,7 +167,7 @@ def in_process(title, make, other, count, data, test, epochs, batch_size=128):
 def fan_out(count, data, test, epochs):
     """Two processes against one: work done per second of wall time, and CPU time the spreading costs."""
     split = splits.online(len(data), count, 0, labels=data.y)
-    train = Train(mlp_net, count, epochs, engine="stacked", device="cpu", workers=2)
+    train = Train(mlp_net, count, epochs=epochs, engine="stacked", device="cpu", workers=2)
     alone = timed("stacked, one process", lambda: engine(train, data, test, split))
     two = replace(train, engine="processes")
     timed("two processes, cold", lambda: engine(replace(two, epochs=1), data, test, split))
@@ -192,7 +192,7 @@ def on_ray(count, data, test, epochs):
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     split = splits.online(len(data), count, 0, labels=data.y)
-    train = Train(mlp_net, count, epochs, engine="ray", device="cpu")
+    train = Train(mlp_net, count, epochs=epochs, engine="ray", device="cpu")
     timed("ray, cold", lambda: engine(replace(train, epochs=1), data, test, split))
     row = timed("ray, warm", lambda: engine(train, data, test, split))
     plain = timed("stacked", lambda: engine(replace(train, engine="stacked"), data, test, split))
