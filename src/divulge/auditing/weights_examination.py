@@ -198,7 +198,7 @@ def _outputs_only(net: ShallowReLU, x: Floats, y: Array | None, signal: str, mar
     if signal == "margin-abs":
         return signals.margin_abs(net, x, y)
     if margin is None:
-        raise InputError("signal: margin-band needs the margin; give it, or leaked records")
+        raise InputError("signal: margin-band: the margin is needed; give it, or leaked records")
     return signals.margin_band(net, x, y, margin=margin)
 
 
