@@ -51,10 +51,10 @@ class DropClasses:
 
     def __post_init__(self) -> None:
         given = checks.listed(self.classes, "DropClasses.classes")
-        found = tuple(sorted({checks.integer(label, "DropClasses.classes", least=0) for label in given}))
-        if not found:
+        labels = tuple(sorted({checks.integer(label, "DropClasses.classes", least=0) for label in given}))
+        if not labels:
             raise checks.InputError("DropClasses.classes: at least 1 class is needed, got none")
-        object.__setattr__(self, "classes", found)
+        object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
         """True for records of other classes, ``[n]``.
@@ -134,8 +134,8 @@ class KeepPerClass:
     def __post_init__(self) -> None:
         checks.integer(self.count, "KeepPerClass.count", least=1)
         given = checks.listed(self.classes, "KeepPerClass.classes")
-        found = tuple(checks.integer(label, "KeepPerClass.classes", least=0) for label in given)
-        object.__setattr__(self, "classes", found)
+        labels = tuple(checks.integer(label, "KeepPerClass.classes", least=0) for label in given)
+        object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
         """True for ``count`` records of each scarce class and for every record of the others, ``[n]``.

@@ -100,19 +100,19 @@ def read_labels(path: Path) -> Array:
         divulge.InputError: a file that cannot be read, or holds anything else.
     """
     if path.suffix == ".npy":
-        found = store.read_array(path)
+        labels = store.read_array(path)
     elif path.suffix == ".npz":
-        found = store.read_arrays(path).get("y")
-        if found is None:
+        labels = store.read_arrays(path).get("y")
+        if labels is None:
             raise checks.InputError(f"labels: {path}: an array named 'y' is needed")
     else:
         try:
-            found = np.loadtxt(path, dtype=np.int64, ndmin=1)
+            labels = np.loadtxt(path, dtype=np.int64, ndmin=1)
         except OSError as error:
             raise checks.InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
         except ValueError as error:
             raise checks.InputError(f"labels: {path}: one whole number per line is needed ({error})") from None
-    return found.astype(np.int64) if found.dtype.kind in "iu" else found
+    return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
 
 
 def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:
@@ -121,9 +121,9 @@ def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:
     Raises:
         divulge.InputError: it does; its columns are named.
     """
-    for key, found in files.items():
-        if found.records.y is None:
-            there = f"no column {layout.label!r} among {_some(found.columns)}" if found.columns else "no array 'y'"
+    for key, file in files.items():
+        if file.records.y is None:
+            there = f"no column {layout.label!r} among {_some(file.columns)}" if file.columns else "no array 'y'"
             raise checks.InputError(
                 f"data.{key}: there are no labels ({there}), which the recipes read; "
                 "set data.label to the column that holds them"

@@ -21,11 +21,11 @@ class UserCodeError(InputError):
         import traceback
         from pathlib import Path
 
-        found = traceback.TracebackException.from_exception(self.__cause__ or self)
+        trace = traceback.TracebackException.from_exception(self.__cause__ or self)
         ours = str(Path(__file__).parent)
-        within = [at for at in found.stack if not at.filename.startswith((ours, "<frozen importlib"))]
-        found.stack = traceback.StackSummary.from_list(within)
-        return "".join(found.format())
+        within = [at for at in trace.stack if not at.filename.startswith((ours, "<frozen importlib"))]
+        trace.stack = traceback.StackSummary.from_list(within)
+        return "".join(trace.format())
 
 
 class MissingExtraError(ImportError):

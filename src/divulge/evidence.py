@@ -115,9 +115,9 @@ class Measurements:
             (Evidence(n=2, m=0, z=0), Evidence(n=2, m=0, z=3))
         """
         target, scored = self.target[signal], self.layout.of_scored
-        found = next((self.models[need] for need in REFERENCES & needs if need in self.models), None)
-        references = None if found is None else found.signals[signal]
-        trained_on = None if found is None else found.trained_on
+        models = next((self.models[need] for need in REFERENCES & needs if need in self.models), None)
+        references = None if models is None else models.signals[signal]
+        trained_on = None if models is None else models.trained_on
         features = self.features if Need.FEATURES in needs else None
         labels = self.labels if Need.LABELS in needs else None
         beyond = self.layout.of_population if Need.POPULATION in needs else slice(0)

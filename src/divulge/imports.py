@@ -66,12 +66,12 @@ def named(name: Any, key: str, folder: Path | None = None) -> Named:
             "rename the file"
         )
     with errors.theirs(f"{key}: {name!r}"):
-        found: Any = _module(module, key) if file is None else _own(module, top, file, key)
+        value: Any = _module(module, key) if file is None else _own(module, top, file, key)
     for part in attribute.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise checks.InputError(f"{key}: {name!r} cannot be imported ({module} has no attribute {part!r})")
-        found = getattr(found, part)
-    return Named(found, "the environment" if file is None else str(file))
+        value = getattr(value, part)
+    return Named(value, "the environment" if file is None else str(file))
 
 
 def _module(module: str, key: str) -> Any:
@@ -91,11 +91,11 @@ def _own(module: str, top: str, file: Path, key: str) -> Any:
     for name in [name for name in sys.modules if name.split(".")[0] in stale]:  # namesakes in another plan's folder
         del sys.modules[name]
     with _found(needed) as files:
-        found = _module(module, key)
+        loaded = _module(module, key)
         for name in files:  # what functions import only when they are called
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
-    return found
+    return loaded
 
 
 def _needed(top: str, file: Path) -> dict[str, Path]:
@@ -131,20 +131,20 @@ def _beside(name: str, folder: Path) -> Path | None:
 def _installed(name: str) -> ModuleSpec | None:
     """Where Python itself would find a module; None for what was run from a user's file."""
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):  # __main__ has no spec
         return None
-    return None if found is None or _file(found) else found
+    return None if spec is None or _file(spec) else spec
 
 
-def _same(found: ModuleSpec, file: Path) -> bool:
+def _same(spec: ModuleSpec, file: Path) -> bool:
     """Whether Python would find the very file, as it does when started in its folder."""
-    places = [found.origin or "", *(found.submodule_search_locations or ())]
+    places = [spec.origin or "", *(spec.submodule_search_locations or ())]
     return str(file) in {str(Path(place).resolve()) for place in places}
 
 
-def _place(found: ModuleSpec) -> str:
-    return found.origin or ", ".join(found.submodule_search_locations or ()) or found.name
+def _place(spec: ModuleSpec) -> str:
+    return spec.origin or ", ".join(spec.submodule_search_locations or ()) or spec.name
 
 
 class _Loader(SourceFileLoader):
@@ -155,9 +155,9 @@ class _Loader(SourceFileLoader):
         raise OSError(path)
 
 
-def _file(found: Any) -> Path | None:
+def _file(module: Any) -> Path | None:
     """The user's file or package that a module, or its spec, was made from; None for the environment's."""
-    spec = found if isinstance(found, ModuleSpec) else getattr(found, "__spec__", None)
+    spec = module if isinstance(module, ModuleSpec) else getattr(module, "__spec__", None)
     state = getattr(spec, "loader_state", None)
     return state if isinstance(state, Path) else None
 
@@ -209,8 +209,8 @@ class Taken:
 
 def taken() -> Taken:
     """Those of this process."""
-    found = {name: _file(module) for name, module in list(sys.modules.items())}
-    return Taken([(name, str(file)) for name, file in found.items() if file is not None])
+    files = {name: _file(module) for name, module in list(sys.modules.items())}
+    return Taken([(name, str(file)) for name, file in files.items() if file is not None])
 
 
 def _again(files: Sequence[tuple[str, str]]) -> Taken:

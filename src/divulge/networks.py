@@ -62,5 +62,5 @@ def steps(records: int, size: int) -> int:
 
 def _cuts(records: int, size: int) -> Ints:
     """Where the batches of an epoch begin, the first left out."""
-    found = np.arange(size, records, size)
-    return found[:-1] if len(found) and records - found[-1] == 1 else found
+    cuts = np.arange(size, records, size)
+    return cuts[:-1] if len(cuts) and records - cuts[-1] == 1 else cuts

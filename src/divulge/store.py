@@ -139,11 +139,11 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """
     with _unpickled(path, "a readable .npz of plain arrays") as opened:
         fits(path, str(path))
-        found = np.load(opened, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
+        loaded = np.load(opened, allow_pickle=False)
+        if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise ValueError("a single array without a name: save it with numpy.savez")
-        with found:
-            arrays: dict[str, Any] = {name: found[name] for name in found.files}
+        with loaded:
+            arrays: dict[str, Any] = {name: loaded[name] for name in loaded.files}
         if odd := [name for name, value in arrays.items() if not isinstance(value, np.ndarray)]:
             raise ValueError(f"{odd[0]} is no array")
         return arrays
@@ -156,11 +156,11 @@ def read_array(path: Path) -> NDArray[Any]:
         divulge.InputError: missing, damaged or pickled content.
     """
     with _unpickled(path, "a readable .npy of one plain array") as opened:
-        found = np.load(opened, allow_pickle=False)
-        if not isinstance(found, np.ndarray):
-            found.close()
+        loaded = np.load(opened, allow_pickle=False)
+        if not isinstance(loaded, np.ndarray):
+            loaded.close()
             raise ValueError("several arrays")
-        return found
+        return loaded
 
 
 @contextlib.contextmanager
@@ -217,8 +217,8 @@ def begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
     """Whether a file begins with ``head``, after the length that safetensors puts first; ``cut``: it may end early."""
     skipped = 8 if ".safetensors" in path.name else 0
     with path.open("rb") as opened:
-        found = opened.read(skipped + len(head))[skipped:]
-    return found == head or (cut and head.startswith(found))
+        start = opened.read(skipped + len(head))[skipped:]
+    return start == head or (cut and head.startswith(start))
 
 
 def file_digest(path: Path) -> str:

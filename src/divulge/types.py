@@ -200,10 +200,10 @@ class Evidence:
 def _rows(value: object, name: str, rows: int | None, columns: int | None) -> Floats | None:
     if value is None:
         return None
-    found = checks.matrix(value, name, columns=columns)
-    if rows is not None and len(found) != rows:
-        raise checks.InputError(f"{name}: {len(found)} rows, but references has {rows} reference models")
-    return found
+    matrix = checks.matrix(value, name, columns=columns)
+    if rows is not None and len(matrix) != rows:
+        raise checks.InputError(f"{name}: {len(matrix)} rows, but references has {rows} reference models")
+    return matrix
 
 
 def _mask(value: object, name: str, rows: int | None, columns: int | None) -> Bools | None:
@@ -213,10 +213,10 @@ def _mask(value: object, name: str, rows: int | None, columns: int | None) -> Bo
 def _features(value: object, name: str, length: int | None) -> Array | None:
     if value is None:
         return None
-    found = checks.records(value, name)
-    if length is not None and len(found) != length:
-        raise checks.InputError(f"{name}: {len(found)} rows, but {length} are needed (one per record)")
-    return found.reshape(len(found), -1) if found.ndim == 1 else found
+    features = checks.records(value, name)
+    if length is not None and len(features) != length:
+        raise checks.InputError(f"{name}: {len(features)} rows, but {length} are needed (one per record)")
+    return features.reshape(len(features), -1) if features.ndim == 1 else features
 
 
 @dataclass(frozen=True, slots=True)

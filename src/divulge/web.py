@@ -158,7 +158,7 @@ class Answer:
             >>> Answer(429, {"retry-after": "-5"}, b"").wait()
         """
         names = ("retry-after", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens", "ratelimit-reset")
-        return next((found for name in names if (found := _seconds(self.headers.get(name))) is not None), None)
+        return next((seconds for name in names if (seconds := _seconds(self.headers.get(name))) is not None), None)
 
 
 def _refused(constant: str) -> float:
@@ -169,13 +169,13 @@ def _seconds(value: str | None) -> float | None:
     text = (value or "").strip()
     unit = 1e-3 if text.endswith("ms") else 1.0
     try:
-        found = float(text.removesuffix("ms").removesuffix("s").strip()) * unit
+        seconds = float(text.removesuffix("ms").removesuffix("s").strip()) * unit
     except ValueError:
         try:
-            found = max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+            seconds = max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
         except (ValueError, TypeError, OverflowError):
             return None
-    return found if math.isfinite(found) and found >= 0 else None
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
 def library() -> Any:
@@ -269,9 +269,9 @@ class Client:
     def _watch(self, event: str, info: Mapping[str, Any]) -> None:
         """Keep the sockets of this client, so that an exchange past its deadline can be cut off."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            found = info["return_value"].get_extra_info("socket")
-            if found is not None:
-                self._sockets = [*(known for known in self._sockets if known.fileno() != -1), found]
+            socket = info["return_value"].get_extra_info("socket")
+            if socket is not None:
+                self._sockets = [*(known for known in self._sockets if known.fileno() != -1), socket]
             if self._late.is_set():  # looking the name up took all the time there was
                 self._cut(self._late)
 
@@ -289,12 +289,12 @@ class Client:
         packed = sent.lower()
         if packed not in ("", "identity", "gzip", "x-gzip", "deflate"):
             raise WebError(f"the answer is packed as {sent!r}, which was not requested")
-        found = bytearray()  # not a list of parts, which may be of a byte each
+        body = bytearray()  # not a list of parts, which may be of a byte each
         for part in response.iter_raw():
-            if len(found) + len(part) > self._most:
+            if len(body) + len(part) > self._most:
                 raise WebError(f"the answer is larger than {self._most} bytes")
-            found += part
-        whole = bytes(found)
+            body += part
+        whole = bytes(body)
         return whole if packed in ("", "identity") else _unpacked(whole, packed, self._most)
 
 
@@ -306,11 +306,11 @@ def _unpacked(packed: bytes, kind: str, most: int) -> bytes:
     """
     unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | (16 if "gzip" in kind else 0))
     try:
-        found = unpack.decompress(packed, most + 1)
+        content = unpack.decompress(packed, most + 1)
     except zlib.error as error:
         raise WebError(f"the answer cannot be unpacked ({error})") from None
-    if len(found) > most:
+    if len(content) > most:
         raise WebError(f"the answer unpacks to more than {most} bytes")
     if not unpack.eof:
         raise WebError("the answer's packed content is cut off")
-    return found
+    return content

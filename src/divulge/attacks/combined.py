@@ -37,12 +37,12 @@ class Combined:
     attacks: tuple[Scores, ...]
 
     def __post_init__(self) -> None:
-        found = tuple(checks.listed(self.attacks, "Combined.attacks"))
-        if len(found) < 2:
-            raise checks.InputError(f"Combined.attacks: at least 2 are needed, got {len(found)}")
-        for attack in found:
+        attacks = tuple(checks.listed(self.attacks, "Combined.attacks"))
+        if len(attacks) < 2:
+            raise checks.InputError(f"Combined.attacks: at least 2 are needed, got {len(attacks)}")
+        for attack in attacks:
             checks.able(attack, "Combined.attacks", "score")
-        object.__setattr__(self, "attacks", found)
+        object.__setattr__(self, "attacks", attacks)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -66,9 +66,9 @@ class Combined:
         """`score`, with what every attack has to say."""
         from scipy.stats import rankdata
 
-        found = [adapt(attack).run(evidence) for attack in self.attacks]
-        ranks = [rankdata(scored.scores) for scored in found]
-        return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in found for note in scored.notes))
+        parts = [adapt(attack).run(evidence) for attack in self.attacks]
+        ranks = [rankdata(scored.scores) for scored in parts]
+        return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in parts for note in scored.notes))
 
     def seeded(self, seed: int) -> Combined:
         """The same of attacks with this seed, where they draw."""

@@ -127,8 +127,8 @@ class Learned:
         for model, held in enumerate(trained_on):
             own = [view[model] for view in views]
             others = [less(values, ~held) for less, values in zip(out, own, strict=True)]
-            members = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
-            rows.append(_features(own, others, members))
+            left_out = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
+            rows.append(_features(own, others, left_out))
         regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         return regression.fit(np.concatenate(rows), trained_on.ravel())
 
@@ -149,6 +149,6 @@ def _features(own: Sequence[Floats], out: Sequence[Moments], within: Sequence[Mo
     return np.stack(columns, axis=1)
 
 
-def _mean(found: Moments) -> Floats:
+def _mean(side: Moments) -> Floats:
     """Each record's mean; that of all records where it has no value."""
-    return np.where(found.count > 0, found.mean, found.grand_mean)
+    return np.where(side.count > 0, side.mean, side.grand_mean)

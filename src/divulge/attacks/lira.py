@@ -139,14 +139,14 @@ def leave_one_out(
         array([2.])
     """
     attack = LiRA(mode, variance)
-    found = checks.matrix(signals, "signals")
-    m, n = found.shape
+    checked = checks.matrix(signals, "signals")
+    m, n = checked.shape
     if m < 2:
         raise checks.InputError(f"signals: at least 2 models are needed, got {m}")
     inside = checks.mask(trained_on, "trained_on", (m, n))
     scores = np.empty((m, n))
-    for i, (without_in, without_out) in enumerate(_without_each(found, inside, attack)):
-        target = found[i].astype(np.float64, copy=False)
+    for i, (without_in, without_out) in enumerate(_without_each(checked, inside, attack)):
+        target = checked[i].astype(np.float64, copy=False)
         if without_in is None:
             scores[i] = _z_score(target, without_out, variance)
         else:

@@ -99,17 +99,17 @@ class QuantileRegression:
         notes = _unseen(candidates, population)
         draw = seeds.integer(self.seed, "quantile", "regressor")
         with np.errstate(all="ignore"):
-            found = _z_scores(self.regressor, train, parts, draw)
-        if not all(np.isfinite(scores).all() for scores in found):
+            z_scores = _z_scores(self.regressor, train, parts, draw)
+        if not all(np.isfinite(scores).all() for scores in z_scores):
             notes += (
                 f"{type(self.regressor).__name__} diverged (NaN or a scale ≤ 0); used one location and scale for all",
             )
-            found = _z_scores(regressors.Marginal(), train, parts, draw)
+            z_scores = _z_scores(regressors.Marginal(), train, parts, draw)
         if self.output == "level":
             from scipy.special import ndtr
 
-            found = tuple(ndtr(scores) for scores in found)
-        return Scored(found[0], notes, self.nominal_threshold, None if held is None else found[1])
+            z_scores = tuple(ndtr(scores) for scores in z_scores)
+        return Scored(z_scores[0], notes, self.nominal_threshold, None if held is None else z_scores[1])
 
     def seeded(self, seed: int) -> QuantileRegression:
         """The same with another seed."""

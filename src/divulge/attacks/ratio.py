@@ -82,7 +82,7 @@ def _log_mean(values: Floats, chosen: Bools) -> Floats:
     weights = np.where(chosen, np.exp(values - top), 0.0).sum(axis=0)
     count = chosen.sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        found = top + np.log(weights / count)
-    usable = np.isfinite(found)
+        logarithms = top + np.log(weights / count)
+    usable = np.isfinite(logarithms)
     overall = top.max() + np.log((weights * np.exp(top - top.max())).sum() / count.sum())
-    return np.where(usable, found, overall)
+    return np.where(usable, logarithms, overall)

@@ -111,8 +111,8 @@ class PerClass:
         """Mean and standard deviation of each class; only the pooled ones without labels."""
         if labels is None:
             return Marginal().fit(features, signal)
-        found, counts = np.unique(labels, return_counts=True)
-        known = found[counts >= self.least]
+        classes, counts = np.unique(labels, return_counts=True)
+        known = classes[counts >= self.least]
         groups = [signal[labels == label] for label in known]
         return FittedClasses(
             location=_location(signal),
@@ -270,24 +270,26 @@ class FittedQuantiles:
 
     def predict(self, features: Array, labels: Ints | None = None) -> tuple[Floats, Floats]:
         """Location and scale of the Gaussian through the two innermost and the two outermost quantiles."""
-        found, at = self.quantiles(features, labels), _normal(self.levels)
-        scale = (found[:, -1] - found[:, 0]) / (at[-1] - at[0])
+        quantiles, at = self.quantiles(features, labels), _normal(self.levels)
+        scale = (quantiles[:, -1] - quantiles[:, 0]) / (at[-1] - at[0])
         scale = np.where(scale > 0, scale, self.base.predict(features, labels)[1])
         middle = int(np.abs(at).argmin())
-        return found[:, middle] - at[middle] * scale, scale
+        return quantiles[:, middle] - at[middle] * scale, scale
 
     def normal_scores(self, signal: Floats, features: Array, labels: Ints | None = None) -> Floats:
         """``Φ⁻¹`` of the conditional level of each signal: linear between the two quantiles around it, ``[n]``."""
         location, scale = self.base.predict(features, labels)
-        standard, found, at = (signal - location) / scale, self._standard(features), _normal(self.levels)
-        left = np.clip((found <= standard[:, None]).sum(axis=1) - 1, 0, len(at) - 2)
-        rows = np.arange(len(found))
+        standard, quantiles, at = (signal - location) / scale, self._standard(features), _normal(self.levels)
+        left = np.clip((quantiles <= standard[:, None]).sum(axis=1) - 1, 0, len(at) - 2)
+        rows = np.arange(len(quantiles))
         rise = at[left + 1] - at[left]
         # Equal outer quantiles would make the extrapolation a cliff: it is at least a tenth as wide as
         # the whole distribution says.
-        whole = (found[:, -1] - found[:, 0]) / (at[-1] - at[0])
-        width = np.maximum(found[rows, left + 1] - found[rows, left], 0.1 * rise * np.where(whole > 0, whole, 1.0))
-        return at[left] + (standard - found[rows, left]) / width * rise
+        whole = (quantiles[:, -1] - quantiles[:, 0]) / (at[-1] - at[0])
+        width = np.maximum(
+            quantiles[rows, left + 1] - quantiles[rows, left], 0.1 * rise * np.where(whole > 0, whole, 1.0)
+        )
+        return at[left] + (standard - quantiles[rows, left]) / width * rise
 
     def _standard(self, features: Array) -> Floats:
         if isinstance(self.heads[0], float):

@@ -32,11 +32,11 @@ def check(sets: Sets, recipes: Sequence[Recipe]) -> None:
 
 
 def _same_kind(sets: Sets) -> None:
-    shapes = {name: found.x.shape[1:] for name, found in sets.items()}
+    shapes = {name: records.x.shape[1:] for name, records in sets.items()}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise checks.InputError(f"records: all sets must have the same shape, got {listed}")
-    labelled = {name: found.y is not None for name, found in sets.items()}
+    labelled = {name: records.y is not None for name, records in sets.items()}
     if len(set(labelled.values())) > 1:
         without = ", ".join(name for name, has in labelled.items() if not has)
         raise checks.InputError(f"records: every set must have labels, or none; {without} has none")
@@ -45,12 +45,12 @@ def _same_kind(sets: Sets) -> None:
 def _plain_ids(sets: Sets) -> None:
     """Ids go into a Parquet file and are compared between the sets."""
     kinds = {}
-    for name, found in sets.items():
-        if found.ids is None:
+    for name, records in sets.items():
+        if records.ids is None:
             continue
-        kind = found.ids.dtype.kind
+        kind = records.ids.dtype.kind
         kinds[name] = (
-            "strings" if kind == "U" or all(isinstance(one, str) for one in found.ids) else found.ids.dtype.name
+            "strings" if kind == "U" or all(isinstance(one, str) for one in records.ids) else records.ids.dtype.name
         )
         if kinds[name] == "object":
             raise checks.InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
@@ -81,7 +81,7 @@ def _needs_labels(sets: Sets, recipes: Sequence[Recipe]) -> None:
 
 
 def _several_classes(sets: Sets) -> None:
-    labels = [found.y for found in sets.values() if found.y is not None]
+    labels = [records.y for records in sets.values() if records.y is not None]
     if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
         raise checks.InputError(
             f"records: all labels are {classes[0]}; with a single class, a classifier's output carries no information"

@@ -35,7 +35,7 @@ def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings]) 
     sections = [
         _attacks(audit, summary),
         known.section(audit, tuple(inner.values())),
-        *(_inner(name, summarise(found)) for name, found in inner.items()),
+        *(_inner(name, summarise(other)) for name, other in inner.items()),
     ]
     sections += [_curves(audit), _classes(audit, summary), _calibration(summary), shift.section(audit.about.transfer)]
     sections += [_exposed(audit, summary), _split(summary), _reproduce(summary)]
@@ -54,13 +54,13 @@ def table(summary: AuditSummary, *, unseen: bool = False) -> tuple[list[str], li
     columns = ["recipe", "AUC", *(f"TPR at FPR {level}" for level in levels), "advantage", "ε ≥", "queries"]
     rows = []
     for name, recipe in summary.recipes.items():
-        found = recipe.unseen if unseen else recipe
-        if found is None:
+        numbers = recipe.unseen if unseen else recipe
+        if numbers is None:
             continue
-        epsilon = "–" if found.epsilon is None else f"{found.epsilon.low:.2f}"
-        rates = [shown(found.tpr_at_fpr[level]) for level in levels]
+        epsilon = "–" if numbers.epsilon is None else f"{numbers.epsilon.low:.2f}"
+        rates = [shown(numbers.tpr_at_fpr[level]) for level in levels]
         queries = str(summary.about.recipes[name].queries)
-        rows.append([name, shown(found.auc), *rates, shown(found.advantage), epsilon, queries])
+        rows.append([name, shown(numbers.auc), *rates, shown(numbers.advantage), epsilon, queries])
     return columns, rows
 
 
@@ -142,14 +142,14 @@ def _roc(outcomes: Mapping[str, Outcome], title: str) -> Chart:
 def _classes(audit: Findings, summary: AuditSummary) -> Section:
     blocks: list[Block] = []
     for name, recipe in summary.recipes.items():
-        for one, found in (("class", recipe.classes), ("group", recipe.groups)):
-            if any(row.auc for row in found.values()):
-                blocks.append(_bars(audit, found, name, one))
+        for one, groups in (("class", recipe.classes), ("group", recipe.groups)):
+            if any(row.auc for row in groups.values()):
+                blocks.append(_bars(audit, groups, name, one))
     strongest = _strongest(summary)
     recipe = summary.recipes[strongest]
-    for one, found in (("class", recipe.classes), ("group", recipe.groups)):
-        if found:
-            blocks.append(_rates(found, one, strongest, max(summary.fpr)))
+    for one, groups in (("class", recipe.classes), ("group", recipe.groups)):
+        if groups:
+            blocks.append(_rates(groups, one, strongest, max(summary.fpr)))
     return Section("Classes and subgroups", blocks)
 
 
@@ -158,18 +158,18 @@ def _strongest(summary: AuditSummary) -> str:
     return max(areas, key=lambda name: 0.0 if (area := areas[name]) is None else area.value)
 
 
-def _rates(found: Mapping[str, Group], one: str, name: str, level: float) -> Table:
+def _rates(groups: Mapping[str, Group], one: str, name: str, level: float) -> Table:
     columns = [one, "members", "non-members", "AUC", "TPR", "FPR"]
     rows = [
         [group, str(row.members), str(row.nonmembers), *map(shown, (row.auc, row.tpr, row.fpr))]
-        for group, row in found.items()
+        for group, row in groups.items()
     ]
     note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}."
     return Table(columns, rows, title=f"{name}: by {one}", note=note)
 
 
-def _bars(audit: Findings, found: Mapping[str, Group], name: str, one: str) -> Chart:
-    judged = {group: row.auc for group, row in found.items() if row.auc is not None}
+def _bars(audit: Findings, groups: Mapping[str, Group], name: str, one: str) -> Chart:
+    judged = {group: row.auc for group, row in groups.items() if row.auc is not None}
     unseen = [one == "class" and int(group) in audit.unseen_classes for group in judged]
     spec = charts.bars(
         [f"{one} {group}" for group in judged],
@@ -272,13 +272,13 @@ def _split(summary: AuditSummary) -> Section:
     return Section("Is the comparison fair?", [*map(Paragraph, texts), Table(["set", "records"], rows)])
 
 
-def _blind(found: BlindBaseline | None) -> str:
-    if found is None:
+def _blind(baseline: BlindBaseline | None) -> str:
+    if baseline is None:
         return "Blind baseline: too few records for one, so a confounded split would go undetected."
-    judged = "it can: the split is confounded" if found.confounded else "no difference found"
+    judged = "it can: the split is confounded" if baseline.confounded else "no difference found"
     return (
         "Blind baseline: can a classifier that never sees the model tell members from non-members? "
-        f"AUC {shown(found.auc)}, p = {found.p_value:.2g} ({found.method}): {judged}."
+        f"AUC {shown(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): {judged}."
     )
 
 

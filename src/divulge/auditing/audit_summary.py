@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 def summarise(audit: Findings) -> AuditSummary:
     """The audit in numbers; see `divulge.auditing.Audit.summary`."""
-    found, smallest = verdict(audit), detectable(audit, scopes(audit)[0])
+    outcome, smallest = verdict(audit), detectable(audit, scopes(audit)[0])
     return AuditSummary(
-        verdict=VerdictSummary(found.answer, found.tone, found.text),
+        verdict=VerdictSummary(outcome.answer, outcome.tone, outcome.text),
         fpr=audit.fpr,
         unseen_classes=audit.unseen_classes,
         recipes={name: _recipe(audit, audit[name]) for name in audit},
@@ -93,10 +93,10 @@ def decided(outcome: Outcome, made: Selection, fpr: float | None, tests: int) ->
 def _realised(outcome: Outcome, level: float, tests: int) -> RealisedRate | None:
     """The realised FPR, and how it compares with the nominal one."""
     try:
-        found = realised(outcome, level, tests)
+        rate = realised(outcome, level, tests)
     except checks.InputError:
         return None
-    return RealisedRate(found.rate, found.p_value, found.broken, found.judged)
+    return RealisedRate(rate.rate, rate.p_value, rate.broken, rate.judged)
 
 
 def _recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:

@@ -69,6 +69,6 @@ class Log:
     def timed(self, name: str, work: Callable[[], T]) -> T:
         """What ``work`` returns; the seconds it took are added to those of ``name``."""
         began = time.perf_counter()
-        found = work()
+        result = work()
         self.timings[name] = self.timings.get(name, 0.0) + time.perf_counter() - began
-        return found
+        return result

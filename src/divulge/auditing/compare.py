@@ -66,19 +66,19 @@ def compare(before: Audit, after: Audit, recipes: Sequence[str] | None = None) -
     if recipes is not None:
         shared = [checks.choice(name, "recipes", shared) for name in recipes]
     _same_models(before, after, shared)
-    found = []
+    differences = []
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
     for name in shared:
         first, second = before[name].on(to), after[name].on(of)
-        found += [_difference(name, first, second, statistic) for statistic in statistics]
-    return found
+        differences += [_difference(name, first, second, statistic) for statistic in statistics]
+    return differences
 
 
 def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
     """Refuses where the difference would be one of the attack and not of the target."""
     apart = {name: _apart(before, after, name) for name in recipes}
-    if told := [f"{name} ({', '.join(found)})" for name, found in apart.items() if found]:
-        rest = [name for name, found in apart.items() if not found]
+    if told := [f"{name} ({', '.join(ways)})" for name, ways in apart.items() if ways]:
+        rest = [name for name, ways in apart.items() if not ways]
         instead = f"; recipes that can be compared: {', '.join(rest)}" if rest else ""
         raise checks.InputError(
             f"compare: the reference models of the two audits were trained differently: {'; '.join(told)}{instead}"
@@ -231,14 +231,14 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
         for metric in {one.metric: None for one in limits}
     }
     each = 1 - error / max(1, sum(not lacking for _, lacking in asked.values()))
-    found = {
+    rulings = {
         key: None if lacking else evaluation.measure(outcome.scores, outcome.members, key[-1], each)
         for key, (outcome, lacking) in asked.items()
     }
     blind = audit.about.blind_baseline
     void = CONFOUNDED if blind is not None and blind.confounded else ""
     return [
-        Ruling(name, scope, metric, one.limit, found[name, scope, metric], void or lacking)
+        Ruling(name, scope, metric, one.limit, rulings[name, scope, metric], void or lacking)
         for one in limits
         for (name, scope, metric), (_, lacking) in asked.items()
         if metric == one.metric

@@ -15,16 +15,16 @@ SHOWN = 12
 _LONGEST_TEXT = 2000
 
 
-def choose(candidates: Records, members: Bools, scores: Mapping[str, Floats]) -> dict[int, Array | str]:
+def choose(candidates: Records, truth: Bools, scores: Mapping[str, Floats]) -> dict[int, Array | str]:
     """Row → value of the members that any recipe ranks among its `SHOWN` highest.
 
     Args:
         candidates: ``n`` records.
-        members: bool ``[n]``.
+        truth: bool ``[n]``, True for members.
         scores: recipe name → ``[n]``.
     """
-    inside = np.flatnonzero(members)
-    rows = {int(row) for found in scores.values() for row in inside[np.argsort(-found[inside], kind="stable")[:SHOWN]]}
+    inside = np.flatnonzero(truth)
+    rows = {int(row) for one in scores.values() for row in inside[np.argsort(-one[inside], kind="stable")[:SHOWN]]}
     return {row: _kept(candidates.x[row]) for row in sorted(rows)}
 
 

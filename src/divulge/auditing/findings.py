@@ -114,13 +114,15 @@ class Outcome:
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
         return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.said)
 
-    def _qualified(self, found: Selection) -> Selection:
+    def _qualified(self, selection: Selection) -> Selection:
         """The decision, its guarantee void where calibration and non-members are not exchangeable."""
         reason = self._strangers() or self._apart()
         if not reason:
-            return found
-        guarantee = found.guarantee.at_most("void")
-        return replace(found, guarantee=guarantee, warnings=(f"the guarantee is void: {reason}", *found.warnings))
+            return selection
+        guarantee = selection.guarantee.at_most("void")
+        return replace(
+            selection, guarantee=guarantee, warnings=(f"the guarantee is void: {reason}", *selection.warnings)
+        )
 
     def _strangers(self) -> str:
         """Candidates of classes that the calibration records lack, in words; empty without any.

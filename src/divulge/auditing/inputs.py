@@ -33,7 +33,7 @@ class Inputs:
 
     Args:
         candidates: members, then non-members.
-        members: bool ``[n]``, the truth.
+        truth: bool ``[n]``, True for members.
         calibration: part of the population that nothing is trained on; it is scored as the candidates are.
         population: the rest: reference models and regressors learn from it.
         recipes: what to run.
@@ -45,7 +45,7 @@ class Inputs:
     """
 
     candidates: Records
-    members: Bools
+    truth: Bools
     calibration: Records
     population: Records
     recipes: tuple[Recipe, ...]
@@ -107,7 +107,7 @@ def check(subject: Subject, options: Options) -> Inputs:
     learned, held = _halves(population, options.calibration, seed)
     return Inputs(
         candidates=named,
-        members=np.arange(len(named)) < len(members),
+        truth=np.arange(len(named)) < len(members),
         calibration=population[held],
         population=population[learned],
         recipes=wanted,
@@ -137,16 +137,16 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
             f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
         )
     # A recipe handed in as an object keeps the seed its owner gave it.
-    found = tuple(
+    resolved = tuple(
         book.seeded(book.resolve(wanted), seed) if isinstance(wanted, str) else book.resolve(wanted)
         for wanted in recipes
     )
-    names = [recipe.name for recipe in found]
+    names = [recipe.name for recipe in resolved]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise checks.InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
-    needing = [recipe.name for recipe in found if recipe.needs_training]
+    needing = [recipe.name for recipe in resolved if recipe.needs_training]
     if active := [
-        recipe.name for recipe in found if recipe.references != "none" and not isinstance(recipe.signal, str)
+        recipe.name for recipe in resolved if recipe.references != "none" and not isinstance(recipe.signal, str)
     ]:
         raise checks.InputError(
             f"recipes: {', '.join(active)}: an active signal is measured on the target alone, so its attack can "
@@ -157,8 +157,8 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
             f"references: the recipes {', '.join(needing)} need reference models; "
             "give references=divulge.references.Train(make_model, count=16, epochs=…)"
         )
-    _enough_models(found, getattr(references, "count", None))
-    return found
+    _enough_models(resolved, getattr(references, "count", None))
+    return resolved
 
 
 def _enough_models(recipes: Sequence[Recipe], count: int | None) -> None:

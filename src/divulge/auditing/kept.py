@@ -77,10 +77,10 @@ def _labels(frame: pl.DataFrame, where: Path) -> Any:
 
 
 def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
-    found: dict[str, Array | str] = dict(texts)
+    exhibits: dict[str, Array | str] = dict(texts)
     for row, values in dossier.read_arrays("exhibits").items():
-        found[row] = checks.nonempty(np.atleast_1d(checks.array(values, f"{dossier.path}: exhibit {row}")), row)
+        exhibits[row] = checks.nonempty(np.atleast_1d(checks.array(values, f"{dossier.path}: exhibit {row}")), row)
     rows = {str(row) for row in range(candidates)}
-    if stray := sorted(set(found) - rows):
+    if stray := sorted(set(exhibits) - rows):
         raise checks.InputError(f"{dossier.path}: exhibits of unknown candidates ({', '.join(stray[:5])})")
-    return {int(row): value for row, value in found.items()}
+    return {int(row): value for row, value in exhibits.items()}

@@ -28,11 +28,11 @@ def section(audit: Findings, inner: Sequence[Findings]) -> Section:
     if partial is None:
         return Section("Known share", [])
     blocks: list[Block] = [Paragraph(_described(partial)), _completers(audit)]
-    found = sorted((a for a in (audit, *inner) if a.about.settings.partial is not None), key=_share)
-    if len(found) > 1:
+    audits = sorted((a for a in (audit, *inner) if a.about.settings.partial is not None), key=_share)
+    if len(audits) > 1:
         statistics = {"auc": ("AUC", 0.5), f"tpr@fpr={min(audit.fpr):g}": _tpr(min(audit.fpr))}
-        blocks += [_chart(found, statistic, *named) for statistic, named in statistics.items()]
-        blocks.append(_table(found, {statistic: name for statistic, (name, _) in statistics.items()}))
+        blocks += [_chart(audits, statistic, *named) for statistic, named in statistics.items()]
+        blocks.append(_table(audits, {statistic: name for statistic, (name, _) in statistics.items()}))
     return Section("Known share", blocks)
 
 
@@ -62,10 +62,10 @@ def _share(audit: Findings) -> float:
     return 1.0 if partial is None else partial.share
 
 
-def _chart(found: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
+def _chart(audits: Sequence[Findings], statistic: str, name: str, chance: float) -> Chart:
     curves = {}
-    for recipe in found[0]:
-        points = [(_share(audit), _measured(audit, recipe, statistic)) for audit in found]
+    for recipe in audits[0]:
+        points = [(_share(audit), _measured(audit, recipe, statistic)) for audit in audits]
         held = [(share, estimate) for share, estimate in points if estimate is not None]
         if held:
             shares = [share for share, _ in held]
@@ -86,10 +86,10 @@ def _measured(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
         return None
 
 
-def _table(found: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
-    whole = next((audit for audit in found if _share(audit) == 1.0), None)
+def _table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
+    whole = next((audit for audit in audits if _share(audit) == 1.0), None)
     rows = []
-    for audit in found:
+    for audit in audits:
         for recipe in audit:
             measured = [shown(_measured(audit, recipe, statistic)) for statistic in statistics]
             queries = str(audit.about.recipes[recipe].queries)

@@ -56,7 +56,7 @@ def _asked(case: Case, view: Records, names: Sequence[str]) -> dict[str, Floats]
 
 def _active(case: Case, log: Log) -> dict[str, Floats]:
     """Signals that themselves question the target, by name."""
-    found: dict[str, Floats] = {}
+    signals: dict[str, Floats] = {}
     for name, signal in active.signals(case.given.recipes).items():
         if isinstance(signal, PartialSignal):
             assert case.partial is not None
@@ -64,5 +64,5 @@ def _active(case: Case, log: Log) -> dict[str, Floats]:
             work = partial(active.completed, signal, case.target, known, own, case.references, case.classes, case.seed)
         else:
             work = partial(active.asked, signal, case.target, case.views[0])
-        found[name], log.queries[name] = log.timed(f"signal {name}", work)
-    return found
+        signals[name], log.queries[name] = log.timed(f"signal {name}", work)
+    return signals

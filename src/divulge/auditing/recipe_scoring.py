@@ -31,10 +31,10 @@ def score(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> Scored:
         divulge.InputError: an attack that returns anything other than one finite score per record.
     """
     attack = adapt(recipe.attack)
-    found = [attack.run(evidence) for evidence in evidences(recipe, signal, views)]
-    scores = np.mean([_scores(recipe, one, views[0].layout.scored) for one in found], axis=0)
-    notes = dict.fromkeys(note for one in found for note in one.notes)
-    return Scored(scores, tuple(notes), found[0].nominal)
+    runs = [attack.run(evidence) for evidence in evidences(recipe, signal, views)]
+    scores = np.mean([_scores(recipe, one, views[0].layout.scored) for one in runs], axis=0)
+    notes = dict.fromkeys(note for one in runs for note in one.notes)
+    return Scored(scores, tuple(notes), runs[0].nominal)
 
 
 def evidences(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> list[Evidence]:
@@ -46,12 +46,12 @@ def evidences(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> lis
     return drawn if imputed.average == "score" else [averaged(drawn, likelihood=imputed.average == "likelihood")]
 
 
-def _scores(recipe: Recipe, found: object, length: int) -> Floats:
-    if not isinstance(found, Scored):
+def _scores(recipe: Recipe, returned: object, length: int) -> Floats:
+    if not isinstance(returned, Scored):
         raise checks.InputError(
-            f"recipes: {recipe.name}: run() must return divulge.attacks.Scored, got {type(found).__name__}"
+            f"recipes: {recipe.name}: run() must return divulge.attacks.Scored, got {type(returned).__name__}"
         )
-    scores = checks.array(found.scores, f"recipes: {recipe.name}: scores", finite=False)
+    scores = checks.array(returned.scores, f"recipes: {recipe.name}: scores", finite=False)
     if scores.shape != (length,) or not np.isfinite(scores).all():
         raise checks.InputError(
             f"recipes: {recipe.name} returned {scores.shape} scores, {int((~np.isfinite(scores)).sum())} of them not "

@@ -57,7 +57,7 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in recipes))
     views = case.views[: 1 + max(recipe.imputed.random for recipe in recipes)]
     records, rows = lessons(case, kind)
-    found: Trained = log.timed(
+    trained: Trained = log.timed(
         "reference models",
         lambda: case.references.fit(
             records,
@@ -71,12 +71,12 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
             progress=progress,
         ),
     )
-    log.engines.append(found.engine)
-    log.warnings += [f"{kind}: {note}" for note in found.warnings]
-    held = _held(case, kind, found.trained_on)
+    log.engines.append(trained.engine)
+    log.warnings += [f"{kind}: {note}" for note in trained.warnings]
+    held = _held(case, kind, trained.trained_on)
     return [
         Models({name: outputs[:, :, k] for k, name in enumerate(names)}, held[:, : len(view)])
-        for view, outputs in zip(views, found.outputs, strict=True)
+        for view, outputs in zip(views, trained.outputs, strict=True)
     ]
 
 

@@ -175,15 +175,15 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     given, layout, log = case.given, case.layout, Log()
     views = measure(case, log)
     called = active.names(given.recipes)
-    found = {r.name: log.timed(f"attack {r.name}", partial(score, r, called[r.name], views)) for r in given.recipes}
-    log.warnings += [f"{name}: {note}" for name, scored in found.items() for note in scored.notes]
-    scores = {name: scored.scores[layout.of_candidates] for name, scored in found.items()}
-    calibration = {name: scored.scores[layout.of_calibration] for name, scored in found.items()}
+    outputs = {r.name: log.timed(f"attack {r.name}", partial(score, r, called[r.name], views)) for r in given.recipes}
+    log.warnings += [f"{name}: {note}" for name, scored in outputs.items() for note in scored.notes]
+    scores = {name: scored.scores[layout.of_candidates] for name, scored in outputs.items()}
+    calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}
     checked = log.timed("blind baseline", lambda: _blind(case, log))
     carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
     about = About(
         settings=settings,
-        recipes=run_record.recipes(case, log, found, fpr),
+        recipes=run_record.recipes(case, log, outputs, fpr),
         counts=run_record.counts(case),
         duplicates=given.duplicates,
         blind_baseline=checked,
@@ -198,13 +198,13 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         calibration=calibration,
         signals={name: values[layout.of_candidates] for name, values in views[0].target.items()},
         ids=np.asarray(given.candidates.ids),
-        members=given.members,
+        members=given.truth,
         labels=given.candidates.y,
         calibration_labels=given.calibration.y,
         unseen_classes=given.unseen_classes,
         fpr=fpr,
         about=about,
-        exhibits=exhibits.choose(given.candidates, given.members, scores),
+        exhibits=exhibits.choose(given.candidates, given.truth, scores),
         groups=given.groups,
         path=path,
     )
@@ -225,12 +225,12 @@ def _blind(case: Case, log: Log) -> BlindBaseline | None:
     """What can be told without the model; None (with a warning) where there are too few records to tell."""
     from divulge.evaluation import blind
 
-    inside, records = case.given.members, case.given.candidates
+    inside, records = case.given.truth, case.given.candidates
     y = records.y
     own, others = (None, None) if y is None else (y[inside], y[~inside])
     try:
-        found = blind.baseline(records.x[inside], records.x[~inside], case.seed, y_members=own, y_nonmembers=others)
+        told = blind.baseline(records.x[inside], records.x[~inside], case.seed, y_members=own, y_nonmembers=others)
     except checks.InputError as error:
         log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
         return None
-    return BlindBaseline(**{field.name: getattr(found, field.name) for field in fields(found)})
+    return BlindBaseline(**{field.name: getattr(told, field.name) for field in fields(told)})

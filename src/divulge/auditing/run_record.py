@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
 
 
-def recipes(case: Case, log: Log, found: Mapping[str, Scored], fpr: Sequence[float]) -> dict[str, Conducted]:
+def recipes(case: Case, log: Log, scored: Mapping[str, Scored], fpr: Sequence[float]) -> dict[str, Conducted]:
     """Every recipe by its name: what it read, what it was given, what it asked."""
     signals = active.names(case.given.recipes)
     return {
@@ -27,7 +27,7 @@ def recipes(case: Case, log: Log, found: Mapping[str, Scored], fpr: Sequence[flo
             training=settings.training(case.references) if recipe.needs_training else None,
             summary=recipe.summary,
             queries=log.queries.get(signals[recipe.name], _queries(case, recipe)),
-            raw_thresholds=_raw_thresholds(found[recipe.name], fpr),
+            raw_thresholds=_raw_thresholds(scored[recipe.name], fpr),
             completed_by=None if case.partial is None else case.partial.completer(recipe),
         )
         for recipe in case.given.recipes
@@ -38,17 +38,17 @@ def counts(case: Case) -> Sizes:
     """How many records of each kind, and classes."""
     given = case.given
     return Sizes(
-        members=int(given.members.sum()),
-        nonmembers=int((~given.members).sum()),
+        members=int(given.truth.sum()),
+        nonmembers=int((~given.truth).sum()),
         population=given.layout.population,
         calibration=given.layout.calibration,
         classes=case.classes,
     )
 
 
-def _raw_thresholds(found: Scored, fpr: Sequence[float]) -> dict[str, float]:
+def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
     """Thresholds that the attack would set by itself, by level; none where it names none."""
-    return {} if found.nominal is None else {f"{level:g}": found.nominal(level) for level in fpr}
+    return {} if scored.nominal is None else {f"{level:g}": scored.nominal(level) for level in fpr}
 
 
 def _queries(case: Case, recipe: Recipe) -> int:

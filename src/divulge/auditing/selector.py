@@ -104,8 +104,8 @@ def leave_one_class_out(
     best = max(cells, key=lambda name: float(cells[name].mean()))
     return Chosen(
         best,
-        {name: mean(found) for name, found in cells.items()},
-        {name: mean(cells[best] - found) for name, found in cells.items()},
+        {name: mean(areas) for name, areas in cells.items()},
+        {name: mean(cells[best] - areas) for name, areas in cells.items()},
         cells,
     )
 
@@ -129,9 +129,9 @@ def mean(values: Floats, confidence: float = 0.95) -> Estimate:
 def _turns(inside: Bools, labels: Ints, classes: Iterable[int]) -> Iterator[tuple[int, int]]:
     for model in range(len(inside)):
         for label in classes:
-            members = int(inside[model, labels == label].sum())
+            own = int(inside[model, labels == label].sum())
             others = int((~inside[model] & (labels == label)).sum())
-            if min(members, others) >= _LEAST and (~inside[model] & (labels != label)).any():
+            if min(own, others) >= _LEAST and (~inside[model] & (labels != label)).any():
                 yield model, label
 
 

@@ -57,26 +57,26 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
     kept = np.ones(len(candidates), dtype=bool)
     if not count:
         return Separated(members, nonmembers, population, kept)
-    found = (
+    where = (
         f"{int(outside.sum())} non-members are exact duplicates of members and {int(held.sum())} population records "
         "of candidates"
     )
     if policy == "error":
         shown = [int(row) for row in np.flatnonzero(outside)[:_SHOWN]]
         raise checks.InputError(
-            f"duplicates: {found} (non-member rows {shown}…); a record cannot be both: remove them, or pass "
+            f"duplicates: {where} (non-member rows {shown}…); a record cannot be both: remove them, or pass "
             "duplicates='drop' or 'keep'"
         )
     if policy == "keep":
-        note = f"{found}; they were kept, which biases every number towards no leak"
+        note = f"{where}; they were kept, which biases every number towards no leak"
         return Separated(members, nonmembers, population, kept, count, (note,))
     # Out of every set, or the sets would differ by what was taken out of them.
     kept[both.members] = kept[beyond.members] = False
     kept[len(members) :][outside] = False
     inside, others = kept[: len(members)], kept[len(members) :]
     if not (inside.any() and others.any() and (~held).any()):
-        raise checks.InputError(f"duplicates: {found}; nothing is left after dropping them")
-    note = f"{found}; all copies were dropped from every set"
+        raise checks.InputError(f"duplicates: {where}; nothing is left after dropping them")
+    note = f"{where}; all copies were dropped from every set"
     return Separated(members[inside], nonmembers[others], population[~held], kept, count, (note,))
 
 

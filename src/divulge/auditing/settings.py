@@ -91,12 +91,12 @@ def described(references: Any) -> str:
 
 
 def _options(references: Any) -> list[tuple[str, str]]:
-    found = []
+    pairs = []
     for option in fields(references):
         value = getattr(references, option.name)
         named = hasattr(value, "__qualname__")
-        found.append((option.name, f"{value.__module__}.{value.__qualname__}" if named else _plain(value)))
-    return found
+        pairs.append((option.name, f"{value.__module__}.{value.__qualname__}" if named else _plain(value)))
+    return pairs
 
 
 def _plain(value: object) -> str:

@@ -38,30 +38,30 @@ def assess(
         None where there are too few records on either side, or too few for the level.
     """
     try:
-        found = {
+        transfers = {
             name: transfer.assess(seen, query, by_fpr.threshold(scores, level).select(scores), level, seed=seed)
             for name, scores in calibration.items()
         }
     except checks.InputError:
         return None
     # The plane and the densities depend on the records alone: every recipe has the same.
-    first = next(iter(found.values()))
+    first = next(iter(transfers.values()))
     return TransferSummary(
         level=level,
         recipes={
             name: Carried(
                 one.holds, str(one), one.expected_fpr.value, *(float(getattr(one, each)) for each in _NUMBERS)
             )
-            for name, one in found.items()
+            for name, one in transfers.items()
         },
         plane=Plane(_some(first.seen), _some(first.query)),
         ratio=_some(np.column_stack([first.linear, first.ratio])),
     )
 
 
-def section(found: TransferSummary | None) -> Section:
+def section(summary: TransferSummary | None) -> Section:
     """What speaks for and against, recipe by recipe, and the plane it was read off."""
-    if found is None:
+    if summary is None:
         return Section("Will the false-positive rate carry over to the unseen classes?", [])
     rows = [
         [
@@ -70,22 +70,22 @@ def section(found: TransferSummary | None) -> Section:
             f"{one.expected_fpr:.3f}",
             f"{one.violation:.2g} (p = {one.p_value:.2g})",
         ]
-        for name, one in found.recipes.items()
+        for name, one in summary.recipes.items()
     ]
-    any_one = next(iter(found.recipes.values()))
+    any_one = next(iter(summary.recipes.values()))
     note = (
         f"The density ratio between unseen and seen records, and its linear fit (mean squared error "
         f"{any_one.error:.2g}, {any_one.explained:.0%} of its variance explained): the rate carries over to the "
         "extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
     )
-    blocks: list[Block] = [Paragraph(f"{name}: {one.text}") for name, one in found.recipes.items()]
-    columns = ["recipe", f"FPR of {found.level:g}", "rate expected there", "multi-accuracy violation"]
+    blocks: list[Block] = [Paragraph(f"{name}: {one.text}") for name, one in summary.recipes.items()]
+    columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
     blocks.append(Table(columns, rows))
-    plane = {"seen records": _columns(found.plane.seen), "query records": _columns(found.plane.query)}
+    plane = {"seen records": _columns(summary.plane.seen), "query records": _columns(summary.plane.query)}
     blocks.append(
         Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
     )
-    ratio = {"seen records": _columns(found.ratio)}
+    ratio = {"seen records": _columns(summary.ratio)}
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
     return Section("Will the false-positive rate carry over to the unseen classes?", blocks)
 

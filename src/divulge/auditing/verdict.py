@@ -126,16 +126,16 @@ class Claim:
 
 def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Claim]:
     """AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
-    found = []
+    claimed = []
     for outcome in scope.outcomes:
-        scores, members, name = outcome.scores, outcome.members, outcome.recipe
-        found.append(Claim(name, "AUC", 0.5, evaluation.auc(scores, members, confidence)))
+        scores, truth, name = outcome.scores, outcome.members, outcome.recipe
+        claimed.append(Claim(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence)))
         for level in _supported(scope, levels):
-            rate = evaluation.tpr_at_fpr(scores, members, level, confidence)
-            found.append(Claim(name, f"TPR at FPR {level:g}", level, rate))
-        bound = evaluation.epsilon_lower_bound(scores, members, confidence=confidence)
-        found.append(Claim(name, "ε", 0.0, bound))
-    return found
+            rate = evaluation.tpr_at_fpr(scores, truth, level, confidence)
+            claimed.append(Claim(name, f"TPR at FPR {level:g}", level, rate))
+        bound = evaluation.epsilon_lower_bound(scores, truth, confidence=confidence)
+        claimed.append(Claim(name, "ε", 0.0, bound))
+    return claimed
 
 
 def at_once(audit: Findings) -> float:
@@ -155,8 +155,8 @@ def _supported(scope: Scope, levels: Sequence[float]) -> list[float]:
 def detectable(audit: Findings, scope: Scope) -> Detectable:
     """The smallest leak the verdict would have reported; at the largest FPR at which any TPR would have been seen."""
     levels, confidence = sorted(audit.fpr, reverse=True), at_once(audit)
-    found = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
-    return next((one for one in found if one.tpr is not None), found[0])
+    smallest = [evaluation.smallest_detectable(scope.members, scope.nonmembers, fpr, confidence) for fpr in levels]
+    return next((one for one in smallest if one.tpr is not None), smallest[0])
 
 
 def verdict(audit: Findings) -> Verdict:

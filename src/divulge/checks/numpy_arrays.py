@@ -33,11 +33,11 @@ def plain(value: Any, name: str) -> NDArray[Any]:
     if hasattr(value, "toarray"):
         raise InputError(f"{name}: a sparse {type(value).__name__} cannot be used; pass its .toarray()")
     try:
-        found = np.asarray(value)
+        array = np.asarray(value)
     except Exception as error:  # of the user's __array__, or NumPy's on what it cannot read
         why = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
         raise InputError(f"{name}: {why} ({reason(error)})") from None
-    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("="))
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def _from_torch(value: Any, name: str) -> NDArray[Any]:
@@ -57,48 +57,48 @@ def array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
     Raises:
         divulge.InputError: not numeric, whole numbers beyond ±2^53, NaN or infinity where ``finite``.
     """
-    found = plain(value, name)
-    if found.dtype.kind not in "biuf":
-        raise InputError(f"{name}: numbers are needed, got {_odd(found)}")
-    if found.dtype.kind in "iu" and found.dtype.itemsize == 8:
-        _refuse_huge(found, name)
-    if found.dtype.kind == "f":
-        found = _narrowed(found, name)
+    values = plain(value, name)
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{name}: numbers are needed, got {_odd(values)}")
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        _refuse_huge(values, name)
+    if values.dtype.kind == "f":
+        values = _narrowed(values, name)
         if finite:
-            _refuse_nonfinite(found, name)
-    return found
+            _refuse_nonfinite(values, name)
+    return values
 
 
-def _odd(found: NDArray[Any]) -> str:
+def _odd(array: NDArray[Any]) -> str:
     """What stands where numbers should: the first entry that is none, or the type of all."""
-    if found.dtype == object:
-        for entry in found.ravel():
+    if array.dtype == object:
+        for entry in array.ravel():
             if isinstance(entry, bool | int | float) and not -(2**64) < entry < 2**64:
                 return f"{shown(entry)}, which does not fit into 64 bits"
             if not isinstance(entry, bool | int | float | np.number):
                 return f"{shown(entry)} ({type(entry).__name__})"
-    return f"dtype {found.dtype}"
+    return f"dtype {array.dtype}"
 
 
-def _narrowed(found: NDArray[Any], name: str) -> NDArray[Any]:
+def _narrowed(array: NDArray[Any], name: str) -> NDArray[Any]:
     """Floats of at most 64 bits; wider ones that overflow are refused."""
-    if found.dtype.itemsize <= 8:
-        return found
+    if array.dtype.itemsize <= 8:
+        return array
     with np.errstate(over="ignore"):
-        narrow = found.astype(np.float64)
-    if lost := int((np.isinf(narrow) & np.isfinite(found)).sum()):
-        raise InputError(f"{name}: {lost} values of {found.dtype} are too large for float64")
+        narrow = array.astype(np.float64)
+    if lost := int((np.isinf(narrow) & np.isfinite(array)).sum()):
+        raise InputError(f"{name}: {lost} values of {array.dtype} are too large for float64")
     return narrow
 
 
-def _blocks(found: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
-    rows = found.reshape(1) if found.ndim == 0 else found
+def _blocks(array: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    rows = array.reshape(1) if array.ndim == 0 else array
     step = max(1, _BLOCK // max(1, rows[:1].size))
     return ((start, rows[start : start + step]) for start in range(0, len(rows), step))
 
 
-def _refuse_huge(found: NDArray[Any], name: str) -> None:
-    for _, rows in _blocks(found):
+def _refuse_huge(array: NDArray[Any], name: str) -> None:
+    for _, rows in _blocks(array):
         if rows.size and (rows.max() > _EXACT or (rows.dtype.kind == "i" and rows.min() < -_EXACT)):
             worst = rows.max() if rows.max() > _EXACT else rows.min()
             raise InputError(
@@ -107,9 +107,9 @@ def _refuse_huge(found: NDArray[Any], name: str) -> None:
             )
 
 
-def _refuse_nonfinite(found: NDArray[Any], name: str) -> None:
+def _refuse_nonfinite(array: NDArray[Any], name: str) -> None:
     count, first = 0, None
-    for start, rows in _blocks(found):
+    for start, rows in _blocks(array):
         bad = ~np.isfinite(rows)
         if bad.any():
             count += int(bad.sum())
@@ -120,27 +120,27 @@ def _refuse_nonfinite(found: NDArray[Any], name: str) -> None:
         raise InputError(f"{name}: {count} values are NaN or infinite (first at {first[0]}: {first[1]})")
 
 
-def nonempty(found: NDArray[Any], name: str) -> NDArray[Any]:
+def nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
     """``found`` if it has at least one entry along its first axis."""
-    if found.ndim == 0 or len(found) == 0:
-        raise InputError(f"{name}: at least 1 entry is needed, got {0 if found.ndim else 'a single number'}")
-    return found
+    if array.ndim == 0 or len(array) == 0:
+        raise InputError(f"{name}: at least 1 entry is needed, got {0 if array.ndim else 'a single number'}")
+    return array
 
 
 def records(value: Any, name: str) -> NDArray[Any]:
     """Records ``[n, ...]``: numbers without NaN or infinity, or strings."""
-    found = plain(value, name)
-    if found.dtype == object and found.size and all(isinstance(item, str) for item in found.ravel()):
-        return _texts(found, name)
-    if found.dtype.kind in "UT":
-        return _texts(found.astype(object), name)
-    return nonempty(array(found, name), name)
+    values = plain(value, name)
+    if values.dtype == object and values.size and all(isinstance(item, str) for item in values.ravel()):
+        return _texts(values, name)
+    if values.dtype.kind in "UT":
+        return _texts(values.astype(object), name)
+    return nonempty(array(values, name), name)
 
 
-def _texts(found: NDArray[Any], name: str) -> NDArray[Any]:
-    if found.ndim != 1:
-        raise InputError(f"{name}: one text per record is needed, got shape {found.shape}")
-    return nonempty(found, name)
+def _texts(array: NDArray[Any], name: str) -> NDArray[Any]:
+    if array.ndim != 1:
+        raise InputError(f"{name}: one text per record is needed, got shape {array.shape}")
+    return nonempty(array, name)
 
 
 def vector(value: object, name: str, *, length: int | None = None, finite: bool = True) -> NDArray[np.float64]:
@@ -150,25 +150,25 @@ def vector(value: object, name: str, *, length: int | None = None, finite: bool 
         >>> vector([1, 2], "scores")
         array([1., 2.])
     """
-    found = nonempty(array(value, name, finite=finite), name)
-    if found.ndim != 1:
-        raise InputError(f"{name}: one dimension is needed, got shape {found.shape}")
-    if length is not None and len(found) != length:
-        raise InputError(f"{name}: {length} values are needed, got {len(found)}")
-    return found.astype(np.float64, copy=False)
+    values = nonempty(array(value, name, finite=finite), name)
+    if values.ndim != 1:
+        raise InputError(f"{name}: one dimension is needed, got shape {values.shape}")
+    if length is not None and len(values) != length:
+        raise InputError(f"{name}: {length} values are needed, got {len(values)}")
+    return values.astype(np.float64, copy=False)
 
 
 def matrix(value: object, name: str, *, columns: int | None = None, finite: bool = True) -> NDArray[np.floating[Any]]:
     """``value`` as floats ``[rows, columns]``; float32 and memory-mapped arrays are kept as they are."""
-    found = nonempty(array(value, name, finite=finite), name)
-    if found.ndim != 2:
-        raise InputError(f"{name}: two dimensions are needed, got shape {found.shape}")
-    if columns is not None and found.shape[1] != columns:
-        raise InputError(f"{name}: {columns} columns are needed, got {found.shape[1]}")
-    if found.dtype not in (np.float32, np.float64):
-        found = found.astype(np.float64)
+    values = nonempty(array(value, name, finite=finite), name)
+    if values.ndim != 2:
+        raise InputError(f"{name}: two dimensions are needed, got shape {values.shape}")
+    if columns is not None and values.shape[1] != columns:
+        raise InputError(f"{name}: {columns} columns are needed, got {values.shape[1]}")
+    if values.dtype not in (np.float32, np.float64):
+        values = values.astype(np.float64)
     # Sums depend on the order in memory: the columns of a data frame must give the same number as the rows of a list.
-    return found if found.flags.c_contiguous else np.ascontiguousarray(found)
+    return values if values.flags.c_contiguous else np.ascontiguousarray(values)
 
 
 def labels(value: object, name: str, *, length: int | None = None, classes: int | None = None) -> NDArray[np.int64]:
@@ -177,27 +177,27 @@ def labels(value: object, name: str, *, length: int | None = None, classes: int 
     Raises:
         InputError: a float type, a negative label, a label ≥ ``classes``, a wrong length.
     """
-    found = nonempty(array(value, name), name)
-    if found.dtype.kind not in "iu":
-        raise InputError(f"{name}: whole-number labels are needed, got dtype {found.dtype}")
-    if found.ndim != 1:
-        raise InputError(f"{name}: one dimension is needed, got shape {found.shape}")
-    if length is not None and len(found) != length:
-        raise InputError(f"{name}: {length} labels are needed (one per record), got {len(found)}")
-    if found.min() < 0:
-        raise InputError(f"{name}: labels must be ≥ 0, got {found.min()}")
-    if classes is not None and found.max() >= classes:
-        raise InputError(f"{name}: labels must be below {classes} (the number of classes), got {found.max()}")
-    return found.astype(np.int64, copy=False)
+    values = nonempty(array(value, name), name)
+    if values.dtype.kind not in "iu":
+        raise InputError(f"{name}: whole-number labels are needed, got dtype {values.dtype}")
+    if values.ndim != 1:
+        raise InputError(f"{name}: one dimension is needed, got shape {values.shape}")
+    if length is not None and len(values) != length:
+        raise InputError(f"{name}: {length} labels are needed (one per record), got {len(values)}")
+    if values.min() < 0:
+        raise InputError(f"{name}: labels must be ≥ 0, got {values.min()}")
+    if classes is not None and values.max() >= classes:
+        raise InputError(f"{name}: labels must be below {classes} (the number of classes), got {values.max()}")
+    return values.astype(np.int64, copy=False)
 
 
 def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
     """Unique identifiers ``[length]``."""
-    found = plain(value, name)
-    if found.shape != (length,):
-        raise InputError(f"{name}: {length} identifiers are needed, got shape {found.shape}")
+    values = plain(value, name)
+    if values.shape != (length,):
+        raise InputError(f"{name}: {length} identifiers are needed, got shape {values.shape}")
     try:
-        unique, counts = np.unique(found, return_counts=True)
+        unique, counts = np.unique(values, return_counts=True)
     except TypeError as error:
         raise InputError(
             f"{name}: identifiers of one kind are needed, all strings or all whole numbers ({error})"
@@ -206,17 +206,17 @@ def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
         raise InputError(
             f"{name}: identifiers must be unique, {unique[counts > 1].tolist()[0]!r} occurs more than once"
         )
-    return found
+    return values
 
 
 def mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.bool_]:
     """A bool array of ``shape`` (None: any length), broadcast where that is possible."""
-    found = plain(value, name)
-    if found.dtype != np.bool_:
-        raise InputError(f"{name}: bool values are needed, got dtype {found.dtype}")
-    if found.ndim == len(shape) and all(want in (None, have) for want, have in zip(shape, found.shape, strict=True)):
-        return found
+    values = plain(value, name)
+    if values.dtype != np.bool_:
+        raise InputError(f"{name}: bool values are needed, got dtype {values.dtype}")
+    if values.ndim == len(shape) and all(want in (None, have) for want, have in zip(shape, values.shape, strict=True)):
+        return values
     try:
-        return np.broadcast_to(found, tuple(1 if want is None else want for want in shape))
+        return np.broadcast_to(values, tuple(1 if want is None else want for want in shape))
     except ValueError:
-        raise InputError(f"{name}: shape {shape} is needed, got {found.shape}") from None
+        raise InputError(f"{name}: shape {shape} is needed, got {values.shape}") from None

@@ -63,13 +63,13 @@ def number(value: float, name: str, *, above: float = -np.inf, below: float = np
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputError(f"{name}: a number is needed, got {shown(value)}")
     try:
-        found = float(value)
+        given = float(value)
     except OverflowError:
         raise InputError(f"{name}: {shown(value)} is larger than any float64") from None
-    if not (above <= found <= below if closed else above < found < below):
+    if not (above <= given <= below if closed else above < given < below):
         left, right = ("[", "]") if closed else ("(", ")")
         raise InputError(f"{name}: must lie in {left}{above:g}, {below:g}{right}, got {shown(value)}")
-    return found
+    return given
 
 
 def integer(value: int, name: str, *, least: int, most: int | None = None) -> int:
@@ -119,9 +119,9 @@ def path(value: Any, name: str) -> Path:
         PosixPath('run')
     """
     try:
-        found = Path(value)
-        if "\0" not in str(found) and all(len(os.fsencode(part)) <= _LONGEST_NAME for part in found.parts):
-            return found
+        given = Path(value)
+        if "\0" not in str(given) and all(len(os.fsencode(part)) <= _LONGEST_NAME for part in given.parts):
+            return given
     except (TypeError, ValueError):  # half of a surrogate pair is no file name
         pass
     raise InputError(f"{name}: the name of a file or folder is needed, got {shown(value)}")
@@ -169,11 +169,11 @@ def listed(value: Any, name: str) -> list[Any]:
 
 def texts(value: Any, name: str) -> tuple[str, ...]:
     """The entries of a list of strings; a single string where a list is wanted is a slip."""
-    found = listed(value, name)
-    for entry in found:
+    given = listed(value, name)
+    for entry in given:
         if not isinstance(entry, str):
             raise InputError(f"{name}: texts are needed, got {shown(entry)}")
-    return tuple(found)
+    return tuple(given)
 
 
 def levels(value: Any, name: str, *, increasing: bool = False) -> tuple[float, ...]:
@@ -183,9 +183,9 @@ def levels(value: Any, name: str, *, increasing: bool = False) -> tuple[float, .
         >>> levels([0.1, 0.01], "fpr")
         (0.1, 0.01)
     """
-    found = tuple(number(level, name, above=0, below=1) for level in listed(value, name))
-    if not found:
+    given = tuple(number(level, name, above=0, below=1) for level in listed(value, name))
+    if not given:
         raise InputError(f"{name}: at least 1 level is needed, got none")
-    if increasing and (len(found) < 2 or any(a >= b for a, b in itertools.pairwise(found))):
-        raise InputError(f"{name}: at least two, increasing, are needed, got {shown(found)}")
-    return found
+    if increasing and (len(given) < 2 or any(a >= b for a, b in itertools.pairwise(given))):
+        raise InputError(f"{name}: at least two, increasing, are needed, got {shown(given)}")
+    return given

@@ -52,8 +52,8 @@ def available() -> int | None:
 
     None where the system does not say.
     """
-    found = [size for size in (_machine(), _container()) if size is not None]
-    return min(found, default=None)
+    sizes = [size for size in (_machine(), _container()) if size is not None]
+    return min(sizes, default=None)
 
 
 def _machine() -> int | None:

@@ -40,14 +40,14 @@ def audit(
         raise InputError("audit: give exactly one of a plan and --demo")
     if not demo and (quick or seed is not None):
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
-    found = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite, trust or ())
+    finished = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite, trust or ())
     if json:
         from divulge.results import plain
 
-        told = {name: result.summary() for name, result in found.items()}
+        told = {name: result.summary() for name, result in finished.items()}
         printing.as_json(plain(told.get("", told)))
         return
-    for title, result in found.items():
+    for title, result in finished.items():
         _show(result, title)
     printing.line(f"Report: {out / 'report.html'}")
 
@@ -73,10 +73,10 @@ def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]
         printing.lines(sys.stderr, f"{key}: from {origin}")
     work: Any = over_shares if isinstance(ready.subject.known, tuple) else run
     with Bar("reference models") as bar:
-        found = work(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.keywords())
-    if not isinstance(found, list):
-        return {"": found}
-    return {f"known: {words}": result for words, result in zip(ready.plan["known"], found, strict=True)}
+        finished = work(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.keywords())
+    if not isinstance(finished, list):
+        return {"": finished}
+    return {f"known: {words}": result for words, result in zip(ready.plan["known"], finished, strict=True)}
 
 
 def _show(result: Any, title: str) -> None:
@@ -145,18 +145,18 @@ def decide(
     result = load(run)
     names = list(result) if recipe is None else [checks.choice(recipe, "--recipe", result.scores)]
     chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
-    found = {name: decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()}
+    decisions = {name: decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()}
     if json:
-        printing.as_json(plain(found))
+        printing.as_json(plain(decisions))
         return
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "guarantee"]
-    rows = [[name, d.selected, *map(shown, (d.fpr, d.tpr, d.precision)), d.guarantee] for name, d in found.items()]
+    rows = [[name, d.selected, *map(shown, (d.fpr, d.tpr, d.precision)), d.guarantee] for name, d in decisions.items()]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
-    for note in dict.fromkeys(warning for d in found.values() for warning in d.warnings):
-        whose = [name for name, d in found.items() if note in d.warnings]
+    for note in dict.fromkeys(warning for d in decisions.values() for warning in d.warnings):
+        whose = [name for name, d in decisions.items() if note in d.warnings]
         # What is said of some recipes only names them.
-        named = len(whose) == len(found) or note.startswith(f"{whose[0]}: ")
+        named = len(whose) == len(decisions) or note.startswith(f"{whose[0]}: ")
         printing.line(f"warning: {note}" if named else f"warning: {', '.join(whose)}: {note}")
 
 
@@ -167,12 +167,12 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
 
     if fpr is not None or fdr is None:
         raise InputError("decide: an identification is decided by --fdr")
-    found = redecide(run, fdr=fdr, method=method)
+    summary = redecide(run, fdr=fdr, method=method)
     if json:
-        printing.as_json(plain(found))
+        printing.as_json(plain(summary))
         return
-    warn(found)
-    printing.line(f"{found.selected} of {found.candidates}: {found.claim}")
+    warn(summary)
+    printing.line(f"{summary.selected} of {summary.candidates}: {summary.claim}")
 
 
 def compare(
@@ -185,12 +185,12 @@ def compare(
     from divulge.auditing.compare import compare as differences
     from divulge.results import plain
 
-    found = differences(load(before), load(after))
+    changes = differences(load(before), load(after))
     if json:
-        printing.as_json(plain(found))
+        printing.as_json(plain(changes))
         return
     columns = ["recipe", "statistic", "before", "after", "change"]
-    rows = [[d.recipe, d.statistic, d.before, d.after, d.change] for d in found]
+    rows = [[d.recipe, d.statistic, d.before, d.after, d.change] for d in changes]
     printing.table("After minus before", columns, rows)
 
 
@@ -220,8 +220,8 @@ def gate(
     worst = max((ruling.state for ruling in rulings), key=STATES.index)
     failed = max((r.state for r in rulings if r.state not in passed), key=STATES.index, default="kept")
     if json:
-        found = [plain(r) | {"state": r.state, "reason": r.reason} for r in rulings]
-        printing.as_json({"state": worst, "passed": failed == "kept", "rulings": found})
+        ruled = [plain(r) | {"state": r.state, "reason": r.reason} for r in rulings]
+        printing.as_json({"state": worst, "passed": failed == "kept", "rulings": ruled})
     else:
         shout = {"broken": "BROKEN"}
         rows = [
@@ -241,13 +241,13 @@ def list_all(json: printing.Json = False) -> None:
     from divulge.recipes import everything
     from divulge.signals import classification
 
-    found = {
+    listing = {
         "recipes": {recipe.name: recipe.summary for recipe in everything()},
         "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()},
         "data sets": {"fashion-mnist": "10,000 images of clothing in 10 classes (Zalando, MIT licence)"},
     }
     if json:
-        printing.as_json(found)
+        printing.as_json(listing)
         return
-    for title, entries in found.items():
+    for title, entries in listing.items():
         printing.table(title, ["name", "what it is"], entries.items())

@@ -146,19 +146,19 @@ def score(
             from divulge.identification import ray_scoring
 
             factory = partial(document_scoring.load, model, endpoint, **local)
-            found = ray_scoring.score(texts, factory, out, options, overwrite=overwrite, progress=progress)
+            counted = ray_scoring.score(texts, factory, out, options, overwrite=overwrite, progress=progress)
         else:
             target = document_scoring.load(model, endpoint, **local)
-            found = document_scoring.score(texts, target, out, options, overwrite=overwrite, progress=progress)
+            counted = document_scoring.score(texts, target, out, options, overwrite=overwrite, progress=progress)
     if json:
-        printing.as_json(found)
+        printing.as_json(counted)
         return
-    printing.table(f"Scored with {model}", ["", ""], [(name, found[name]) for name in found if name != "key"])
-    if found.get("skipped"):
-        names = ", ".join(map(str, found["first skipped"]))
+    printing.table(f"Scored with {model}", ["", ""], [(name, counted[name]) for name in counted if name != "key"])
+    if counted.get("skipped"):
+        names = ", ".join(map(str, counted["first skipped"]))
         printing.line(
-            f"warning: the server could not take {found['skipped']} documents ({names}): {found['reason']}. They have "
-            "no score; --length N, in another folder, scores the first N characters of each."
+            f"warning: the server could not take {counted['skipped']} documents ({names}): {counted['reason']}. "
+            "They have no score; --length N, in another folder, scores the first N characters of each."
         )
     printing.line(f"Signals: {out / 'documents'}")
 
@@ -179,7 +179,7 @@ def _scored(
     target, options = document_scoring.load(model, endpoint), document_scoring.ScoringOptions(text=text)
     key = document_scoring.key(target.key(), options)
     with Dossier(out).writing(table_results.KIND, key, overwrite=overwrite, keep=("token-statistics",)) as draft:
-        found = []
+        folders = []
         for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
             place = f"token-statistics/{name}"
             if paths:
@@ -188,8 +188,8 @@ def _scored(
                     draft.part(place, document_scoring.KIND, key) as inner,
                 ):
                     document_scoring.into(inner, paths, target, options, progress)
-            found.append([draft.path / place] if paths else [])
-        yield draft, tuple(found)
+            folders.append([draft.path / place] if paths else [])
+        yield draft, tuple(folders)
 
 
 def _demo(out: Path | None, fdr: float, method: str, seed: int, overwrite: bool, json: bool) -> None:

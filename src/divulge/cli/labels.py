@@ -103,11 +103,11 @@ def show_capacity(
     from divulge import labels
     from divulge.results import plain
 
-    found = labels.capacity(oracle.spec(n))
+    bound = labels.capacity(oracle.spec(n))
     if json:
-        printing.as_json(plain(found))
+        printing.as_json(plain(bound))
     else:
-        printing.line(found)
+        printing.line(bound)
 
 
 @app.command("design")
@@ -173,12 +173,14 @@ def show_simulation(
     plan = labels.design(spec, method)
     endpoint = None if url is None else exchange.oracle(url)
     scored = None if public is None else datafiles.read_labels(public) == 1
-    found = labels.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
-    summary = _told(plan, found.inference, found.truth, report, json)
+    simulated = labels.simulate(spec, y, plan, oracle=endpoint, seed=seed, scored=scored)
+    summary = _told(plan, simulated.inference, simulated.truth, report, json)
     if json:
         return
     certain = f"{summary.certain} certain, {summary.certain_and_wrong} of them wrong"
-    printing.line(f"{summary.right}/{spec.n} labels recovered in {found.queries} queries ({plan.method}); {certain}")
+    printing.line(
+        f"{summary.right}/{spec.n} labels recovered in {simulated.queries} queries ({plan.method}); {certain}"
+    )
 
 
 @app.command("attack")
@@ -206,26 +208,26 @@ def attack(
     spec = oracle.spec(n)
     plan = labels.design(spec, method)
     if scores is not None:
-        found = labels.read(plan, labels.read_scores(scores, plan))
+        read = labels.read(plan, labels.read_scores(scores, plan))
     elif url is not None:
         kept = None if journal is None else labels.Journal(journal, plan)
-        found = _ask(exchange.oracle(url), plan, kept, control)
+        read = _ask(exchange.oracle(url), plan, kept, control)
     else:
         raise InputError("url: an endpoint, or --scores with scores typed in by hand, is needed")
-    if out is not None and found.contradiction is None:
-        labels_summary.write(out, spec, found)
-    summary = _told(plan, found, None, report, json)
+    if out is not None and read.contradiction is None:
+        labels_summary.write(out, spec, read)
+    summary = _told(plan, read, None, report, json)
     if json:
         return
     printing.line(
-        f"{found.queries} of {plan.count} queries answered; {summary.proven} of {n} labels proven "
+        f"{read.queries} of {plan.count} queries answered; {summary.proven} of {n} labels proven "
         f"({summary.certain} even if the noise is twice what was declared)"
     )
-    if found.checked:
+    if read.checked:
         printing.line("the control query was answered as these labels imply")
     if spec.scored != "all":
         printing.line(f"{summary.scored} rows are scored; the others have label -1")
-    if not found.complete:
+    if not read.complete:
         printing.line("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
 
 
@@ -244,17 +246,17 @@ def show_defence(
     from divulge.report import labels_page
     from divulge.results import plain
 
-    found = labels.defend(oracle.spec(n), queries, accuracy)
+    defended = labels.defend(oracle.spec(n), queries, accuracy)
     if json:
-        printing.as_json(plain(found))
+        printing.as_json(plain(defended))
         return
     printing.table(
         f"each setting alone holds {queries} queries to {accuracy:.0%} of balanced labels",
         ("setting", "value", "what it is"),
-        labels_page.settings(defence(found)),
+        labels_page.settings(defence(defended)),
     )
     printing.line("each of these lines suffices by itself:")
-    for number, line in enumerate(found.advice, start=1):
+    for number, line in enumerate(defended.advice, start=1):
         printing.line(f"{number}. {line}")
 
 
@@ -271,19 +273,21 @@ def _ask(oracle: Any, plan: QueryPlan, journal: Any, control: bool) -> LabelInfe
         return labels.infer(oracle, plan, journal=journal, progress=progress, control=control)
 
 
-def _told(plan: QueryPlan, found: LabelInference, truth: Ints | None, report: Path | None, json: bool) -> LabelsSummary:
+def _told(
+    plan: QueryPlan, inference: LabelInference, truth: Ints | None, report: Path | None, json: bool
+) -> LabelsSummary:
     """The summary, written and printed where that is asked for; ends here when the answers contradict."""
     from divulge.labels.labels_summary import progress, summarise
     from divulge.results import plain
 
-    summary = summarise(plan, found, truth)
+    summary = summarise(plan, inference, truth)
     if report is not None:
         from divulge.report import html, labels_page
 
-        html.write(labels_page.page(summary, progress(plan, found, truth)), report)
+        html.write(labels_page.page(summary, progress(plan, inference, truth)), report)
     if json:
         printing.as_json(plain(summary))
-    if found.contradiction is not None:
-        printing.error(f"{found.contradiction}; no labels are given, as nothing follows from a wrong specification")
+    if inference.contradiction is not None:
+        printing.error(f"{inference.contradiction}; no labels are given, as nothing follows from a wrong specification")
         raise typer.Exit(Exit.CONTRADICTED)
     return summary

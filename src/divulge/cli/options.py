@@ -26,11 +26,11 @@ def unfold(command: Callable[..., None]) -> Callable[..., None]:
         ['width', 'height', 'unit']
     """
     own = inspect.signature(command, eval_str=True).parameters
-    groups = {name: found.annotation for name, found in own.items() if dataclasses.is_dataclass(found.annotation)}
+    groups = {name: option.annotation for name, option in own.items() if dataclasses.is_dataclass(option.annotation)}
     shown: list[inspect.Parameter] = []
-    for name, found in own.items():
-        members = inspect.signature(groups[name], eval_str=True).parameters.values() if name in groups else [found]
-        shown += [member.replace(kind=inspect.Parameter.KEYWORD_ONLY) for member in members]
+    for name, option in own.items():
+        parameters = inspect.signature(groups[name], eval_str=True).parameters.values() if name in groups else [option]
+        shown += [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
@@ -39,6 +39,6 @@ def unfold(command: Callable[..., None]) -> Callable[..., None]:
             given[name] = group(**{field: given.pop(field) for field in fields if field in given})
         command(**given)
 
-    run.__annotations__ = {found.name: found.annotation for found in shown}
+    run.__annotations__ = {option.name: option.annotation for option in shown}
     run.__signature__ = inspect.Signature(shown)  # ty: ignore[missing-attribute] (read by inspect)
     return run

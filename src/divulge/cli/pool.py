@@ -34,9 +34,9 @@ def verify(folder: Folder, json: printing.Json = False) -> None:
     """Read every model and compare its checksum; exit code 5 when one is damaged."""
     from divulge.references.pool import Pool
 
-    found = Pool(folder).entries(verify=True)
-    _show(f"{folder}, checksums compared", found, json=json)
-    if any(entry.state == "damaged" for entry in found):
+    entries = Pool(folder).entries(verify=True)
+    _show(f"{folder}, checksums compared", entries, json=json)
+    if any(entry.state == "damaged" for entry in entries):
         raise typer.Exit(Exit.DAMAGED)
 
 
@@ -61,17 +61,17 @@ def prune(
     if older_than is not None:
         before = (dt.datetime.now(dt.UTC) - dt.timedelta(days=older_than)).isoformat(timespec="seconds")
     pool = Pool(folder)
-    found = pool.prunable(before=before)
+    doomed = pool.prunable(before=before)
     if dry_run or not (yes or json):
-        _show(f"to be removed from {folder}", found, json=json)
-    if dry_run or not (yes or _agreed(found)):
+        _show(f"to be removed from {folder}", doomed, json=json)
+    if dry_run or not (yes or _agreed(doomed)):
         return
-    _show(f"removed from {folder}", pool.prune(before=before, keys=[entry.key for entry in found]), json=json)
+    _show(f"removed from {folder}", pool.prune(before=before, keys=[entry.key for entry in doomed]), json=json)
 
 
-def _agreed(found: Sequence[Entry]) -> bool:
+def _agreed(entries: Sequence[Entry]) -> bool:
     """Whether the user wants these to be removed; nothing to remove needs no question."""
-    return bool(found) and printing.ask(f"Remove {len(found)} of them? [y/N] ")
+    return bool(entries) and printing.ask(f"Remove {len(entries)} of them? [y/N] ")
 
 
 def _show(title: str, entries: Sequence[Entry], *, json: bool) -> None:

@@ -86,12 +86,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) 
     from rich.table import Table
     from rich.text import Text
 
-    found = Table(title=Text(visible(title)), title_justify="left", title_style="bold")
+    drawn = Table(title=Text(visible(title)), title_justify="left", title_style="bold")
     for index, column in enumerate(columns):
-        found.add_column(Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
+        drawn.add_column(Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
     for row in rows:
-        found.add_row(*(Text(visible(cell)) for cell in row))
-    _show(found)
+        drawn.add_row(*(Text(visible(cell)) for cell in row))
+    _show(drawn)
 
 
 def ask(question: str) -> bool:
@@ -131,10 +131,10 @@ def finish() -> None:
         _write(stream, "")
 
 
-def _show(found: Table | Text, *, soft_wrap: bool = False) -> None:
+def _show(renderable: Table | Text, *, soft_wrap: bool = False) -> None:
     console = _console(sys.stdout)
     with console.capture() as captured:
-        console.print(found, soft_wrap=soft_wrap)
+        console.print(renderable, soft_wrap=soft_wrap)
     _write(sys.stdout, captured.get())
 
 

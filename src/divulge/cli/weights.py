@@ -42,19 +42,19 @@ def weights(
 
     checks.choice(signal, "--signal", weights_examination.SIGNALS)
     net = ShallowReLU.from_safetensors(model)
-    found = weights_examination.examine(
+    examined = weights_examination.examine(
         net,
         datafiles.read_rows(candidates),
         weights_examination.Rules(margin=margin, band=band, signal=signal, fpr=fpr, fdr=fdr),
         nonmembers=None if nonmembers is None else datafiles.read_rows(nonmembers),
         leaked=None if leaked is None else datafiles.read_rows(leaked),
     )
-    summary = found.summary()
+    summary = examined.summary()
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
-        html.write(weights_page.membership(summary, facts, truth=found.truth, calibration=found.calibration), out)
+        html.write(weights_page.membership(summary, facts, truth=examined.truth, calibration=examined.calibration), out)
     if selection is not None:
-        found.write(selection)
+        examined.write(selection)
     if json:
         printing.as_json(plain(summary))
         return
@@ -88,13 +88,13 @@ def reconstruct(
     net = ShallowReLU.from_safetensors(model)
     rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
     rule = rules[checks.choice(algorithm, "--algorithm", rules)]
-    found = reconstruction_summary.summarise(univariate(net, margin=margin, algorithm=rule))
+    summary = reconstruction_summary.summarise(univariate(net, margin=margin, algorithm=rule))
     if out is not None:
-        facts = {"model": model.name, "width": str(net.width), "margin": f"{found.margin:g}"}
+        facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
         known = None if truth is None else datafiles.read_rows(truth).x.ravel()
-        html.write(weights_page.reconstruction(found, facts, net, truth=known), out)
+        html.write(weights_page.reconstruction(summary, facts, net, truth=known), out)
     if json:
-        printing.as_json(plain(found))
+        printing.as_json(plain(summary))
         return
-    printing.verdict(found.tone, found.verdict)
-    printing.table("Candidates", weights_page.CANDIDATE_COLUMNS, weights_page.candidate_rows(found))
+    printing.verdict(summary.tone, summary.verdict)
+    printing.table("Candidates", weights_page.CANDIDATE_COLUMNS, weights_page.candidate_rows(summary))

@@ -78,7 +78,7 @@ class RecordColumns:
 
 def _groups(x: Array, zero_or_one: Bools) -> list[Ints]:
     """Runs of neighbouring 0/1 columns of which every record has exactly one set."""
-    found, start, d = [], 0, x.shape[1]
+    groups, start, d = [], 0, x.shape[1]
     while start < d:
         end, total = start, np.zeros(len(x), dtype=np.int64)
         while end < d and zero_or_one[end] and total.max(initial=0) <= 1 and not (total == 1).all():
@@ -86,11 +86,11 @@ def _groups(x: Array, zero_or_one: Bools) -> list[Ints]:
             end += 1
         # A constant column of ones is no group: nothing is left to complete in it.
         if end - start > 1 and (total == 1).all():
-            found.append(np.arange(start, end))
+            groups.append(np.arange(start, end))
             start = end
         else:
             start += 1
-    return found
+    return groups
 
 
 def _one_hot(weights: Floats, known: Bools, rng: np.random.Generator | None) -> Floats:

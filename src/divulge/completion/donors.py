@@ -149,8 +149,8 @@ def pools(own: Ints | None, labels: Ints | None, n: int, z: int) -> list[tuple[I
     everyone = np.arange(z)
     if own is None or labels is None:
         return [(np.arange(n), everyone)]
-    found = []
+    pairs = []
     for c in np.unique(labels):
         pool = np.flatnonzero(own == c)
-        found.append((np.flatnonzero(labels == c), pool if len(pool) else everyone))
-    return found
+        pairs.append((np.flatnonzero(labels == c), pool if len(pool) else everyone))
+    return pairs

@@ -115,13 +115,13 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
     n, z = len(partial), len(records)
     x, known = partial.x.reshape(n, -1), partial.known.reshape(n, -1)
     others = records.reshape(z, -1).astype(x.dtype, copy=False)
-    found = np.zeros(n, dtype=bool)
+    agrees = np.zeros(n, dtype=bool)
     masks, which = np.unique(known, axis=0, return_inverse=True)
     for at, mask in enumerate(masks):
         held = {row.tobytes() for row in np.ascontiguousarray(others[:, mask])}
         for row in np.flatnonzero(which == at):
-            found[row] = x[row, mask].tobytes() in held
-    return found
+            agrees[row] = x[row, mask].tobytes() in held
+    return agrees
 
 
 def flat(auxiliary: Records) -> tuple[Floats, RecordColumns]:
@@ -176,14 +176,14 @@ class _Own:
 
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         hidden = np.where(known, x, np.nan)
-        found = [
+        filled = [
             checks.array(self._asked(hidden.copy(), known, labels, rng), "imputer", finite=False)
             for rng in (rngs or [None])
         ]
-        for completed in found:
+        for completed in filled:
             if completed.shape != x.shape:
                 raise checks.InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
-        return checks.array(np.where(known, x, np.stack(found)), "imputer: completed values")
+        return checks.array(np.where(known, x, np.stack(filled)), "imputer: completed values")
 
     def _asked(self, x: Floats, known: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
         with errors.theirs("imputer"):

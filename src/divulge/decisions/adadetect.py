@@ -67,5 +67,5 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
 
     model = LogisticRegression(class_weight="balanced", max_iter=200)
     model.fit(expand(np.concatenate([training, pool])), np.repeat([0, 1], [len(training), len(pool)]))
-    found = model.decision_function(expand(rows))[at.ravel()]
-    return tuple(np.split(found, np.cumsum([len(table) for table in tables])[:-1]))
+    learned = model.decision_function(expand(rows))[at.ravel()]
+    return tuple(np.split(learned, np.cumsum([len(table) for table in tables])[:-1]))

@@ -120,10 +120,10 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
 
 def _signals(value: object, name: str) -> Floats:
     """Scores ``[n]`` or signals ``[n, d]``."""
-    found = checks.nonempty(checks.array(value, name), name)
-    if found.ndim > 2 or not found.size:
-        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {found.shape}")
-    return found.astype(np.float64, copy=False)
+    signals = checks.nonempty(checks.array(value, name), name)
+    if signals.ndim > 2 or not signals.size:
+        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
+    return signals.astype(np.float64, copy=False)
 
 
 def strongest(evidence: Sequence[Control]) -> Control:
@@ -137,8 +137,8 @@ def strongest(evidence: Sequence[Control]) -> Control:
         raise checks.InputError("evidence: at least 1 control is needed, got none")
     for control in given:
         checks.instance(control, "evidence", Control, "a controls.Control")
-    found = min(evidence, key=lambda control: control.p_value)
-    return replace(found, p_value=min(1.0, len(evidence) * found.p_value))
+    lowest = min(evidence, key=lambda control: control.p_value)
+    return replace(lowest, p_value=min(1.0, len(evidence) * lowest.p_value))
 
 
 def clean_model(calibration: object, candidates: object, *, level: float = 0.05, seed: int = 0) -> Control:
@@ -272,10 +272,10 @@ def _texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[st
     given = checks.texts(value, name)
     if len(given) < 8:
         raise checks.InputError(f"{name}: at least 8 texts are needed, got {len(given)}")
-    found = sorted(set(given))
-    if len(found) <= _MOST_TEXTS:
-        return found
-    return [found[i] for i in rng.choice(len(found), _MOST_TEXTS, replace=False)]
+    texts = sorted(set(given))
+    if len(texts) <= _MOST_TEXTS:
+        return texts
+    return [texts[i] for i in rng.choice(len(texts), _MOST_TEXTS, replace=False)]
 
 
 def _classify(texts: Array, label: Array, judged: Array) -> Floats:

@@ -80,9 +80,9 @@ class Counts:
         """
         scores = checks.vector(candidates, "candidates")
         n = len(self.calibration)
-        found, at, equal = np.empty(len(scores)), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
+        p_values, at, equal = np.empty(len(scores)), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
         for start, order, keys, below in _looked_up(scores, self.calibration):
-            found[start : start + len(order)][order] = (n + 1.0 - below) / (n + 1.0)
+            p_values[start : start + len(order)][order] = (n + 1.0 - below) / (n + 1.0)
             at += np.bincount(below, minlength=n + 1)
             same = self.calibration[np.minimum(below, n - 1)] == keys
             if same.any():
@@ -90,7 +90,7 @@ class Counts:
         if equal.any():  # seen at the first of equal calibration scores, and true of all of them
             equal = equal[np.searchsorted(self.calibration, self.calibration, side="left")]
         above = at[::-1].cumsum()[::-1][1:]
-        return Counts(self.calibration, self.above + above, self.tied + equal, self.total + len(scores)), found
+        return Counts(self.calibration, self.above + above, self.tied + equal, self.total + len(scores)), p_values
 
     def merge(self, other: Counts) -> Counts:
         """The counts of both, as if all candidates had been added to one.
@@ -125,10 +125,10 @@ class Counts:
         Raises:
             divulge.InputError: missing or damaged file, or not one of counts.
         """
-        found = store.read_arrays(path)
-        if set(found) != {"calibration", "above", "tied", "total"}:
-            raise checks.InputError(f"{path}: holds {sorted(found)}, not counts")
-        return cls(found["calibration"], found["above"], found["tied"], int(found["total"]))
+        arrays = store.read_arrays(path)
+        if set(arrays) != {"calibration", "above", "tied", "total"}:
+            raise checks.InputError(f"{path}: holds {sorted(arrays)}, not counts")
+        return cls(arrays["calibration"], arrays["above"], arrays["tied"], int(arrays["total"]))
 
 
 def _above(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
@@ -148,10 +148,10 @@ def ranks(candidates: Floats, calibration: Floats) -> Ints:
         >>> ranks(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
         array([2, 0, 1])
     """
-    found = np.empty(len(candidates), np.int64)
+    counted = np.empty(len(candidates), np.int64)
     for start, order, _, below in _looked_up(candidates, calibration):
-        found[start : start + len(order)][order] = len(calibration) - below
-    return found
+        counted[start : start + len(order)][order] = len(calibration) - below
+    return counted
 
 
 def p_values(candidates: Floats, calibration: Floats) -> Floats:
@@ -161,10 +161,10 @@ def p_values(candidates: Floats, calibration: Floats) -> Floats:
         >>> p_values(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
         array([0.75, 0.25, 0.5 ])
     """
-    found, most = np.empty(len(candidates)), len(calibration) + 1.0
+    p, most = np.empty(len(candidates)), len(calibration) + 1.0
     for start, order, _, below in _looked_up(candidates, calibration):
-        found[start : start + len(order)][order] = (most - below) / most
-    return found
+        p[start : start + len(order)][order] = (most - below) / most
+    return p
 
 
 def _looked_up(candidates: Floats, calibration: Floats) -> Iterator[tuple[int, Ints, Floats, Ints]]:

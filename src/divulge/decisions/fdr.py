@@ -230,15 +230,15 @@ def refuse_constant(candidates: Floats, calibration: Floats) -> None:
 
 def warnings(counts: Counts, rule: Rule, fdr: float) -> tuple[str, ...]:
     """What the user must know about a selection before relying on it."""
-    found = []
+    said = []
     m, n = counts.total, len(counts.calibration)
     if counts.calibration[0] == counts.calibration[-1]:
-        found.append(f"all {n} calibration scores are {counts.calibration[0]:g}: p-values are 1 or 1/{n + 1}")
+        said.append(f"all {n} calibration scores are {counts.calibration[0]:g}: p-values are 1 or 1/{n + 1}")
     if rule.rank < 0:
-        found.append(_nothing(counts, rule, fdr))
+        said.append(_nothing(counts, rule, fdr))
     elif rule.rank >= n:
-        found.append(f"all {m} candidates were selected: their scores exceed those of non-members nearly everywhere")
-    return tuple(found)
+        said.append(f"all {m} candidates were selected: their scores exceed those of non-members nearly everywhere")
+    return tuple(said)
 
 
 def _nothing(counts: Counts, rule: Rule, fdr: float) -> str:

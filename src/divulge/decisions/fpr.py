@@ -163,16 +163,16 @@ def decide(
         >>> decide(range(99), [5.0, 98.5], fpr=0.01).selected
         array([False,  True])
     """
-    found = threshold(calibration, fpr, guarantee=guarantee, confidence=confidence)
+    cut = threshold(calibration, fpr, guarantee=guarantee, confidence=confidence)
     candidates = checks.vector(scores, "scores")
-    selected = found.select(candidates)
+    selected = cut.select(candidates)
     return Selection(
         selected=selected,
         p_values=conformal.p_values(calibration, candidates),
         threshold=_smallest(candidates, selected),
         usage=None,
-        guarantee=found.guarantee,
-        warnings=_warnings(found) if guarantee == "marginal" else (),
+        guarantee=cut.guarantee,
+        warnings=_warnings(cut) if guarantee == "marginal" else (),
     )
 
 
@@ -212,11 +212,11 @@ def _smallest(scores: Floats, selected: Bools) -> float:
     return float(scores[selected].min()) if selected.any() else math.inf
 
 
-def _warnings(found: ConformalThreshold) -> tuple[str, ...]:
-    realised = found.realised()
-    if realised.high <= 1.5 * found.fpr:
+def _warnings(threshold: ConformalThreshold) -> tuple[str, ...]:
+    realised = threshold.realised()
+    if realised.high <= 1.5 * threshold.fpr:
         return ()
     return (
-        f"with {found.calibration} calibration scores, the FPR of this one calibration lies between "
-        f"{realised.low:.2g} and {realised.high:.2g} (95 %); {found.fpr:g} holds on average over calibrations",
+        f"with {threshold.calibration} calibration scores, the FPR of this one calibration lies between "
+        f"{realised.low:.2g} and {realised.high:.2g} (95 %); {threshold.fpr:g} holds on average over calibrations",
     )

@@ -188,8 +188,8 @@ def _kept(above: Sequence[np.ndarray], sizes: Sequence[int], error: float) -> tu
 def _cuts(calibration: Floats, members: Floats) -> np.ndarray:
     """Places in the calibration with the wanted shares of an equal mixture of both kinds above them."""
     share = (_above(calibration, calibration) / len(calibration) + _above(members, calibration) / len(members)) / 2
-    found = calibration[[int(np.argmin(np.abs(share - wanted))) for wanted in _CUTS]]
-    return np.searchsorted(calibration, np.unique(found), side="left")
+    cuts = calibration[[int(np.argmin(np.abs(share - wanted))) for wanted in _CUTS]]
+    return np.searchsorted(calibration, np.unique(cuts), side="left")
 
 
 def _above(ordered: Floats, cuts: Floats) -> np.ndarray:

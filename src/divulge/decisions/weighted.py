@@ -89,10 +89,10 @@ def density_ratio(calibration_features: object, features: object, *, seed: int =
 
     calibration = checks.matrix(calibration_features, "calibration_features")
     candidates = checks.matrix(features, "features", columns=calibration.shape[1])
-    for name, found in (("calibration_features", calibration), ("features", candidates)):
-        if len(found) < 2 * _FOLDS:
-            raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(found)}")
-        if np.abs(found).max() > _LARGEST:
+    for name, table in (("calibration_features", calibration), ("features", candidates)):
+        if len(table) < 2 * _FOLDS:
+            raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(table)}")
+        if np.abs(table).max() > _LARGEST:
             raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} cannot be standardised")
     sides = [side.astype(np.float64) for side in (calibration, candidates)]
     order = np.concatenate([np.lexsort(sides[0].T), len(calibration) + np.lexsort(sides[1].T)])
@@ -171,11 +171,11 @@ def decide(calibration: object, scores: object, fpr: float, weights: Weights) ->
             f"FPR of {level:g}; no valid correction is possible"
         )
     candidates = checks.vector(scores, "scores")
-    found = p_values(calibration, candidates, weights)
-    selected = found <= level
+    p = p_values(calibration, candidates, weights)
+    selected = p <= level
     return Selection(
         selected=selected,
-        p_values=found,
+        p_values=p,
         threshold=float(candidates[selected].min()) if selected.any() else math.inf,
         usage=None,
         guarantee=Guarantee(
@@ -194,12 +194,12 @@ def decide(calibration: object, scores: object, fpr: float, weights: Weights) ->
 
 
 def _weights(value: object, name: str, length: int | None = None) -> Floats:
-    found = checks.vector(value, name, length=length)
-    if found.min() < 0 or not found.any():
-        raise checks.InputError(f"{name}: weights must be ≥ 0 and not all zero, got a least of {found.min():g}")
-    if not 1 / _LARGEST < found.max() < _LARGEST:
+    weights = checks.vector(value, name, length=length)
+    if weights.min() < 0 or not weights.any():
+        raise checks.InputError(f"{name}: weights must be ≥ 0 and not all zero, got a least of {weights.min():g}")
+    if not 1 / _LARGEST < weights.max() < _LARGEST:
         raise checks.InputError(f"{name}: the largest must lie between {1 / _LARGEST:g} and {_LARGEST:g}")
-    return found
+    return weights
 
 
 def _auc(above: Floats, below: Floats) -> float:

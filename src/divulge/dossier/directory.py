@@ -106,13 +106,13 @@ class Dossier:
             before = self._settled()
             try:
                 self._check(kind, only)
-                found = work()
+                result = work()
             except checks.InputError:
                 if self._settled() == before:
                     raise
                 continue  # another process published a run meanwhile
             if self._settled() == before:
-                return found
+                return result
 
     def open(self, kind: str, *, only: str = "") -> Dossier:
         """This dossier, after checking that it holds a finished, undamaged run of ``kind``; errors as for `read`."""
@@ -128,13 +128,13 @@ class Dossier:
 
     def holds(self, kind: str) -> bool:
         """Whether a run of ``kind`` lies here, finished or not."""
-        found = mark.peek(self.path)
-        return found is not None and found.kind == kind
+        there = mark.peek(self.path)
+        return there is not None and there.kind == kind
 
     def finished(self, kind: str) -> bool:
         """Whether a finished run of ``kind`` lies here."""
-        found = self._settled()
-        return found.of(kind, found.key)
+        there = self._settled()
+        return there.of(kind, there.key)
 
     def read_plan(self) -> dict[str, Any]:
         """The plan as it was resolved."""
@@ -197,26 +197,26 @@ class Dossier:
         """Run directories, outermost first, of which this one is a part."""
         home = self.path.absolute()
         above = [(folder, mark.peek(folder)) for folder in reversed(home.parents[:2])]
-        return [folder for folder, found in above if found and home.relative_to(folder).as_posix() in found.parts]
+        return [folder for folder, owner in above if owner and home.relative_to(folder).as_posix() in owner.parts]
 
     def _settled(self) -> Mark:
         """The mark, after what was published has been moved to its place."""
         marks = {folder: mark.read(folder) for folder in (*self._owners(), self.path)}
-        if any(found.staged and (folder / found.staged).is_dir() for folder, found in marks.items()):
+        if any(one.staged and (folder / one.staged).is_dir() for folder, one in marks.items()):
             with self._locked(_PATIENCE):
                 return mark.read(self.path)
         return marks[self.path]
 
     def _check(self, kind: str, only: str = "") -> Mark:
-        found = mark.read(self.path)
-        if found.kind != kind:
-            raise checks.InputError(f"{self.path}: holds a run of kind {found.kind!r}, not {kind!r}")
-        if found.state != "finished":
+        there = mark.read(self.path)
+        if there.kind != kind:
+            raise checks.InputError(f"{self.path}: holds a run of kind {there.kind!r}, not {kind!r}")
+        if there.state != "finished":
             raise checks.InputError(f"{self.path}: the run is not finished; repeat its command to go on")
-        for name, sha in found.files.items():
+        for name, sha in there.files.items():
             if name.startswith(only) and not name.startswith(_FREE):
                 self._same(self.path / name, sha)
-        return found
+        return there
 
     def _same(self, path: Path, sha: str) -> None:
         try:
@@ -232,12 +232,12 @@ class Dossier:
             if any(not _OURS.fullmatch(entry.name) for entry in self.path.iterdir()):
                 raise checks.InputError(f"out: {self.path} is not empty and holds no run; give another directory")
         elif not (overwrite and mark.earlier(self.path)):
-            found = mark.read(self.path)
-            if found.state == "finished" and overwrite:
-                return found
-            if found.state == "finished":
+            there = mark.read(self.path)
+            if there.state == "finished" and overwrite:
+                return there
+            if there.state == "finished":
                 raise checks.InputError(f"out: {self.path} holds a finished run; give another directory or overwrite")
-            if (found.kind, found.key) != (kind, key) and not overwrite:
+            if (there.kind, there.key) != (kind, key) and not overwrite:
                 raise checks.InputError(
                     f"out: {self.path} holds an unfinished run of another plan; give another directory or overwrite"
                 )
@@ -256,12 +256,12 @@ class Dossier:
 
     def _withdraw(self, draft: Draft, keep: Sequence[str]) -> None:
         """After an error: no trace of the run is left but what it can be resumed from."""
-        found = mark.read(self.path)
-        if found.staged or any((draft.path / name).exists() for name in keep):
+        there = mark.read(self.path)
+        if there.staged or any((draft.path / name).exists() for name in keep):
             return  # published already, or worth keeping
         shutil.rmtree(draft.path, ignore_errors=True)
         ours = (entry.name == mark.NAME or _OURS.fullmatch(entry.name) for entry in self.path.iterdir())
-        if found.state == "running" and all(ours):
+        if there.state == "running" and all(ours):
             (self.path / mark.NAME).unlink()
 
 

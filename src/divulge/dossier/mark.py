@@ -60,17 +60,17 @@ def read(folder: Path) -> Mark:
     path = folder / NAME
     if not path.is_file():
         raise checks.InputError(f"{folder}: not a run directory (no {NAME})")
-    found = store.read_json(path)
-    if not isinstance(found, dict) or not isinstance(found.get("format"), int):
+    content = store.read_json(path)
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise checks.InputError(f"{path}: damaged, not the mark of a run")
-    if found["format"] != FORMAT:
+    if content["format"] != FORMAT:
         raise checks.InputError(
-            f"{folder}: format {found['format']} is not {FORMAT}, the only one that divulge {__version__} reads; "
+            f"{folder}: format {content['format']} is not {FORMAT}, the only one that divulge {__version__} reads; "
             "run it again into another directory, or over this one with --overwrite (finished models are reused)"
         )
-    parsed = shape.parse(found, Mark, path)
+    parsed = shape.parse(content, Mark, path)
     names = (*parsed.files, *parsed.parts)
-    if set(found) != set(Mark.__slots__) or not all(map(_below, names)):
+    if set(content) != set(Mark.__slots__) or not all(map(_below, names)):
         raise checks.InputError(f"{path}: damaged, not the mark of a run")
     if parsed.staged and not STAGED.fullmatch(parsed.staged):
         raise checks.InputError(f"{path}: damaged, {parsed.staged!r} is no folder of staged files")
@@ -88,10 +88,10 @@ def peek(folder: Path) -> Mark | None:
 def earlier(folder: Path) -> bool:
     """Whether ``folder`` is marked as a run of the format without digests."""
     try:
-        found = store.read_json(folder / NAME)
+        content = store.read_json(folder / NAME)
     except checks.InputError:
         return False
-    return isinstance(found, dict) and set(found) == {"format", "kind", "key", "state"} and found["format"] == 1
+    return isinstance(content, dict) and set(content) == {"format", "kind", "key", "state"} and content["format"] == 1
 
 
 def _below(name: str) -> bool:

@@ -57,10 +57,10 @@ def settle(home: Path) -> None:
     Raises:
         divulge.InputError: a folder on the way is a link, so a file would leave the directory.
     """
-    found = mark.read(home)
-    if not found.staged:
+    there = mark.read(home)
+    if not there.staged:
         return
-    staged = home / found.staged
+    staged = home / there.staged
     if staged.is_dir() and not staged.is_symlink():
         for name in list(walk(staged)):
             _refuse_blocked(home, name)
@@ -68,7 +68,7 @@ def settle(home: Path) -> None:
             (staged / name).replace(home / name)
         _remove(home, staged / _SUPERSEDED)
         shutil.rmtree(staged)
-    replace(found, staged="").write(home)
+    replace(there, staged="").write(home)
 
 
 def _refuse_blocked(home: Path, name: str) -> None:
@@ -83,13 +83,13 @@ def _refuse_blocked(home: Path, name: str) -> None:
 
 def _everything(home: Path, old: Mark) -> list[tuple[str, str]]:
     """Files of a run and of the runs inside it, with the digests they were published with."""
-    found = list(old.files.items())
+    files = list(old.files.items())
     for part in old.parts:
         with contextlib.suppress(checks.InputError):
             inner = mark.read(home / part)
-            found += [(f"{part}/{name}", sha) for name, sha in _everything(home / part, inner)]
-            found.append((f"{part}/{mark.NAME}", store.file_digest(home / part / mark.NAME)))
-    return found
+            files += [(f"{part}/{name}", sha) for name, sha in _everything(home / part, inner)]
+            files.append((f"{part}/{mark.NAME}", store.file_digest(home / part / mark.NAME)))
+    return files
 
 
 def _remove(home: Path, listed: Path) -> None:

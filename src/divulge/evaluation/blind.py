@@ -107,9 +107,9 @@ def baseline(
     inside, outside = _pair(x_members, x_nonmembers)
     level = checks.number(false_alarm, "false_alarm", above=1e-15, below=1)
     draws = checks.integer(permutations, "permutations", least=math.ceil(1 / level - 1e-9) - 1)
-    for name, found in (("x_members", inside), ("x_nonmembers", outside)):
-        if len(found) < 2 * FOLDS:
-            raise checks.InputError(f"{name}: at least {2 * FOLDS} records are needed, got {len(found)}")
+    for name, side in (("x_members", inside), ("x_nonmembers", outside)):
+        if len(side) < 2 * FOLDS:
+            raise checks.InputError(f"{name}: at least {2 * FOLDS} records are needed, got {len(side)}")
     labels = _labels(y_members, y_nonmembers, len(inside), len(outside))
 
     rng = seeds.generator(checks.integer(seed, "seed", least=0), "blind")
@@ -165,10 +165,10 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
         >>> found.members, found.nonmembers
         (array([1]), array([0]))
     """
-    inside, outside = (list(_digests(found)) for found in _pair(x_members, x_nonmembers))
+    inside, outside = (list(_digests(side)) for side in _pair(x_members, x_nonmembers))
     shared = set(inside) & set(outside)
     at_members, at_nonmembers = (
-        np.flatnonzero(np.fromiter((d in shared for d in found), bool, len(found))) for found in (inside, outside)
+        np.flatnonzero(np.fromiter((d in shared for d in side), bool, len(side))) for side in (inside, outside)
     )
     return Duplicates(at_members, at_nonmembers)
 
@@ -210,8 +210,8 @@ def _memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generato
     Which of several copies of a record is a member means nothing, so true and random memberships are told in the one
     way that does not depend on the order in which the copies came.
     """
-    n, members = len(truth), truth.sum()
-    columns = np.column_stack([truth, *(rng.permutation(n) < members for _ in range(draws))])
+    n, inside = len(truth), truth.sum()
+    columns = np.column_stack([truth, *(rng.permutation(n) < inside for _ in range(draws))])
     return np.sort(2 * copies[:, None] + ~columns, axis=0) % 2 == 0
 
 

@@ -122,8 +122,8 @@ def _auc_difference(first: Floats, second: Floats, truth: Bools, error: float) -
 
 
 def _area(values: Floats, truth: Bools, error: float) -> Area:
-    found, level = placements.of_scores(values, truth)
-    return Area(placements.by_record(found, level, truth), *ranking.bounds(found, error))
+    placed, level = placements.of_scores(values, truth)
+    return Area(placements.by_record(placed, level, truth), *ranking.bounds(placed, error))
 
 
 def difference_bounds(a: Area, b: Area, error: float) -> tuple[Floats, Floats]:

@@ -132,8 +132,8 @@ def epsilon_one_run(
 
 
 def _delta(delta: float) -> float:
-    found = checks.number(delta, "delta", above=0, below=1, closed=True)
-    return checks.number(found, "delta", above=0, below=1) if found else 0.0
+    checked = checks.number(delta, "delta", above=0, below=1, closed=True)
+    return checks.number(checked, "delta", above=0, below=1) if checked else 0.0
 
 
 def _bonferroni(values: Floats, truth: Bools, delta: float, error: float) -> tuple[Floats, Floats]:

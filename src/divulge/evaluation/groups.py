@@ -194,7 +194,7 @@ def _share(successes: int, trials: int, confidence: float) -> Estimate | None:
 
 
 def _row(name: Any, values: Floats, truth: Bools, cut: float, confidence: float) -> Subgroup:
-    found = rates(values > cut, truth, confidence)
-    both = found.members > 0 and found.nonmembers > 0
+    measured = rates(values > cut, truth, confidence)
+    both = measured.members > 0 and measured.nonmembers > 0
     area = auc(values, truth, confidence) if both else None
-    return Subgroup(name, found.members, found.nonmembers, area, found.tpr, found.fpr)
+    return Subgroup(name, measured.members, measured.nonmembers, area, measured.tpr, measured.fpr)

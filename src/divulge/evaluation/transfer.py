@@ -67,25 +67,25 @@ class Transfer:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why the rate is not expected to hold; empty when there is no evidence against it."""
-        found = []
+        said = []
         if self.effective * self.level < 1:
-            found.append(
+            said.append(
                 f"the seen records carry the weight of {self.effective:.0f} of the query class, "
                 f"and {1 / self.level:.0f} are needed to resolve a rate of {self.level:g}"
             )
         if self.outside > 10 * _TAIL:
-            found.append(f"{self.outside:.0%} of the query records lie where almost no seen record does")
+            said.append(f"{self.outside:.0%} of the query records lie where almost no seen record does")
         if self.expected_fpr.low > self.level:
-            found.append(
+            said.append(
                 f"the rate expected there is {self.expected_fpr.value:.3f} "
                 f"[{self.expected_fpr.low:.3f}, {self.expected_fpr.high:.3f}]"
             )
         if self.p_value < 0.01:
-            found.append(
+            said.append(
                 f"the errors on seen records depend on the embedding (violation {self.violation:.2g}, "
                 f"p = {self.p_value:.1g})"
             )
-        return tuple(found)
+        return tuple(said)
 
     @property
     def holds(self) -> bool:
@@ -177,9 +177,9 @@ def _plane(seen: Floats, query: Floats, seed: int) -> Floats:
     equal = np.r_[np.resize(rows[: len(seen)], size), np.resize(rows[len(seen) :], size)]
     width = min(COMPONENTS, both.shape[1])
     fitted = PCA(width, svd_solver="full").fit(both[equal])
-    found = fitted.transform(both)
-    found /= np.maximum(found[: len(seen)].std(axis=0), 1e-12)
-    return found if width == COMPONENTS else np.column_stack([found, np.zeros(len(found))])
+    plane = fitted.transform(both)
+    plane /= np.maximum(plane[: len(seen)].std(axis=0), 1e-12)
+    return plane if width == COMPONENTS else np.column_stack([plane, np.zeros(len(plane))])
 
 
 def _weighted_rate(weights: Floats, chosen: Array) -> Estimate:

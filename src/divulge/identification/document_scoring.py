@@ -105,18 +105,18 @@ def into(
     with draft.workshop() as folder:
         table = folder / "texts.parquet"
         total = texts(score_files.scan(paths, "texts"), options, table)
-        done = found = 0
+        done = scored = 0
         names = set()
         for shard in shards(table, options.shard):
             names.add(shard.name)
             if finished(draft, shard):
-                found += len(shard.texts)
+                scored += len(shard.texts)
             else:
                 write(draft, shard.name, *frames(target, shard, options, journal))
                 journal.unlink(missing_ok=True)
             done += len(shard.texts)
             tell(done, total)
-    return summary(draft, names, found, target.key())
+    return summary(draft, names, scored, target.key())
 
 
 def key(target: Mapping[str, Any], options: ScoringOptions) -> str:
@@ -144,7 +144,7 @@ def written(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, ov
         yield draft
 
 
-def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -> dict[str, Any]:
+def summary(draft: Draft, names: set[str], scored: int, key: Mapping[str, Any]) -> dict[str, Any]:
     """Take away shards that are no longer part of the table, and count the documents of the others."""
     for stale in (entry for kind in ("documents", "tokens") for entry in (draft.path / kind).glob("*.parquet")):
         if stale.name not in names:
@@ -156,7 +156,7 @@ def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -
         "documents": len(lengths),
         "without a score": int((lengths == 0).sum()),
         **skipped(draft),
-        "found finished": found,
+        "found finished": scored,
         "key": dict(key),
     }
 
@@ -164,10 +164,10 @@ def summary(draft: Draft, names: set[str], found: int, key: Mapping[str, Any]) -
 def skipped(draft: Draft) -> dict[str, Any]:
     """How many documents the model could not take, the ids of the first ten, and what it said of the first."""
     shards = sorted((draft.path / "documents").glob("*.parquet"))
-    found = score_files.parquet(shards).select("id", "skipped").drop_nulls("skipped").collect()
-    if found.is_empty():
+    rows = score_files.parquet(shards).select("id", "skipped").drop_nulls("skipped").collect()
+    if rows.is_empty():
         return {}
-    return {"skipped": len(found), "first skipped": found["id"].head(10).to_list(), "reason": found["skipped"][0]}
+    return {"skipped": len(rows), "first skipped": rows["id"].head(10).to_list(), "reason": rows["skipped"][0]}
 
 
 def finished(draft: Draft, shard: Shard) -> bool:

@@ -114,19 +114,19 @@ def identify(
     if judged.ndim == 2 and isinstance(used.method, BH):
         one = Judged.of(*mean_rank(judged, known), members)
     made = decide(one.counts, evidence, policy, used=used, orientation=orientation(one.scores, truth))
-    found = one.chosen(one.scores > made.rule.cut, fdr=fdr, warnings=made.warnings)
-    return replace(found, guarantee=made.guarantee)
+    selection = one.chosen(one.scores > made.rule.cut, fdr=fdr, warnings=made.warnings)
+    return replace(selection, guarantee=made.guarantee)
 
 
 def _signals(value: object, name: str) -> Floats:
-    found = checks.nonempty(checks.array(value, name, finite=False), name)
-    if found.ndim not in (1, 2) or not found.size:
-        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {found.shape}")
-    found = found.astype(np.float64, copy=False)
-    finite = np.isfinite(found) if found.ndim == 1 else np.isfinite(found).all(axis=1)
+    signals = checks.nonempty(checks.array(value, name, finite=False), name)
+    if signals.ndim not in (1, 2) or not signals.size:
+        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
+    signals = signals.astype(np.float64, copy=False)
+    finite = np.isfinite(signals) if signals.ndim == 1 else np.isfinite(signals).all(axis=1)
     if not finite.all():
         raise checks.InputError(f"{name}: NaN or infinite scores in {rows(np.flatnonzero(~finite))}; leave these out")
-    return found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
+    return signals[:, 0] if signals.ndim == 2 and signals.shape[1] == 1 else signals
 
 
 def rows(index: Sequence[int] | np.ndarray) -> str:

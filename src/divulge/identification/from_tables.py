@@ -195,16 +195,16 @@ def _part(judged: Path, unseen: Path, drop: bool) -> str:
 
     known = score_files.parquet(unseen).select("text").unique().collect()["text"]
     both = pl.col("text").is_in(known.implode())
-    found = score_files.parquet(judged).filter(both).select("row").collect(engine="streaming")["row"]
-    if not len(found):
+    shared = score_files.parquet(judged).filter(both).select("row").collect(engine="streaming")["row"]
+    if not len(shared):
         return ""
     if not drop:
         raise checks.InputError(
-            f"candidates: the text of {rows(found.to_numpy())} is also in the calibration; a document cannot "
+            f"candidates: the text of {rows(shared.to_numpy())} is also in the calibration; a document cannot "
             "be both a candidate and known to be unseen (--drop-overlap leaves it out of the candidates)"
         )
     _filter(judged, ~both)
-    return f"{len(found)} candidates whose text is also in the calibration were left out"
+    return f"{len(shared)} candidates whose text is also in the calibration were left out"
 
 
 def _refuse_repeats(path: Path, name: str) -> None:
@@ -274,12 +274,12 @@ def _weigh(
     else:
         counts = _replace(tables.candidates, *several.learned(judged, known, plan.policy.fdr, plan.seed), progress)
     apart = [] if holdout is None else [several.held_out(holdout, known, judged, plan.seed)]
-    found = together([*texts, *apart, controls.low_scores_of(counts, level=LEVEL)])
-    used = choose(plan.policy, found, counts, several=judged is not None)
+    evidence = together([*texts, *apart, controls.low_scores_of(counts, level=LEVEL)])
+    used = choose(plan.policy, evidence, counts, several=judged is not None)
     if judged is not None and isinstance(used.method, BH):
         ranked, kept = several.mean_rank(judged, known)
         counts = _replace(tables.candidates, ranked, kept, progress)
-    return counts, found, used
+    return counts, evidence, used
 
 
 def _count(path: Path, calibration: Floats, progress: Progress) -> Counts:

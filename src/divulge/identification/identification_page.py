@@ -28,7 +28,7 @@ _LISTED = 50  # selected documents in the table
 def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     """The main numbers, name and value."""
     threshold = summary.threshold
-    found = [
+    lines = [
         ("selected", f"{summary.selected} of {summary.candidates}"),
         ("method", summary.used),
         ("calibration scores", str(summary.calibration)),
@@ -36,9 +36,9 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
         (f"share of members, estimated{_LIKEWISE[summary.guarantee.standing]}", shown(summary.usage)),
     ]
     if summary.truth:
-        found.append(("realised false discovery proportion", shown(summary.truth.fdp)))
-        found.append(("realised power", shown(summary.truth.power)))
-    return found
+        lines.append(("realised false discovery proportion", shown(summary.truth.fdp)))
+        lines.append(("realised power", shown(summary.truth.power)))
+    return lines
 
 
 def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
@@ -110,7 +110,9 @@ def _histogram(folder: Path) -> Chart:
 
 
 def _controls(summary: IdentificationSummary) -> Table:
-    rows = [(found.name, _STATES[found.state], f"{found.p_value:.2g}", found.says) for found in summary.controls]
+    rows = [
+        (control.name, _STATES[control.state], f"{control.p_value:.2g}", control.says) for control in summary.controls
+    ]
     note = (
         "Controls that compare known non-members with known non-members can fail; together they do so in at most 5 % "
         "of sound runs, whatever the members are. Controls that compare all candidates with the calibration set can "

@@ -59,8 +59,8 @@ def paragraphs(seed: int = 0) -> list[str]:
     from pydoc_data.topics import topics
 
     cut = (part.strip() for text in topics.values() for part in re.split(r"\n\s*\n", text))
-    found = sorted({part for part in cut if 80 <= len(part) <= 1200})
-    return [found[i] for i in seeds.generator(seed, "demo paragraphs").permutation(len(found))]
+    kept = sorted({part for part in cut if 80 <= len(part) <= 1200})
+    return [kept[i] for i in seeds.generator(seed, "demo paragraphs").permutation(len(kept))]
 
 
 def run(
@@ -102,11 +102,11 @@ def run(
         return from_tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
 
 
-def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], members: int) -> Path:
+def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], trained: int) -> Path:
     """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
     import polars as pl
 
-    truth, options = np.arange(len(documents)) < members, document_scoring.ScoringOptions()
+    truth, options = np.arange(len(documents)) < trained, document_scoring.ScoringOptions()
     frame = pl.DataFrame({"text": documents, "member": truth})
     draft.write_table(name, frame)
     key = document_scoring.key(target.key(), options)

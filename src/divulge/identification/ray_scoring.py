@@ -64,19 +64,19 @@ def score(
         draft.write_json("key", {**key, **options.key()})
         table = folder / "texts.parquet"
         total = document_scoring.texts(score_files.scan(paths, "texts"), options, table)
-        done = found = 0
+        done = scored = 0
         names = set()
         shards = document_scoring.shards(table, options.shard)
         while wave := list(itertools.islice(shards, _WAVE)):
             names |= {shard.name for shard in wave}
             wanted = [shard for shard in wave if not document_scoring.finished(draft, shard)]
             there = sum(len(shard.texts) for shard in wave) - sum(len(shard.texts) for shard in wanted)
-            found, done = found + there, done + there
+            scored, done = scored + there, done + there
             for name, tokens, documents in _map(wanted, factory, options, number, share):
                 document_scoring.write(draft, name, tokens, documents)
                 done += len(documents)
                 tell(done, total)
-        return document_scoring.summary(draft, names, found, key)
+        return document_scoring.summary(draft, names, scored, key)
 
 
 def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
@@ -110,14 +110,14 @@ class _Actor:
         self.target, self.options = factory(), options
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        found = {"name": list(batch["name"]), "tokens": [], "documents": []}
+        results = {"name": list(batch["name"]), "tokens": [], "documents": []}
         for name, packed in zip(batch["name"], batch["shard"], strict=True):
             frame = _unpack(packed)
             shard = document_scoring.Shard(frame["id"].to_list(), frame["text"].to_list(), str(name))
             tokens, documents = document_scoring.frames(self.target, shard, self.options)
-            found["tokens"].append(_pack(tokens))
-            found["documents"].append(_pack(documents))
-        return found
+            results["tokens"].append(_pack(tokens))
+            results["documents"].append(_pack(documents))
+        return results
 
 
 def _pack(frame: Any) -> bytes:

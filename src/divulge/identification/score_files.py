@@ -89,7 +89,7 @@ def scan(paths: Sequence[Path], name: str) -> pl.LazyFrame:
     """
     import polars as pl
 
-    files = [found for path in paths for found in _files(Path(path), name)]
+    files = [one for path in paths for one in _files(Path(path), name)]
     frames = [_scan_one(file, name) for file in files]
     return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
 
@@ -99,10 +99,10 @@ def _files(path: Path, name: str) -> list[Path]:
         raise checks.InputError(f"{name}: {path}: no such file or folder")
     if path.is_file():
         return [path]
-    found = sorted(entry for entry in _shards(path).iterdir() if _kind(entry))
-    if not found:
+    files = sorted(entry for entry in _shards(path).iterdir() if _kind(entry))
+    if not files:
         raise checks.InputError(f"{name}: {path}: no {', '.join(_ENDINGS)} file in this folder")
-    return found
+    return files
 
 
 def _shards(path: Path) -> Path:

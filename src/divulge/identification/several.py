@@ -52,8 +52,8 @@ def held_out(holdout: Floats, known: Floats, judged: Floats | None, seed: int) -
     _, kept, learned = adadetect.scores(judged, known, holdout, seed=seed)
     _, ranked, rank = mean_rank(judged, known, holdout)
     combined = (
-        replace(found, says=f"{found.says}, on {what}")
-        for what, found in (
+        replace(table, says=f"{table.says}, on {what}")
+        for what, table in (
             ("the score learned from all signals", controls.exchangeability(kept, learned, level=LEVEL, seed=seed)),
             ("the mean rank of all signals", controls.exchangeability(ranked, rank, level=LEVEL, seed=seed)),
         )

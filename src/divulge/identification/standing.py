@@ -74,8 +74,8 @@ def warnings(controls: Sequence[Control], said: Sequence[str]) -> tuple[str, ...
         controls: the controls that ran.
         said: of the decision itself; empty texts are left out.
     """
-    found = [*alarms(controls), *said, UNTESTED if untested(controls) else ""]
-    return tuple(note for note in found if note)
+    lines = [*alarms(controls), *said, UNTESTED if untested(controls) else ""]
+    return tuple(note for note in lines if note)
 
 
 def untested(controls: Sequence[Control]) -> bool:

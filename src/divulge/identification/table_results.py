@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 KIND = "identification"
 
 
-def mark(frame: pl.DataFrame, found: Rule, calibration: Floats) -> pl.DataFrame:
+def mark(frame: pl.DataFrame, rule: Rule, calibration: Floats) -> pl.DataFrame:
     """Rows with a ``score``, with ``p``, ``q`` and ``selected`` beside it."""
     import polars as pl
 
     rank = ranks(frame["score"].to_numpy(), calibration)
     return frame.with_columns(
         p=pl.Series((rank + 1.0) / (len(calibration) + 1)),
-        q=pl.Series(found.q_values[rank]),
-        selected=pl.Series(rank <= found.rank),
+        q=pl.Series(rule.q_values[rank]),
+        selected=pl.Series(rank <= rule.rank),
     )
 
 
@@ -122,15 +122,15 @@ def _choose_again(policy: Policy, evidence: Sequence[Control], counts: Counts, b
     """The method for scores that stay what they are: learned from several signals, or not."""
     if isinstance(policy.method, Auto) and len(before.settings.scores) > 1:
         return Choice(named(before.used, (BH, AdaDetect)), before.why)
-    learned, found = before.used == AdaDetect.name, choose(policy, evidence, counts)
-    if learned and isinstance(found.method, BH):
-        found = replace(found, method=AdaDetect())
-    if learned != isinstance(found.method, AdaDetect):
+    learned, choice = before.used == AdaDetect.name, choose(policy, evidence, counts)
+    if learned and isinstance(choice.method, BH):
+        choice = replace(choice, method=AdaDetect())
+    if learned != isinstance(choice.method, AdaDetect):
         raise checks.InputError(
-            f"method: this run decided by {before.used!r}; {found.method.name!r} needs the signals again, run "
+            f"method: this run decided by {before.used!r}; {choice.method.name!r} needs the signals again, run "
             "`divulge identify`"
         )
-    return found
+    return choice
 
 
 def asked(policy: Policy, seed: int, scores: Sequence[object], notes: Sequence[str]) -> Asked:

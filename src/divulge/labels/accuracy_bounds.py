@@ -32,11 +32,11 @@ def limit(spec: OracleSpec, queries: int) -> float:
         >>> limit(OracleSpec(n=2201, clip=None, noise=0.652, noise_kind="gaussian"), 100)
         1.0
     """
-    found = [by_counting(spec, queries)]
+    bounds = [by_counting(spec, queries)]
     one = swing(spec)
     if spec.noise_kind != "bounded" and spec.noise and math.isfinite(one):
-        found.append(chance(spec) + (1 - chance(spec)) * apart(spec, one, queries) + rare(spec))
-    return min(1.0, *found)
+        bounds.append(chance(spec) + (1 - chance(spec)) * apart(spec, one, queries) + rare(spec))
+    return min(1.0, *bounds)
 
 
 def chance(spec: OracleSpec) -> float:

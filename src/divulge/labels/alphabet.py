@@ -102,8 +102,8 @@ def _nearest(wanted: Floats) -> tuple[Array, Floats]:
         near = best
         for _ in range(3):
             near = np.nextafter(near, direction)
-            found = _miss(near, wanted)
-            best, miss = np.where(found < miss, near, best), np.minimum(found, miss)
+            misses = _miss(near, wanted)
+            best, miss = np.where(misses < miss, near, best), np.minimum(misses, miss)
     return best, miss.max(axis=1)
 
 
@@ -141,8 +141,8 @@ def _exact(spec: OracleSpec, rows: Array, wanted: Floats) -> Floats:
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
     inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
     with ctx.workprec(120):
-        found = [
+        sums = [
             float((-arb(float(p)).log() - arb(float(w))).abs_upper())
             for p, w in zip(inside.ravel(), wanted.ravel(), strict=True)
         ]
-    return np.nextafter(np.array(found), math.inf).reshape(wanted.shape)
+    return np.nextafter(np.array(sums), math.inf).reshape(wanted.shape)

@@ -71,14 +71,14 @@ class Shape:
         """
         rest = sums.copy()
         sound = np.ones(len(sums), dtype=bool)
-        found: list[Ints] = []
+        digits: list[Ints] = []
         for s in range(len(self.levels) - 1, -1, -1):
             level, valid = self.levels[s].read(subset_sums(rest)[:, self.subsets[s]])
             sound &= valid.all(axis=1)
-            found.append(level.reshape(len(sums), -1))
+            digits.append(level.reshape(len(sums), -1))
             if s:
                 self._subtract(rest, level, s)
-        return found[0] if len(found) == 1 else np.concatenate(found[::-1], axis=1), sound
+        return digits[0] if len(digits) == 1 else np.concatenate(digits[::-1], axis=1), sound
 
     def _subtract(self, rest: Ints, level: Ints, s: int) -> None:
         by_cell = level @ self.spread[s].T
@@ -97,12 +97,12 @@ def subset_sums(values: Ints) -> Ints:
     if count == 1:
         return values
     bits = (count - 1).bit_length()
-    found = np.zeros((len(values), 2**bits), dtype=np.int64)
-    found[:, :count] = values * (1 - 2 * (np.bitwise_count(np.arange(count)).astype(np.int64) & 1))
+    sums = np.zeros((len(values), 2**bits), dtype=np.int64)
+    sums[:, :count] = values * (1 - 2 * (np.bitwise_count(np.arange(count)).astype(np.int64) & 1))
     for bit in range(bits):
-        pairs = found.reshape(len(values), -1, 2, 2**bit)
+        pairs = sums.reshape(len(values), -1, 2, 2**bit)
         pairs[:, :, 1] += pairs[:, :, 0]
-    return found[:, :count]
+    return sums[:, :count]
 
 
 def shape(count: int, base: int, bound: int, dense: bool) -> Shape:
@@ -113,7 +113,7 @@ def shape(count: int, base: int, bound: int, dense: bool) -> Shape:
     levels = tuple(digits(base, bound << s, dense) for s in range(most + 1))
     subsets = tuple(np.flatnonzero(sizes == s) for s in range(most + 1))
     every = _cells((count - 1).bit_length())
-    cells = tuple(every[members, :count] for members in subsets)
+    cells = tuple(every[rows, :count] for rows in subsets)
     return Shape(count, levels, tuple(_spread(level, s) for s, level in enumerate(levels)), subsets, cells)
 
 
@@ -124,25 +124,25 @@ def counting_shape(count: int) -> Shape:
         >>> counting_shape(512).capacity
         2304
     """
-    found = shape(count, 2, 1, False)
-    levels = tuple(Digits(2, tuple(2**j for j in range(s)), s) for s in range(len(found.levels)))
+    made = shape(count, 2, 1, False)
+    levels = tuple(Digits(2, tuple(2**j for j in range(s)), s) for s in range(len(made.levels)))
     spread = []
     for s, level in enumerate(levels):
         odd = np.bitwise_count(np.arange(2**s)) & 1 == 1
         rank = np.cumsum(odd)
         weights = np.asarray(level.weights, dtype=np.int64)
         spread.append(-(odd[:, None] & (rank[:, None] <= weights[None, :])).astype(np.int64))
-    return Shape(count, levels, tuple(spread), found.subsets, found.cells)
+    return Shape(count, levels, tuple(spread), made.subsets, made.cells)
 
 
 def _cells(bits: int) -> Ints:
     """For every set S and query x below ``2^bits``: the bits of x that are in S, pushed together."""
-    found: Any = np.zeros((1, 1), dtype=np.int16)
+    cells: Any = np.zeros((1, 1), dtype=np.int16)
     for bit in range(bits):
         size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
-        both = found + (np.int16(1) << size)[:, None]
-        found = np.block([[found, found], [found, both]])
-    return found
+        both = cells + (np.int16(1) << size)[:, None]
+        cells = np.block([[cells, cells], [cells, both]])
+    return cells
 
 
 def _spread(level: Digits, s: int) -> Ints:

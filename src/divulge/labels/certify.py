@@ -51,10 +51,10 @@ def certify(spec: OracleSpec, predictions: Any) -> Certificate:
         if predictions.spec != spec:
             raise checks.InputError("predictions: the plan was made for another oracle")
         return predictions.certificate
-    found = checks.array(predictions, "predictions")
-    found = checks.nonempty(found, "predictions")
+    checked = checks.array(predictions, "predictions")
+    checked = checks.nonempty(checked, "predictions")
     single = len(spec.loss().shape) + 1
-    queries = [found] if found.ndim == single else list(found)
+    queries = [checked] if checked.ndim == single else list(checked)
     results = [_one(spec, check_predictions(spec, query)) for query in queries]
     return max(results, key=lambda one: (one.certified, one.separation))
 

@@ -50,23 +50,23 @@ class Code:
     @property
     def kind(self) -> str:
         """What `divulge.labels.design` calls such a code."""
-        if any(level.low < len(level.weights) for found in self.shapes for level in found.levels):
+        if any(level.low < len(level.weights) for block in self.shapes for level in block.levels):
             return "dense"
-        return "weighing" if any(found.count > 1 for found in self.shapes) else "positional"
+        return "weighing" if any(block.count > 1 for block in self.shapes) else "positional"
 
     def locate(self, query: int) -> tuple[int, int, int]:
         """Of a query: the index of its shape, its number within the block, and the block's first row."""
         row = 0
-        for index, (found, repeats) in enumerate(zip(self.shapes, self.repeats, strict=True)):
-            if query < repeats * found.count:
-                return index, query % found.count, row + query // found.count * found.capacity
-            query -= repeats * found.count
-            row += repeats * found.capacity
+        for index, (block, repeats) in enumerate(zip(self.shapes, self.repeats, strict=True)):
+            if query < repeats * block.count:
+                return index, query % block.count, row + query // block.count * block.capacity
+            query -= repeats * block.count
+            row += repeats * block.capacity
         raise checks.InputError(f"query: the code has {self.count} queries, there is no number {query + self.count}")
 
     def alphabet(self) -> Ints:
         """Every weight that occurs, with 0, in ascending order."""
-        parts = [spread.ravel() for found in self.shapes for spread in found.spread]
+        parts = [spread.ravel() for block in self.shapes for spread in block.spread]
         return np.unique(np.concatenate([*parts, np.zeros(1, dtype=np.int64)]))
 
     def totals(self, alphabet: Ints, values: Array) -> Array:
@@ -74,34 +74,34 @@ class Code:
         idle = values[np.searchsorted(alphabet, 0)]
         parts = []
         row = 0
-        for found, repeats in zip(self.shapes, self.repeats, strict=True):
-            spread = tuple(values[np.searchsorted(alphabet, level)] for level in found.spread)
-            row += repeats * found.capacity
+        for block, repeats in zip(self.shapes, self.repeats, strict=True):
+            spread = tuple(values[np.searchsorted(alphabet, level)] for level in block.spread)
+            row += repeats * block.capacity
             # The last block may reach beyond the last row.
-            columns = found.capacity - max(row - self.n, 0)
-            full = repeats - (columns < found.capacity)
+            columns = block.capacity - max(row - self.n, 0)
+            full = repeats - (columns < block.capacity)
             if full:
-                whole = found.totals(spread, found.capacity) + (self.n - found.capacity) * idle
+                whole = block.totals(spread, block.capacity) + (self.n - block.capacity) * idle
                 parts.append(np.tile(whole, full))
             if full < repeats:
-                parts.append(found.totals(spread, columns) + (self.n - columns) * idle)
+                parts.append(block.totals(spread, columns) + (self.n - columns) * idle)
         return np.concatenate(parts)
 
     def weights(self, query: int) -> tuple[int, Ints]:
         """The first row that takes part in a query, and the weights from there on (0 elsewhere)."""
         index, within, first = self.locate(query)
-        found = self.shapes[index]
-        return first, found.weights(within, min(found.capacity, self.n - first))
+        block = self.shapes[index]
+        return first, block.weights(within, min(block.capacity, self.n - first))
 
     def decode(self, sums: Ints) -> tuple[Ints, Bools]:
         """Digits ``[n]`` from the integer sum of each query, and bool ``[n]``: the row's block was sound."""
         labels, sound = [], []
         start = 0
-        for found, repeats in zip(self.shapes, self.repeats, strict=True):
-            stop = start + (repeats * found.count)
-            digits_, good = found.decode(sums[start:stop].reshape(repeats, -1))
+        for block, repeats in zip(self.shapes, self.repeats, strict=True):
+            stop = start + (repeats * block.count)
+            digits_, good = block.decode(sums[start:stop].reshape(repeats, -1))
             labels.append(digits_.ravel())
-            sound.append(np.repeat(good, found.capacity))
+            sound.append(np.repeat(good, block.capacity))
             start = stop
         flat, whole = np.concatenate(labels), np.concatenate(sound)
         # Rows beyond n have weight nothing real; digits there mean that the last block was misread.
@@ -113,10 +113,10 @@ class Code:
         """Rows whose block has at least one flagged query."""
         parts = []
         start = 0
-        for found, repeats in zip(self.shapes, self.repeats, strict=True):
-            stop = start + (repeats * found.count)
+        for block, repeats in zip(self.shapes, self.repeats, strict=True):
+            stop = start + (repeats * block.count)
             flags = query_flags[start:stop].reshape(repeats, -1).any(axis=1)
-            parts.append(np.repeat(flags, found.capacity))
+            parts.append(np.repeat(flags, block.capacity))
             start = stop
         return np.concatenate(parts)[: self.n]
 
@@ -124,11 +124,11 @@ class Code:
         """Queries of the blocks that hold at least one flagged row ``[count]``."""
         parts = []
         start = 0
-        for found, repeats in zip(self.shapes, self.repeats, strict=True):
-            stop = start + repeats * found.capacity
+        for block, repeats in zip(self.shapes, self.repeats, strict=True):
+            stop = start + repeats * block.capacity
             flags = np.zeros(stop - start, dtype=bool)
             flags[: max(self.n - start, 0)] = row_flags[start:stop]
-            parts.append(np.repeat(flags.reshape(repeats, -1).any(axis=1), found.count))
+            parts.append(np.repeat(flags.reshape(repeats, -1).any(axis=1), block.count))
             start = stop
         return np.concatenate(parts)
 

@@ -55,11 +55,11 @@ def find(plan: QueryPlan, answers: Floats, reading: Reading) -> Contradiction | 
     finer = asked & ~on_decimals(answers, plan.spec.decimals)
     if finer.any():
         declared = f"more than the {plan.spec.decimals} decimals declared"
-        found = f"{int(finer.sum())} of {int(asked.sum())} answers have {declared}"
-        return Contradiction(found, _decimals(answers[asked], _MOST_DECIMALS), _numbers(finer))
+        reason = f"{int(finer.sum())} of {int(asked.sum())} answers have {declared}"
+        return Contradiction(reason, _decimals(answers[asked], _MOST_DECIMALS), _numbers(finer))
     if reading.refuted.any():
-        found = f"{int(reading.refuted.sum())} of {int(asked.sum())} answers fit no labels"
-        return Contradiction(found, shown(answers, plan.spec) or slip(plan, answers), _numbers(reading.refuted))
+        reason = f"{int(reading.refuted.sum())} of {int(asked.sum())} answers fit no labels"
+        return Contradiction(reason, shown(answers, plan.spec) or slip(plan, answers), _numbers(reading.refuted))
     return None
 
 
@@ -155,28 +155,28 @@ def _slips(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Floats]]]:
     """What people get wrong about a metric, as what would put the answers right."""
     n = spec.rows_per_answer if spec.reduction == "mean" else float(spec.n)
     half = spec.rounding
-    found: list[tuple[str, Callable[[Floats], Floats]]] = []
+    slips: list[tuple[str, Callable[[Floats], Floats]]] = []
     if half:
-        found.append((f"truncated to {spec.decimals} decimals, not rounded", lambda a: a + half))
-        found.append((f"rounded up to {spec.decimals} decimals", lambda a: a - half))
+        slips.append((f"truncated to {spec.decimals} decimals, not rounded", lambda a: a + half))
+        slips.append((f"rounded up to {spec.decimals} decimals", lambda a: a - half))
     if spec.name in ("accuracy", "f1", "auc"):
-        found.append((f"like 1 minus {spec.name}", lambda a: 1 - a))
-        found.append(("like per cent", lambda a: a / 100))
-        return found
+        slips.append((f"like 1 minus {spec.name}", lambda a: 1 - a))
+        slips.append(("like per cent", lambda a: a / 100))
+        return slips
     if spec.reduction == "mean":
-        found.append(("like a sum over rows, not a mean", lambda a: a / n))
+        slips.append(("like a sum over rows, not a mean", lambda a: a / n))
     else:
-        found.append(("like a mean over rows, not a sum", lambda a: a * n))
-    found.append(("negated (larger is better there)", lambda a: -a))
+        slips.append(("like a mean over rows, not a sum", lambda a: a * n))
+    slips.append(("negated (larger is better there)", lambda a: -a))
     if spec.name in ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy"):
-        found.append(("like logarithms to base 2", lambda a: a * math.log(2)))
-        found.append(("like logarithms to base 10", lambda a: a * math.log(10)))
+        slips.append(("like logarithms to base 2", lambda a: a * math.log(2)))
+        slips.append(("like logarithms to base 10", lambda a: a * math.log(10)))
     if spec.name == "rmse":
-        found.append(("like a mean squared error, without the root", lambda a: np.sqrt(np.maximum(a, 0))))
+        slips.append(("like a mean squared error, without the root", lambda a: np.sqrt(np.maximum(a, 0))))
     if spec.name in ("mse", "squared_euclidean"):
-        found.append(("like the root of the mean squared error", lambda a: a**2))
-        found.append(("like a sum over both classes (twice the square)", lambda a: a / 2))
-    return found
+        slips.append(("like the root of the mean squared error", lambda a: a**2))
+        slips.append(("like a sum over both classes (twice the square)", lambda a: a / 2))
+    return slips
 
 
 def _fits(plan: QueryPlan, answers: Floats) -> bool:

@@ -72,21 +72,21 @@ class CountPlan:
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
-        found = np.zeros(self.spec.n)
+        predictions = np.zeros(self.spec.n)
         if index == 0:
-            return found + 1
+            return predictions + 1
         first, weights = self.code.weights(int(self._slots()[index - 1]))
-        found[first : first + len(weights)] = -weights
-        return found
+        predictions[first : first + len(weights)] = -weights
+        return predictions
 
     def _slots(self) -> Ints:
         """Numbers, within the code, of the queries that are asked: all but the empty one of each block."""
         parts = []
         start = 0
-        for found, repeats in zip(self.code.shapes, self.code.repeats, strict=True):
-            numbers = start + np.arange(repeats * found.count)
-            parts.append(numbers[(numbers - start) % found.count != 0])
-            start += repeats * found.count
+        for block, repeats in zip(self.code.shapes, self.code.repeats, strict=True):
+            numbers = start + np.arange(repeats * block.count)
+            parts.append(numbers[(numbers - start) % block.count != 0])
+            start += repeats * block.count
         return np.concatenate(parts)
 
     def read(self, answers: Floats) -> Reading:
@@ -172,21 +172,21 @@ class AucPlan:
     def query(self, index: int) -> Array:
         """Predicted scores of query ``index``."""
         start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n
-        found = np.zeros(n)
+        predictions = np.zeros(n)
         offsets = _offsets(stop - start)
         gaps = np.diff(offsets) - 1
         spare = start - int(gaps.sum())
         # Ranks from below: rows not asked yet (tied), spare known rows, then new rows with known rows between.
-        found[:spare] = 1.0
+        predictions[:spare] = 1.0
         level = 2.0
         used = spare
         for place in range(stop - start):
-            found[start + place] = level
+            predictions[start + place] = level
             if place < len(gaps):
-                found[used : used + gaps[place]] = level + 1
+                predictions[used : used + gaps[place]] = level + 1
                 used += int(gaps[place])
             level += 2
-        return found / level
+        return predictions / level
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far, in order: each query's reading rests on those before it."""

@@ -171,24 +171,24 @@ def _remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Remedy, 
     if accuracy_bounds.limit(spec, queries) <= accuracy:
         return (Remedy(spec, queries, 0.0, f"nothing more is needed: {queries} scores reveal no more as it is"),)
     bounded, first = _bounded(spec)
-    found = []
+    remedies = []
     if (noise := _noise(bounded, queries, accuracy)) is not None:
         sigma = _up(noise)
         says = f"{first}add Gaussian noise of standard deviation {sigma:g} to every score"
-        found.append(Remedy(replace(bounded, noise=sigma, noise_kind="gaussian"), queries, 0.0, says))
+        remedies.append(Remedy(replace(bounded, noise=sigma, noise_kind="gaussian"), queries, 0.0, says))
     if (decimals := _decimals(bounded, queries, accuracy)) is not None:
         says = f"{first}show at most {decimals} decimals of a score"
-        found.append(Remedy(replace(bounded, decimals=decimals), queries, 0.0, says))
+        remedies.append(Remedy(replace(bounded, decimals=decimals), queries, 0.0, says))
     if (cap := _cap(bounded, accuracy)) is not None:
         says = f"{first}answer at most {cap} {'query' if cap == 1 else 'queries'} in total"
-        found.append(Remedy(bounded, cap, 0.0, says))
+        remedies.append(Remedy(bounded, cap, 0.0, says))
     # Whoever sees every label as it is scored is right as often as it was left alone.
     flip = math.ceil((1 - accuracy) * 1e4) / 1e4
     says = (
         f"score against labels each replaced by another one with probability {flip:g}, once and for all before the "
         "first query; then any number of queries may be answered"
     )
-    return (*found, Remedy(spec, None, flip, says))
+    return (*remedies, Remedy(spec, None, flip, says))
 
 
 def _up(value: float) -> float:

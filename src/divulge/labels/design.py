@@ -98,10 +98,10 @@ def _can_end(spec: OracleSpec) -> None:
 def _against_chance(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
     """Integer codes whose half step is many standard deviations; random signs where that leaves no step."""
     if queries is None and _one_step_fits(stochastic.bounded(spec)):
-        found = linear_plan(stochastic.bounded(spec), method, options)
-        if isinstance(found.inner, LinearPlan):
-            inner = LinearPlan(spec, found.inner.questions, found.inner.radix)
-            return QueryPlan(spec, found.method, inner, linear.certificate(spec, inner.questions))
+        plan = linear_plan(stochastic.bounded(spec), method, options)
+        if isinstance(plan.inner, LinearPlan):
+            inner = LinearPlan(spec, plan.inner.questions, plan.inner.radix)
+            return QueryPlan(spec, plan.method, inner, linear.certificate(spec, inner.questions))
     return stochastic.plan(spec, queries)
 
 
@@ -123,13 +123,13 @@ def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
     dense = method in ("auto", "dense") and loss.rests
     most = 0 if method == "positional" else most
     splits = sorted(_splits(spec.classes, dense), key=lambda split: _estimate(spec, loss, split, dense, most))
-    candidates = [found for split in splits[:2] if (found := _questions(spec, loss, split, dense, most, options))]
+    candidates = [question for split in splits[:2] if (question := _questions(spec, loss, split, dense, most, options))]
     if not candidates and not dense:
         binary = (2,) * math.ceil(math.log2(spec.classes))
-        candidates = [found for found in [_questions(spec, loss, binary, dense, most, options)] if found]
+        candidates = [question for question in [_questions(spec, loss, binary, dense, most, options)] if question]
     if not candidates:
         raise _nothing_leaks(spec, loss)
-    best = tuple(min(candidates, key=lambda found: sum(q.count for q in found)))
+    best = tuple(min(candidates, key=lambda question: sum(q.count for q in question)))
     inner = LinearPlan(spec, best, tuple(int(np.flatnonzero(q.digits)[0]) for q in best))
     kinds = {q.code.kind for q in best}
     name = next(kind for kind in ("dense", "weighing", "positional") if kind in kinds)
@@ -143,12 +143,12 @@ def _splits(classes: int, dense: bool) -> list[tuple[int, ...]]:
         >>> _splits(6, True)
         [(6,), (2, 2, 2), (2, 3), (3, 2)]
     """
-    found: list[tuple[int, ...]] = [(classes,)]
+    splits: list[tuple[int, ...]] = [(classes,)]
     if dense:
         # Where there are many ways to split, none is much shorter than the others, and all are longer than K itself.
         several = list(itertools.islice(_radices(classes, ()), _MOST_SPLITS))
-        found += several if len(several) < _MOST_SPLITS else []
-    return sorted(set(found), key=lambda split: (len(split) > 1, split))
+        splits += several if len(several) < _MOST_SPLITS else []
+    return sorted(set(splits), key=lambda split: (len(split) > 1, split))
 
 
 def _radices(classes: int, start: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
@@ -178,7 +178,7 @@ def _estimate(spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool,
 def _questions(
     spec: OracleSpec, loss: Loss, split: tuple[int, ...], dense: bool, most: int, options: _Options
 ) -> list[Question] | None:
-    found = []
+    per_digit = []
     worth = 1
     for radix in split:
         digits = np.arange(spec.classes) // worth % radix
@@ -186,8 +186,8 @@ def _questions(
         one = _question(spec, loss, digits, dense, most, options)
         if one is None:
             return None
-        found.append(one)
-    return found
+        per_digit.append(one)
+    return per_digit
 
 
 def _question(
@@ -198,8 +198,8 @@ def _question(
     # Larger blocks read more per query, but their larger sums cost mantissa: neither always wins.
     sizes = sorted({0, min(2, most), most})
     if _squares(spec):
-        found = questions.squares(spec, loss, digits, sizes=sizes, guard=options.guard)
-        return _shortest([found, _unbounded(spec, loss, digits, dense, most, options)])
+        question = questions.squares(spec, loss, digits, sizes=sizes, guard=options.guard)
+        return _shortest([question, _unbounded(spec, loss, digits, dense, most, options)])
     if not math.isfinite(loss.span):
         return _unbounded(spec, loss, digits, dense, most, options)
     if _noiseless(spec):
@@ -211,8 +211,8 @@ def _question(
     return _best(spec, loss, digits, kinds, options)
 
 
-def _shortest(found: Iterable[Question | None]) -> Question | None:
-    return min((one for one in found if one), key=lambda one: one.count, default=None)
+def _shortest(candidates: Iterable[Question | None]) -> Question | None:
+    return min((one for one in candidates if one), key=lambda one: one.count, default=None)
 
 
 def _best(
@@ -236,8 +236,8 @@ def _one_column(
     trials = []
     for part in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5):
         span = part * loss.span
-        found = _best(spec, loss, digits, [(dense, min(most, _TRIAL_BITS))], options, (span,))
-        trials.append((math.inf if found is None else found.count, -span))
+        question = _best(spec, loss, digits, [(dense, min(most, _TRIAL_BITS))], options, (span,))
+        trials.append((math.inf if question is None else question.count, -span))
     spans = tuple(-span for _, span in sorted(trials)[:2])
     return _best(spec, loss, digits, [(dense, most)], options, spans)
 
@@ -262,9 +262,9 @@ def _unbounded(
         # Small blocks tell where the best span lies; large ones cost more to try and want it a little smaller.
         for exponent in (centre - 2 * width, centre - width, centre, centre + width, centre + 2 * width):
             kinds = [(dense, min(most, _TRIAL_BITS)), (False, 0)]
-            found = _best(spec, loss, digits, kinds, options, (2.0**exponent,))
-            if found is not None and (best is None or found.count < best.count):
-                best, centre = found, exponent
+            question = _best(spec, loss, digits, kinds, options, (2.0**exponent,))
+            if question is not None and (best is None or question.count < best.count):
+                best, centre = question, exponent
         width /= 2
     kinds = [(dense, most)] if most > _TRIAL_BITS else []
     spans = tuple(2.0 ** (centre - shift) for shift in range(4))

@@ -41,7 +41,7 @@ def conway_guy(size: int) -> tuple[int, ...]:
 class Digits:
     """Integers whose sums ``Σ weights[j]·digit[j]``, digits below ``base``, all differ; with the way back.
 
-    ``low`` members are powers of the base, the others are ``2^low`` times a Conway-Guy set.
+    ``low`` weights are powers of the base, the others are ``2^low`` times a Conway-Guy set.
     """
 
     base: int
@@ -54,10 +54,10 @@ class Digits:
             powers = np.asarray(self.weights, dtype=np.int64)
             valid = (sums >= 0) & (sums <= (self.base - 1) * int(powers.sum()))
             if self.base == 2:
-                found = (np.where(valid, sums, 0)[..., None] >> np.arange(len(powers))) & 1
+                digits = (np.where(valid, sums, 0)[..., None] >> np.arange(len(powers))) & 1
             else:
-                found = np.where(valid, sums, 0)[..., None] // powers % self.base
-            return found, valid
+                digits = np.where(valid, sums, 0)[..., None] // powers % self.base
+            return digits, valid
         table = _subsets(self.weights[self.low :], self.low)
         high = sums >> self.low
         inside = (sums >= 0) & (high < len(table))
@@ -69,10 +69,10 @@ class Digits:
 
 
 @functools.lru_cache(maxsize=8)
-def _subsets(members: tuple[int, ...], low: int) -> Ints:
+def _subsets(weights: tuple[int, ...], low: int) -> Ints:
     """Which of the Conway-Guy members, each times 2^-low, add up to each sum, as bits; -1 where none do."""
     sums = np.zeros(1, dtype=np.int64)
-    for weight in members:
+    for weight in weights:
         sums = np.concatenate([sums, sums + (weight >> low)])
     table = np.full(int(sums[-1]) + 1, -1, dtype=np.int64)
     table[sums] = np.arange(len(sums))
@@ -93,12 +93,12 @@ def most_digits(base: int, bound: int, dense: bool) -> int:
         for low in range(bound.bit_length()):
             best = max(best, low + _conway_guy_size(bound >> low))
         return best
-    found = 1
+    most = 1
     power = base
     while power <= bound:
         power *= base
-        found += 1
-    return found
+        most += 1
+    return most
 
 
 _LARGEST = tuple(conway_guy(size)[-1] for size in range(1, _TABLE_BITS + 1))

@@ -138,8 +138,8 @@ def _add(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
     # The result is a float and its grid value a multiple of the grid, so they differ by a multiple of the finer.
     finer = np.minimum(_spacing(np.maximum(least - 2 * (away + step), 0.0), dtype), grid)
     whole = np.where(finer > _TINY, np.floor(rounded / np.maximum(finer, _TINY)) * finer, rounded)
-    found = np.where(exact, away, np.where(near, 0.0, whole))
-    return least, most, found, np.where(found == 0, grid, np.where(exact, quantum, finer))
+    total = np.where(exact, away, np.where(near, 0.0, whole))
+    return least, most, total, np.where(total == 0, grid, np.where(exact, quantum, finer))
 
 
 def _spacing(values: Floats, dtype: str) -> Floats:

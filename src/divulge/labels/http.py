@@ -104,32 +104,32 @@ class HttpOracle:
         if answer.status >= 300:
             raise checks.InputError(f"oracle: {where} refused: HTTP {answer.status}: {answer.excerpt()}")
         try:
-            found: Any = answer.json()
+            value: Any = answer.json()
         except web.WebError:
-            found = answer.body.decode("utf-8", "replace")
+            value = answer.body.decode("utf-8", "replace")
         try:
-            if isinstance(found, dict):
-                found = reduce(lambda level, part: level[part], self.key.split("."), found)
-            score = _number(found)
+            if isinstance(value, dict):
+                value = reduce(lambda level, part: level[part], self.key.split("."), value)
+            score = _number(value)
         except (ValueError, KeyError, TypeError, OverflowError):
             raise checks.InputError(
                 f"oracle: {where} answered without a number at {self.key!r}: {answer.excerpt()}"
             ) from None
         if not math.isfinite(score):
-            raise checks.InputError(f"oracle: {where} answered {str(found)[:60]}; a finite number is needed")
+            raise checks.InputError(f"oracle: {where} answered {str(value)[:60]}; a finite number is needed")
         return score
 
 
-def _number(found: object) -> float:
+def _number(value: object) -> float:
     """The number that was sent, as JSON or as text.
 
     Raises:
         ValueError, OverflowError: none, or one that no float is.
     """
-    if isinstance(found, bool):
+    if isinstance(value, bool):
         return math.nan
-    if isinstance(found, str) and not (len(found) <= _LONGEST and _NUMBER.fullmatch(found.strip())):
+    if isinstance(value, str) and not (len(value) <= _LONGEST and _NUMBER.fullmatch(value.strip())):
         raise ValueError  # what Python would read, as 1_000 or the digits of other scripts, is not what was meant
-    if not isinstance(found, int | float | str):
+    if not isinstance(value, int | float | str):
         raise ValueError
-    return float(found)
+    return float(value)

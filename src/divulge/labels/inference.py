@@ -61,12 +61,12 @@ def infer(
     checks.flag(control, "control")
     answers = _Answers(oracle, plan, journal, progress)
     answers.ask_all()
-    found = read(plan, answers.known)
-    if control and found.contradiction is None and found.proven.all() and answers.ask(plan.count, plan.control):
-        found = read(plan, answers.known)
-    if control and found.contradiction is not None:
-        return replace(found, contradiction=probing.explain(oracle, plan, answers.known, found.contradiction))
-    return found
+    inference = read(plan, answers.known)
+    if control and inference.contradiction is None and inference.proven.all() and answers.ask(plan.count, plan.control):
+        inference = read(plan, answers.known)
+    if control and inference.contradiction is not None:
+        return replace(inference, contradiction=probing.explain(oracle, plan, answers.known, inference.contradiction))
+    return inference
 
 
 class _Answers:
@@ -128,24 +128,24 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
     if np.isinf(given).any():
         raise checks.InputError(f"answers: query {int(np.flatnonzero(np.isinf(given))[0])} has an infinite answer")
     given = contradiction.decimal(given, plan.spec.decimals)
-    found = given[: plan.count]
-    reading = plan.inner.read(found)
-    against = contradiction.find(plan, found, reading)
+    known = given[: plan.count]
+    reading = plan.inner.read(known)
+    against = contradiction.find(plan, known, reading)
     checked = False
     if against is None and reading.proven.all() and len(given) > plan.count and not math.isnan(given[-1]):
         against = contradiction.of_control(plan.spec, reading.labels, float(given[-1]))
         checked = against is None
-    asked = int((~np.isnan(found)).sum())
+    asked = int((~np.isnan(known)).sum())
     certain, proven = reading.certain & (against is None), reading.proven & (against is None)
-    return LabelInference(reading.labels, certain, proven, asked, reading.residual, found, against, checked)
+    return LabelInference(reading.labels, certain, proven, asked, reading.residual, known, against, checked)
 
 
 def _number(answer: Any, index: int, count: int) -> float:
     try:
-        found = float(answer)
+        number = float(answer)
     except (TypeError, ValueError, OverflowError):
-        found = math.nan
-    if not math.isfinite(found):
+        number = math.nan
+    if not math.isfinite(number):
         which = f"query {index} of {count}" if index < count else "the control query"
         raise checks.InputError(f"oracle: {which} was answered with {checks.shown(answer)}; a number is needed")
-    return found
+    return number

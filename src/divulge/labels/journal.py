@@ -160,17 +160,17 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
         divulge.InputError: a line that is no number, or another number of lines than there are submissions.
     """
     lines = [line.strip() for line in store.read_text(path).splitlines() if line.strip()]
-    found = np.empty(len(lines))
+    scores = np.empty(len(lines))
     for number, line in enumerate(lines, start=1):
         try:
-            found[number - 1] = float(line)
+            scores[number - 1] = float(line)
         except ValueError:
-            found[number - 1] = math.nan
-        if not math.isfinite(found[number - 1]):
+            scores[number - 1] = math.nan
+        if not math.isfinite(scores[number - 1]):
             raise checks.InputError(f"scores: line {number} of {path} is {checks.shown(line)}; a number is needed")
-    if len(found) != plan.count + 1:
+    if len(scores) != plan.count + 1:
         raise checks.InputError(
-            f"scores: {plan.count + 1} are needed (one per submission, the control query's last), got {len(found)} "
+            f"scores: {plan.count + 1} are needed (one per submission, the control query's last), got {len(scores)} "
             f"in {path}"
         )
-    return found
+    return scores

@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 _POINTS = 25
 
 
-def summarise(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> LabelsSummary:
+def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = None) -> LabelsSummary:
     """The attack in numbers.
 
     Args:
         plan: the queries.
-        found: what was read off the answers.
+        inference: what was read off the answers.
         truth: the labels ``[n]``, -1 for rows that are not scored, where they were known beforehand.
     """
-    spec, scored = plan.spec, int((found.labels >= 0).sum())
+    spec, scored = plan.spec, int((inference.labels >= 0).sum())
     limit = capacity(spec)
-    right = None if truth is None else found.labels == truth
+    right = None if truth is None else inference.labels == truth
     asked = replace(spec, scored=max(scored, 1)) if spec.scored != "all" else spec
     return LabelsSummary(
-        queries=found.queries,
-        complete=found.complete,
-        certain=int(found.certain.sum()),
-        proven=int(found.proven.sum()),
-        checked=found.checked,
-        contradiction=None if found.contradiction is None else str(found.contradiction),
-        labels=told(spec, found),
+        queries=inference.queries,
+        complete=inference.complete,
+        certain=int(inference.certain.sum()),
+        proven=int(inference.proven.sum()),
+        checked=inference.checked,
+        contradiction=None if inference.contradiction is None else str(inference.contradiction),
+        labels=told(spec, inference),
         scored=scored,
-        residual=float(np.nanmax(found.residual, initial=0.0)),
+        residual=float(np.nanmax(inference.residual, initial=0.0)),
         right=None if right is None else int(right.sum()),
         accuracy=None if right is None else float(right.mean()),
-        certain_and_wrong=None if right is None else int((found.certain & ~right).sum()),
+        certain_and_wrong=None if right is None else int((inference.certain & ~right).sum()),
         oracle=OracleSummary(
             spec.name, spec.n, spec.classes, spec.epsilon, spec.decimals, float(spec.noise), spec.noise_kind
         ),
@@ -65,41 +65,41 @@ def described(plan: QueryPlan) -> PlanSummary:
     return PlanSummary(plan.method, plan.count, plan.labels_per_query, proof.certified, str(proof))
 
 
-def defence(found: Defence) -> DefenceSummary:
+def defence(defended: Defence) -> DefenceSummary:
     """The defence in numbers and words."""
-    settings = {name: getattr(found, name) for name in MEANING}
-    return DefenceSummary(found.queries, found.accuracy, settings, found.formulas, tuple(found.advice))
+    settings = {name: getattr(defended, name) for name in MEANING}
+    return DefenceSummary(defended.queries, defended.accuracy, settings, defended.formulas, tuple(defended.advice))
 
 
-def told(spec: OracleSpec, found: LabelInference) -> tuple[int | None, ...] | None:
+def told(spec: OracleSpec, inference: LabelInference) -> tuple[int | None, ...] | None:
     """The labels that the answers tell: None for a row they leave open, None altogether when they contradict."""
-    if found.contradiction is not None:
+    if inference.contradiction is not None:
         return None
     # Under noise without a bound every label is a guess, and the best there is.
-    known = found.proven | (spec.noise_kind != "bounded")
-    return tuple(int(label) if sure else None for label, sure in zip(found.labels, known, strict=True))
+    known = inference.proven | (spec.noise_kind != "bounded")
+    return tuple(int(label) if sure else None for label, sure in zip(inference.labels, known, strict=True))
 
 
-def write(path: Path, spec: OracleSpec, found: LabelInference) -> None:
+def write(path: Path, spec: OracleSpec, inference: LabelInference) -> None:
     """A line per row: label (empty where the answers leave it open), certain, proven."""
-    rows = enumerate(zip(told(spec, found) or (), found.certain, found.proven, strict=True))
+    rows = enumerate(zip(told(spec, inference) or (), inference.certain, inference.proven, strict=True))
     lines = [f"{i},{'' if label is None else label},{sure:d},{follows:d}" for i, (label, sure, follows) in rows]
     store.write_text(path, "\n".join(["row,label,certain,proven", *lines]) + "\n")
 
 
-def progress(plan: QueryPlan, found: LabelInference, truth: Ints | None = None) -> tuple[list[int], list[float]]:
+def progress(plan: QueryPlan, inference: LabelInference, truth: Ints | None = None) -> tuple[list[int], list[float]]:
     """The share of labels that was proven (and right, where the truth is known) after that many answers.
 
     Nothing where the answers contradict what was declared, as no labels follow from them.
     """
-    if found.contradiction is not None:
+    if inference.contradiction is not None:
         return [], []
-    asked = np.flatnonzero(~np.isnan(found.answers))
+    asked = np.flatnonzero(~np.isnan(inference.answers))
     places = np.unique(np.linspace(0, len(asked), min(_POINTS, len(asked) + 1)).round().astype(int))
     shares = []
     for place in places:
         answers = np.full(plan.count, np.nan)
-        answers[asked[:place]] = found.answers[asked[:place]]
+        answers[asked[:place]] = inference.answers[asked[:place]]
         reading = plan.inner.read(answers)
         known = reading.proven if truth is None else reading.proven & (reading.labels == truth)
         shares.append(float(known.mean()))

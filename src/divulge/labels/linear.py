@@ -187,8 +187,8 @@ def certificate(spec: OracleSpec, questions: tuple[Question, ...]) -> Certificat
         if unit <= 2 * error:
             why = f"one step is {unit:.3g}, errors may reach ±{error:.3g}"
             return Certificate(False, max(0.0, unit - 2 * float_error), 2 * (error - float_error), method, why)
-        found = Certificate(True, unit - 2 * float_error, 2 * (error - float_error), method)
-        if worst is None or found.separation - found.needed < worst.separation - worst.needed:
-            worst = found
+        proof = Certificate(True, unit - 2 * float_error, 2 * (error - float_error), method)
+        if worst is None or proof.separation - proof.needed < worst.separation - worst.needed:
+            worst = proof
     assert worst is not None, "a plan has at least one question"
     return worst

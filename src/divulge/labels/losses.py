@@ -89,9 +89,9 @@ def mahalanobis(matrix: object) -> Metric:
         >>> mahalanobis([[2, 0], [0, 2]])
         Metric(name='mahalanobis', parameter=2.0)
     """
-    found = np.asarray(checks.array(matrix, "matrix"), dtype=float)
-    alpha = float(found.flat[0]) if found.size else math.nan
-    if found.ndim and (found.ndim != 2 or not np.array_equal(found, alpha * np.eye(len(found)))):
+    values = np.asarray(checks.array(matrix, "matrix"), dtype=float)
+    alpha = float(values.flat[0]) if values.size else math.nan
+    if values.ndim and (values.ndim != 2 or not np.array_equal(values, alpha * np.eye(len(values)))):
         raise checks.InputError(
             "matrix: only multiples of the identity leave the loss a sum over rows; got another matrix"
         )

@@ -63,11 +63,11 @@ class LocalOracle:
 
     def exact(self, predictions: object) -> float:
         """The score without noise and rounding."""
-        found = check_predictions(self.spec, predictions)
+        checked = check_predictions(self.spec, predictions)
         y = self.y
         if self.scored is not None:
-            found, y = found[self.scored], y[self.scored]
-        return score(self.spec, y, found, self.arithmetic)
+            checked, y = checked[self.scored], y[self.scored]
+        return score(self.spec, y, checked, self.arithmetic)
 
     def _noise(self) -> float:
         spec = self.spec
@@ -85,13 +85,13 @@ class LocalOracle:
 
 def public(spec: OracleSpec, scored: object) -> Bools:
     """The mask of scored rows, if it is what the specification says."""
-    found = checks.mask(scored, "scored", (spec.n,))
-    number = int(found.sum())
+    counted = checks.mask(scored, "scored", (spec.n,))
+    number = int(counted.sum())
     if not number:
         raise checks.InputError("scored: at least one row must be scored")
     if not isinstance(spec.scored, str) and number != spec.scored:
         raise checks.InputError(f"scored: the specification says {spec.scored} rows, the mask has {number}")
-    return found
+    return counted
 
 
 def check_predictions(spec: OracleSpec, predictions: object) -> Array:
@@ -100,25 +100,25 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
     Raises:
         divulge.InputError: another shape, NaN, probabilities outside [0, 1] or rows that do not sum to one.
     """
-    found = checks.array(predictions, "predictions")
+    values = checks.array(predictions, "predictions")
     probabilities = spec.name in ("log_loss", "squared_euclidean", "norm_like", "itakura_saito")
     matrix = spec.name == "softmax_cross_entropy" or (
         probabilities and not (spec.submission == "positive" and spec.name in ("log_loss", "squared_euclidean"))
     )
     shape = (spec.n, spec.classes) if matrix else (spec.n,)
-    if found.shape != shape:
-        raise checks.InputError(f"predictions: shape {shape} is needed, got {found.shape}")
+    if values.shape != shape:
+        raise checks.InputError(f"predictions: shape {shape} is needed, got {values.shape}")
     if not probabilities:
-        return found
-    if found.min() < 0 or found.max() > 1:
-        raise checks.InputError(f"predictions: must lie in [0, 1], got {found.min():g} to {found.max():g}")
+        return values
+    if values.min() < 0 or values.max() > 1:
+        raise checks.InputError(f"predictions: must lie in [0, 1], got {values.min():g} to {values.max():g}")
     if matrix:
-        allowed = math.sqrt(float(np.finfo(found.dtype if found.dtype.kind == "f" else np.float64).eps))
-        off = np.abs(found.sum(axis=1) - 1)
+        allowed = math.sqrt(float(np.finfo(values.dtype if values.dtype.kind == "f" else np.float64).eps))
+        off = np.abs(values.sum(axis=1) - 1)
         if off.max() > allowed:
             row = int(off.argmax())
-            raise checks.InputError(f"predictions: row {row} sums to {found[row].sum():.9g}, not to 1")
-    return found
+            raise checks.InputError(f"predictions: row {row} sums to {values[row].sum():.9g}, not to 1")
+    return values
 
 
 def score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "numpy") -> float:
@@ -130,12 +130,12 @@ def score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "nump
     if spec.class_weight is not None:
         rows = float(np.asarray(spec.class_weight)[y].sum())
     if arithmetic == "exact":
-        found = float(sum((Fraction(value) for value in losses.tolist()), Fraction(0)) / Fraction(rows))
+        mean = float(sum((Fraction(value) for value in losses.tolist()), Fraction(0)) / Fraction(rows))
     elif rows == len(y) and spec.reduction == "mean":
-        found = float(losses.astype(spec.float_dtype).mean())
+        mean = float(losses.astype(spec.float_dtype).mean())
     else:
-        found = float(losses.astype(spec.float_dtype).sum()) / rows
-    return math.sqrt(found) if spec.name == "rmse" else found
+        mean = float(losses.astype(spec.float_dtype).sum()) / rows
+    return math.sqrt(mean) if spec.name == "rmse" else mean
 
 
 def _accuracy(y: Ints, predictions: Array) -> float:
@@ -215,7 +215,7 @@ class Ladder:
         """The best rounded score so far."""
         with errors.theirs("oracle", QuotaReachedError):
             answer = self.oracle(predictions)
-        found = checks.number(answer, "oracle: its answer")
-        if found < self.best - self.step:
-            self.best = round(found / self.step) * self.step
+        score = checks.number(answer, "oracle: its answer")
+        if score < self.best - self.step:
+            self.best = round(score / self.step) * self.step
         return self.best

@@ -55,7 +55,7 @@ def _theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
     gap = loss.reach(digits)
     if not math.isfinite(gap):
         raise checks.InputError(f"method: {method} is for bounded losses; {spec.name} has no bound")
-    found: Question | None = None
+    question: Question | None = None
     for rows in range(1, 60 // (base.bit_length() - 1)):
         unit = gap / base ** (rows - 1)
         made = questions.assemble(spec, loss, digits, base, base ** (rows - 1), unit)
@@ -63,11 +63,11 @@ def _theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
         least = 2 * math.log(3) * (spec.rows_per_answer * spec.tolerance + float(made.error.max()))
         if unit < least:
             break
-        found = questions.assemble(spec, loss, digits, base, base ** (rows - 1), least)
-    if found is None:
+        question = questions.assemble(spec, loss, digits, base, base ** (rows - 1), least)
+    if question is None:
         raise checks.InputError(f"method: {method} cannot read even one label per query at this noise")
-    inner = PaperPlan(spec, found)
-    return QueryPlan(spec, method, inner, linear.certificate(spec, (found,)))
+    inner = PaperPlan(spec, question)
+    return QueryPlan(spec, method, inner, linear.certificate(spec, (question,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,13 +89,13 @@ class PaperPlan:
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
         sums = linear.as_sums(self.spec, answers)
-        found = self.question.read(sums)
+        reading = self.question.read(sums)
         digits = self.question.digits
-        labels = np.searchsorted(digits, found.labels).clip(0, len(digits) - 1)
-        valid = digits[labels] == found.labels
-        residual = found.residual / self.spec.rows_per_answer
-        refuted = found.refuted | self.question.code.queries_of(found.proven & ~valid)
-        return Reading(labels, found.certain & valid, found.proven & valid, residual, refuted)
+        labels = np.searchsorted(digits, reading.labels).clip(0, len(digits) - 1)
+        valid = digits[labels] == reading.labels
+        residual = reading.residual / self.spec.rows_per_answer
+        refuted = reading.refuted | self.question.code.queries_of(reading.proven & ~valid)
+        return Reading(labels, reading.certain & valid, reading.proven & valid, residual, refuted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,11 +137,11 @@ class TablePlan:
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
-        found = np.repeat(self.idle, self.spec.n, axis=0)
+        predictions = np.repeat(self.idle, self.spec.n, axis=0)
         first = index * len(self.rows)
         width = min(len(self.rows), self.spec.n - first)
-        found[first : first + width] = self.rows[:width]
-        return found
+        predictions[first : first + width] = self.rows[:width]
+        return predictions
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
@@ -183,10 +183,10 @@ def _table_plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
     most = min(int(math.log(_MOST_TABLE) / math.log(spec.classes)), spec.n)
     best: TablePlan | None = None
     for m in range(1, most + 1):
-        found = _table(spec, loss, method, m)
-        if not found.certificate().certified:
+        table = _table(spec, loss, method, m)
+        if not table.certificate().certified:
             break
-        best = found
+        best = table
     if best is None:
         raise checks.InputError(f"method: {method} cannot read even one label per query at this noise")
     return best

@@ -94,5 +94,5 @@ def _total(clip: float) -> float:
     return -math.log(max(clip, _LEAST)) - math.log1p(-clip)
 
 
-def _close(found: float, wanted: float, spec: OracleSpec) -> bool:
-    return abs(found - wanted) <= 2 * (reach(spec, 1) + spec.rounding) + 1e-3 * abs(wanted)
+def _close(value: float, wanted: float, spec: OracleSpec) -> bool:
+    return abs(value - wanted) <= 2 * (reach(spec, 1) + spec.rounding) + 1e-3 * abs(wanted)

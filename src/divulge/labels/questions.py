@@ -79,9 +79,9 @@ class Question:
         """Predictions of one query."""
         first, weights = self.code.weights(index)
         idle = self.alphabet.rows[self.alphabet.index(np.zeros(1, dtype=np.int64))]
-        found = np.repeat(idle, self.code.n, axis=0)
-        found[first : first + len(weights)] = self.alphabet.rows[self.alphabet.index(weights)]
-        return found
+        predictions = np.repeat(idle, self.code.n, axis=0)
+        predictions[first : first + len(weights)] = self.alphabet.rows[self.alphabet.index(weights)]
+        return predictions
 
     def read(self, given: Sums) -> Reading:
         """Digits from the oracle's sums ``[count]``.
@@ -147,27 +147,27 @@ def question(
             return None
         bound = codes.relaxed(spec.n, base, bound, dense=dense, most=most)
         unit = gap / bound * (1 - 1e-12)
-        found = assemble(spec, loss, digits, base, bound, unit, dense=dense, most=most)
-        error = found.error if rigorous else typical(spec, found)
-        needed = 2 * float((error + noise_of(spec, found, guard)).max()) * (1 + 1e-9)
+        assembled = assemble(spec, loss, digits, base, bound, unit, dense=dense, most=most)
+        error = assembled.error if rigorous else typical(spec, assembled)
+        needed = 2 * float((error + noise_of(spec, assembled, guard)).max()) * (1 + 1e-9)
         if unit >= needed:
-            return found
+            return assembled
         least = max(needed, least * (1 + 1e-6))
     return None
 
 
-def typical(spec: OracleSpec, found: Question) -> Floats:
+def typical(spec: OracleSpec, asked: Question) -> Floats:
     """What the float error of a sum hardly ever exceeds: eight roundings of the total (errors average out)."""
-    return 8 * floats.roundoff(spec.float_dtype) * found.code.totals(found.alphabet.weights, found.alphabet.size)
+    return 8 * floats.roundoff(spec.float_dtype) * asked.code.totals(asked.alphabet.weights, asked.alphabet.size)
 
 
-def noise_of(spec: OracleSpec, found: Question, guard: bool) -> Floats | float:
+def noise_of(spec: OracleSpec, asked: Question, guard: bool) -> Floats | float:
     """Bound on the noise of a sum, per query (for a root the noise grows with the answer)."""
     declared = (1.5 if guard else 1.0) * (spec.noise if spec.noise_kind == "bounded" else 0.0)
     tolerance = spec.rounding + declared
     if spec.name != "rmse":
         return spec.rows_per_answer * tolerance
-    high = found.code.totals(found.alphabet.weights, found.alphabet.high)
+    high = asked.code.totals(asked.alphabet.weights, asked.alphabet.high)
     return spec.n * (2 * np.sqrt(high / spec.n) * tolerance + tolerance**2)
 
 
@@ -184,13 +184,13 @@ def gridded(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, most: in
     while grid < 1e-10 and step <= 64:
         bound = codes.relaxed(spec.n, base, int(gap / (step * grid)), dense=dense, most=most)
         unit = grid * math.floor(gap / bound / grid)
-        found = assemble(spec, loss, digits, base, bound, unit, grid=grid, dense=dense, most=most)
-        largest = float(found.code.totals(found.alphabet.weights, found.alphabet.high).max())
-        needed = 2 * float(found.error.max()) * (1 + 1e-9)
+        assembled = assemble(spec, loss, digits, base, bound, unit, grid=grid, dense=dense, most=most)
+        largest = float(assembled.code.totals(assembled.alphabet.weights, assembled.alphabet.high).max())
+        needed = 2 * float(assembled.error.max()) * (1 + 1e-9)
         if float(np.spacing(largest)) > grid:
             grid *= 2
         elif unit > needed:
-            return found
+            return assembled
         else:
             step = max(step + 1, math.ceil(needed / grid))
     return None
@@ -226,8 +226,8 @@ def _squares(
         code = codes.build(spec.n, 2, 2**bits, dense=False, most=most)
         weights = code.alphabet()
         grid = _largest_spacing(code, unit)
-        found = alphabets.make(spec, loss, weights, unit, digits, grid)
-        return unit > 2 * (noise + float(_drift(spec, code, found, grid, most=1)[0]))
+        alphabet = alphabets.make(spec, loss, weights, unit, digits, grid)
+        return unit > 2 * (noise + float(_drift(spec, code, alphabet, grid, most=1)[0]))
 
     # A square beyond 2^54 units has no place left for one unit.
     low, high = 0, min(50, math.floor((56 - math.log2(unit)) / 2) + 1)
@@ -280,52 +280,56 @@ def assemble(
 ) -> Question:
     """The question for weights up to ``bound`` and this unit, with the error its sums can have."""
     code = codes.build(spec.n, base, bound, dense=dense, most=most)
-    found = alphabets.make(spec, loss, code.alphabet(), unit, digits, grid)
-    start = code.totals(found.weights, found.base.astype(np.longdouble))
-    high = code.totals(found.weights, found.size)
+    alphabet = alphabets.make(spec, loss, code.alphabet(), unit, digits, grid)
+    start = code.totals(alphabet.weights, alphabet.base.astype(np.longdouble))
+    high = code.totals(alphabet.weights, alphabet.size)
     # The mean is rounded to a float, and again when noise is added or decimals are cut; what is far smaller than
     # the spacing of floats changes nothing.
     half = floats.answer_rounding(spec.n, high + spec.rows_per_answer * spec.tolerance, spec.float_dtype)
     rounding = half + sum(np.minimum(half, spec.rows_per_answer * size) for size in (spec.noise, spec.rounding))
-    deviation = code.totals(found.weights, found.deviation)
+    deviation = code.totals(alphabet.weights, alphabet.deviation)
     if spec.name in LOGITS:
         error = rounding + 1.01 * deviation
     elif grid:
-        error = rounding + _drift(spec, code, found, grid)
+        error = rounding + _drift(spec, code, alphabet, grid)
     else:
-        error = rounding + deviation + _summation(spec, code, found, high)
+        error = rounding + deviation + _summation(spec, code, alphabet, high)
     # What this machine itself adds when it subtracts the base from the answer.
     own = 8 * float(np.finfo(np.longdouble).eps) * high
-    return Question(digits, code, found, unit, start, (error + own) * (1 + 1e-12))
+    return Question(digits, code, alphabet, unit, start, (error + own) * (1 + 1e-12))
 
 
-def _indices(spec: OracleSpec, code: Code, found: Alphabet, most: int | None = None) -> Iterator[Ints]:
+def _indices(spec: OracleSpec, code: Code, alphabet: Alphabet, most: int | None = None) -> Iterator[Ints]:
     """Position in the alphabet of every row's weight, ``[q, n]``, some queries at a time (the first ``most``)."""
-    idle = int(found.index(np.zeros(1, dtype=np.int64))[0])
+    idle = int(alphabet.index(np.zeros(1, dtype=np.int64))[0])
     chunk = max(1, _CHUNK // spec.n)
     last = code.count if most is None else min(most, code.count)
     for start in range(0, last, chunk):
         index = np.full((min(chunk, last - start), spec.n), idle)
         for offset in range(len(index)):
             first, weights = code.weights(start + offset)
-            index[offset, first : first + len(weights)] = found.index(weights)
+            index[offset, first : first + len(weights)] = alphabet.index(weights)
         yield index
 
 
-def _summation(spec: OracleSpec, code: Code, found: Alphabet, high: Floats) -> Floats:
+def _summation(spec: OracleSpec, code: Code, alphabet: Alphabet, high: Floats) -> Floats:
     unit = floats.roundoff(spec.float_dtype)
     worst = floats.summation(spec.n, high, spec.summation, spec.float_dtype)
     if spec.n > _TREE_ROWS or float(worst.max()) < 1e-3 * spec.rows_per_answer * spec.tolerance:
         return worst
     depths = floats.depths(spec.n, spec.summation)
     steps = float(depths.max())
-    return np.concatenate([found.size[i] @ depths for i in _indices(spec, code, found)]) * (unit / (1 - steps * unit))
+    return np.concatenate([alphabet.size[i] @ depths for i in _indices(spec, code, alphabet)]) * (
+        unit / (1 - steps * unit)
+    )
 
 
-def _drift(spec: OracleSpec, code: Code, found: Alphabet, grid: float, most: int | None = None) -> Floats:
+def _drift(spec: OracleSpec, code: Code, alphabet: Alphabet, grid: float, most: int | None = None) -> Floats:
     return np.concatenate(
         [
-            floats.drift(found.low[i], found.high[i], found.deviation[i], grid, spec.summation, spec.float_dtype)
-            for i in _indices(spec, code, found, most)
+            floats.drift(
+                alphabet.low[i], alphabet.high[i], alphabet.deviation[i], grid, spec.summation, spec.float_dtype
+            )
+            for i in _indices(spec, code, alphabet, most)
         ]
     )

@@ -74,11 +74,11 @@ def simulate(
     made = design(spec) if plan is None else plan
     check_plan(made, spec)
     mask = None if scored is None else public(spec, scored)
-    found = infer(LocalOracle(spec, truth, seed, scored=mask) if oracle is None else oracle, made)
+    inference = infer(LocalOracle(spec, truth, seed, scored=mask) if oracle is None else oracle, made)
     if mask is not None:
         truth = np.where(mask, truth, -1)
-    right = found.labels == truth
-    return Simulation(found, float(right.mean()), int((found.certain & ~right).sum()), truth)
+    right = inference.labels == truth
+    return Simulation(inference, float(right.mean()), int((inference.certain & ~right).sum()), truth)
 
 
 def check_plan(plan: QueryPlan, spec: OracleSpec) -> None:

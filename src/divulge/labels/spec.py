@@ -165,11 +165,11 @@ class OracleSpec:
         """
         if self.name in COUNTS:
             raise checks.InputError(f"metric: {self.name} counts; it is not a sum of per-row losses")
-        found = losses.of(
+        loss = losses.of(
             self.metric,
             self.classes,
             clip=self.epsilon,
             dtype=self.float_dtype,
             submission=self.submission if self.name in _ON_PROBABILITIES else "rows",
         )
-        return found if self.class_weight is None else losses.weighted(found, self.class_weight)
+        return loss if self.class_weight is None else losses.weighted(loss, self.class_weight)

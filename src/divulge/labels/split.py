@@ -124,8 +124,8 @@ class SplitPlan:
             numbers = numbers[away <= allowed[pair] * scale + self.error[pair]]
         if len(numbers) > _MOST_CANDIDATES:
             return None
-        found = [self._read(int(number), differences, allowed) for number in numbers]
-        return [one for one in found if one.consistent]
+        candidates = [self._read(int(number), differences, allowed) for number in numbers]
+        return [one for one in candidates if one.consistent]
 
     def _scale(self, scored: Ints | int) -> Floats | float:
         return np.asarray(scored, dtype=float) if self.spec.reduction == "mean" else np.ones(np.shape(scored))
@@ -140,8 +140,8 @@ class SplitPlan:
         unread = code.rows_of(missing[: code.count] | (self.unit - away <= noise))
         # Digits count from 0: every row's weight is added once.
         own = code.totals(self.weights, self.weights)
-        found, sound = code.decode(whole.astype(np.int64) + own)
-        digits = found - 1
+        decoded, sound = code.decode(whole.astype(np.int64) + own)
+        digits = decoded - 1
         least = int(np.abs(digits[~unread]).sum())
         fits = bool((sound | unread).all()) and bool((away <= noise)[~missing[: code.count]].all())
         if self.spec.reduction == "mean":
@@ -167,10 +167,10 @@ def _worst(candidate: Candidate) -> float:
 
 def _agreed(candidates: list[Candidate] | None, best: Candidate) -> Bools:
     """Rows that every candidate reads, and all alike."""
-    found = np.full(len(best.digits), bool(candidates))
+    agreed = np.full(len(best.digits), bool(candidates))
     for one in candidates or ():
-        found &= ~one.unread & (one.digits == best.digits)
-    return found
+        agreed &= ~one.unread & (one.digits == best.digits)
+    return agreed
 
 
 def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
@@ -187,15 +187,15 @@ def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
         raise checks.InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
     loss = _accuracy() if spec.name == "accuracy" else spec.loss()
     sizes = [0] if method == "positional" else [0, most]
-    found = [one for span in _spans(spec, loss) for size in sizes if (one := _pairs(spec, loss, span, size, guard))]
-    if not found:
+    plans = [one for span in _spans(spec, loss) for size in sizes if (one := _pairs(spec, loss, span, size, guard))]
+    if not plans:
         threshold = min(loss.span, 1e300) / (4 * spec.rows_per_answer)
         raise checks.InputError(
             f"metric: {spec.name} leaks no row of the split for certain at this precision: an error of "
             f"±{spec.tolerance:.3g} hides single rows; it leaks once the error is below {threshold:.3g} "
             "(if the metric treats both labels alike)"
         )
-    best = min(found, key=lambda one: one.count)
+    best = min(plans, key=lambda one: one.count)
     return QueryPlan(spec, "split", best, _certificate(best))
 
 
@@ -216,10 +216,10 @@ def _pairs(spec: OracleSpec, loss: Loss, span: float, most: int, guard: bool) ->
             return None
         # A count cannot be weighted: only single steps are there.
         bound = 1 if spec.name == "accuracy" else codes.relaxed(spec.n, 3, bound, dense=False, most=most)
-        found = _assemble(spec, loss, bound, span / bound, most)
-        needed = (noise + 8 * float(found.error[: found.code.count].max())) * (1 + 1e-9)
-        if found.unit >= needed:
-            return found
+        assembled = _assemble(spec, loss, bound, span / bound, most)
+        needed = (noise + 8 * float(assembled.error[: assembled.code.count].max())) * (1 + 1e-9)
+        if assembled.unit >= needed:
+            return assembled
         least = max(needed, least * (1 + 1e-6))
     return None
 
@@ -254,10 +254,10 @@ def _accuracy() -> Loss:
     )
 
 
-def _certificate(found: SplitPlan) -> Certificate:
-    spec = found.spec
+def _certificate(pairs: SplitPlan) -> Certificate:
+    spec = pairs.spec
     scale = spec.rows_per_answer
-    separation = (found.unit - 2 * float(found.error[: found.code.count].max())) / scale
+    separation = (pairs.unit - 2 * float(pairs.error[: pairs.code.count].max())) / scale
     needed = 4 * spec.tolerance
     method = "integer code on differences of pairs"
     if isinstance(spec.scored, str) and spec.reduction == "mean":

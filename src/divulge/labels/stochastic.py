@@ -96,11 +96,11 @@ class SignPlan:
         residue = np.full(q, -1.0)
         residue[(np.arange(1, q, dtype=np.int64) ** 2) % q] = 1.0
         residue[0] = 1.0  # the identity on the diagonal of Paley's matrix
-        found = np.empty((len(rows), n))
-        found[:, 0] = -1.0
-        found[:, 1:] = residue[(rows[:, None] - 1 - np.arange(n - 1)) % q]
-        found[rows == 0] = 1.0
-        return found
+        signs = np.empty((len(rows), n))
+        signs[:, 0] = -1.0
+        signs[:, 1:] = residue[(rows[:, None] - 1 - np.arange(n - 1)) % q]
+        signs[rows == 0] = 1.0
+        return signs
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
@@ -167,14 +167,14 @@ def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Fl
 
 def polish(signs: Floats, sums: Floats, guess: Floats) -> Floats:
     """Flip one label after the other while that brings the sums closer."""
-    found = guess.copy()
+    best = guess.copy()
     queries, n = signs.shape
-    miss = sums - signs @ found
+    miss = sums - signs @ best
     for _ in range(2 * n):
-        gain = found * (signs.T @ miss)
+        gain = best * (signs.T @ miss)
         worst = int(gain.argmin())
         if gain[worst] >= -queries:
             break
-        miss = miss + 2 * found[worst] * signs[:, worst]
-        found[worst] = -found[worst]
-    return found
+        miss = miss + 2 * best[worst] * signs[:, worst]
+        best[worst] = -best[worst]
+    return best

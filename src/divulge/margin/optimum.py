@@ -119,14 +119,14 @@ def _unsolved(why: str) -> checks.InputError:
 def _first_cones(points: Floats, sign: Floats) -> list[_Cone]:
     n = len(sign)
     everywhere = np.ones(n, dtype=bool)
-    found = [_Cone(s, sign == s) for s in (1.0, -1.0)] + [_Cone(s, everywhere) for s in (1.0, -1.0)]
+    cones = [_Cone(s, sign == s) for s in (1.0, -1.0)] + [_Cone(s, everywhere) for s in (1.0, -1.0)]
     if n <= points.shape[1]:
-        return found  # independent records: every pattern is realisable, and these bound every multiplier
+        return cones  # independent records: every pattern is realisable, and these bound every multiplier
     # Otherwise one-sided patterns along the leading directions keep the first dual problem bounded.
     for column in points.T:
         for s in (1.0, -1.0):
-            found += [_Cone(s, column > 0), _Cone(s, column < 0)]
-    return found
+            cones += [_Cone(s, column > 0), _Cone(s, column < 0)]
+    return cones
 
 
 def _unique(cones: list[_Cone]) -> list[_Cone]:
@@ -163,8 +163,8 @@ def _cut(
         table = np.array([row for row in rows if row.any()])
         if not table.size:
             raise checks.InputError("x: the values are too small; bring them to a scale of about 1")
-        found = linprog(-np.ones(len(sign)), A_ub=table, b_ub=np.ones(len(table)), bounds=(0.0, box), method="highs")
-        best = found.x
+        solved = linprog(-np.ones(len(sign)), A_ub=table, b_ub=np.ones(len(table)), bounds=(0.0, box), method="highs")
+        best = solved.x
         violation, fresh = price(best, cones)
         if violation <= _ROUGH and best.max() < box:
             break
@@ -210,7 +210,7 @@ def _polish(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, pre
             last[key] = np.array([scale * _cut_row(points, sign, scale * units * sign, cone) for cone in near])
         return last[key]
 
-    found = minimize(
+    polished = minimize(
         lambda units: -float(scale @ units) / float(scale.sum()),
         start / scale,
         jac=lambda _: -scale / float(scale.sum()),
@@ -219,7 +219,7 @@ def _polish(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, pre
         method="SLSQP",
         options={"maxiter": 300, "ftol": precision},
     )
-    return scale * np.maximum(found.x, 0.0)
+    return scale * np.maximum(polished.x, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,10 +265,10 @@ def _climb(points: Floats, pull: Floats, cone: _Cone, lengths: dict[tuple[float,
         size = np.linalg.norm(points, axis=1) * max(float(np.linalg.norm(best)), 1e-300)
         kinks = np.flatnonzero(np.abs(points @ best) <= _FLAT * size) if here > 0 else np.arange(0)
         flips = [_Cone(cone.sign, cone.active ^ (np.arange(len(pull)) == i)) for i in kinks]
-        found = max(flips, key=length, default=cone)
-        if length(found) <= here + 1e-12:
+        longest = max(flips, key=length, default=cone)
+        if length(longest) <= here + 1e-12:
             return cone, here
-        cone, here = found, length(found)
+        cone, here = longest, length(longest)
 
 
 def _thresholds(points: Floats) -> list[_Cone]:
@@ -291,12 +291,12 @@ def _primal(
     if not len(outputs):
         raise _unsolved("no constraint is tight")
     responses = (sign[:, None] * np.maximum(points @ directions.T, 0.0)) * outputs
-    found = linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
-    if not found.success:
-        raise checks.InputError(f"x: the tight directions do not separate the records ({found.message})")
+    solved = linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
+    if not solved.success:
+        raise checks.InputError(f"x: the tight directions do not separate the records ({solved.message})")
     # The linear programme is accurate to 1e-7; on the records that carry a multiplier the margin is exactly 1,
     # which pins the weights down to rounding.
-    used = found.x > 1e-9 * found.x.max()
+    used = solved.x > 1e-9 * solved.x.max()
     carried = multipliers > 1e-9 * multipliers.max()
     weights, _ = nnls(responses[np.ix_(carried, used)], np.ones(int(carried.sum())))
     w = (directions[used] @ basis.T) * np.sqrt(weights)[:, None]

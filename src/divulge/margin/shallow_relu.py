@@ -197,10 +197,10 @@ def inputs(x: object, name: str, dimension: int | None = None) -> Floats:
     Raises:
         divulge.InputError: NaN, no record, or another dimension than the network's.
     """
-    found = checks.nonempty(checks.array(x, name), name)
-    if found.ndim == 1:
-        raise checks.InputError(f"{name}: records [n, d] are needed, got shape {found.shape}")
-    data = found.reshape(len(found), -1).astype(np.float64)
+    values = checks.nonempty(checks.array(x, name), name)
+    if values.ndim == 1:
+        raise checks.InputError(f"{name}: records [n, d] are needed, got shape {values.shape}")
+    data = values.reshape(len(values), -1).astype(np.float64)
     if np.abs(data).max(initial=0.0) > _LARGEST:
         raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} are too large; bring them to a scale of about 1")
     if dimension is not None and data.shape[1] != dimension:
@@ -214,11 +214,11 @@ def signs(y: object, name: str, length: int) -> Floats:
     Raises:
         divulge.InputError: another value, or a wrong length.
     """
-    found = checks.vector(y, name, length=length)
-    bad = found[np.abs(found) != 1]
+    values = checks.vector(y, name, length=length)
+    bad = values[np.abs(values) != 1]
     if bad.size:
         raise checks.InputError(f"{name}: labels must be -1 or +1, got {bad[0]:g} (0/1 labels become 2*y - 1)")
-    return found
+    return values
 
 
 def augment(x: Floats) -> Floats:

@@ -76,10 +76,10 @@ class Mixture:
     means: Floats
 
     def __post_init__(self) -> None:
-        found = checks.matrix(self.means, "Mixture.means")
-        if not found.shape[1] or np.abs(found).max() > _FARTHEST:
+        means = checks.matrix(self.means, "Mixture.means")
+        if not means.shape[1] or np.abs(means).max() > _FARTHEST:
             raise checks.InputError(f"Mixture.means: at least 1 input is needed, and no value beyond ±{_FARTHEST:g}")
-        object.__setattr__(self, "means", found)
+        object.__setattr__(self, "means", means)
 
     @property
     def dimension(self) -> int:

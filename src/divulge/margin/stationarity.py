@@ -82,16 +82,16 @@ def kkt(
     least = float(margins.min())
     on_margin = margins <= (1.0 + band) * least
     best = fit(net, data[on_margin], sign[on_margin], tolerance if clarke else 0.0)
-    found = np.zeros(len(sign))
-    found[on_margin] = best.multipliers
-    total = float(np.sum(found))
+    multipliers = np.zeros(len(sign))
+    multipliers[on_margin] = best.multipliers
+    total = float(np.sum(multipliers))
     return Stationarity(
         residual=best.residual,
-        multipliers=found,
+        multipliers=multipliers,
         margin=least,
         on_margin=on_margin,
         outputs=outputs,
-        slackness=float(found @ (margins / least - 1.0)) / total if total else 0.0,
+        slackness=float(multipliers @ (margins / least - 1.0)) / total if total else 0.0,
         kinks=len(best.kinks),
     )
 
@@ -175,15 +175,15 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
     gram = _gram(net, points, sign, hidden, slope, kinks)
     moment = _moment(net, before, sign, hidden, slope, kinks)
     solution = weigh(gram, moment, kinks[:, 0])
-    found = solution[: len(sign)]
-    pull = found * sign
+    multipliers = solution[: len(sign)]
+    pull = multipliers * sign
     spread = slope * pull[:, None]
-    free = np.minimum(solution[len(sign) :], found[kinks[:, 0]])
+    free = np.minimum(solution[len(sign) :], multipliers[kinks[:, 0]])
     spread[kinks[:, 0], kinks[:, 1]] = free * sign[kinks[:, 0]]
     left_w = weights - (spread.T @ points) * net.v[:, None]
     left_v = net.v - pull @ hidden
     residual = np.sqrt((np.sum(left_w**2) + np.sum(left_v**2)) / net.squared_norm)
-    return Fit(found, kinks, float(residual))
+    return Fit(multipliers, kinks, float(residual))
 
 
 def _gram(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats, slope: Floats, kinks: Ints) -> Floats:
@@ -238,9 +238,9 @@ def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
     factor[:, :size] = root[:, None] * vectors[:, keep].T * scale
     target = (vectors[:, keep].T @ (moment / scale)) / root
     penalty = 1e3 * float(np.median(scale))
-    found, _ = nnls(
+    weights, _ = nnls(
         np.vstack([factor, penalty * ties]),
         np.concatenate([target, np.zeros(extra)]),
         maxiter=30 * (size + extra),
     )
-    return found[:size]
+    return weights[:size]

@@ -48,11 +48,11 @@ def seeded(recipe: Recipe, seed: int) -> Recipe:
 
 
 def _third_party(name: str) -> Recipe:
-    found = imports.named(name, "recipes").value
-    if isinstance(found, Recipe):
-        return found
-    if not callable(found):
-        raise checks.InputError(f"recipes: {name!r} is a {type(found).__name__}, not a divulge.recipes.Recipe")
+    named = imports.named(name, "recipes").value
+    if isinstance(named, Recipe):
+        return named
+    if not callable(named):
+        raise checks.InputError(f"recipes: {name!r} is a {type(named).__name__}, not a divulge.recipes.Recipe")
     with errors.theirs(f"recipes: {name!r}"):
-        made = found()
+        made = named()
     return checks.instance(made, f"recipes: what {name!r} returns", Recipe, "a divulge.recipes.Recipe")

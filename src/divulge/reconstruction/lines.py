@@ -127,15 +127,15 @@ def flat_pieces(line: Floats, height: Floats, margin: float, resolution: float) 
     return pieces
 
 
-def thin(found: Floats, resolution: float) -> Floats:
+def thin(points: Floats, resolution: float) -> Floats:
     """Sorted, and of positions closer than ``resolution`` only the first."""
-    found = np.sort(found)
-    return found[np.concatenate([[True], np.diff(found) > resolution])] if len(found) else found
+    points = np.sort(points)
+    return points[np.concatenate([[True], np.diff(points) > resolution])] if len(points) else points
 
 
 def _outer(line: Floats, height: Floats) -> list[Floats]:
     """Solutions on the two rays, beyond the nodes that were added."""
-    found = []
+    places = []
     for end, inner in ((0, 1), (-1, -2)):
         slope = (height[inner] - height[end]) / (line[inner] - line[end])
         if slope == 0:
@@ -143,5 +143,5 @@ def _outer(line: Floats, height: Floats) -> list[Floats]:
         root = line[end] - height[end] / slope
         beyond = root < line[0] if end == 0 else root > line[-1]
         if beyond:
-            found.append(np.array([root]))
-    return found
+            places.append(np.array([root]))
+    return places

@@ -57,14 +57,14 @@ def least_multipliers(
         cost = np.concatenate([np.isin(owner, groups), np.zeros(len(kinks))])
         return linprog(cost, A_ub=left, b_ub=right, bounds=(0, None), method="highs")
 
-    found = np.zeros(count)
+    lowest = np.zeros(count)
     anyhow = least(np.zeros(0, np.int64))
     if anyhow.status == 0:
         # Groups that one solution leaves out have 0.
         for group in np.unique(owner[(anyhow.x[: len(places)] > 0) & (owner >= 0)]):
             best = least(group)
-            found[group] = best.fun if best.status == 0 else 0.0
-    return found
+            lowest[group] = best.fun if best.status == 0 else 0.0
+    return lowest
 
 
 def _gradients(net: ShallowReLU, places: Floats, sign: Floats, kink: float) -> tuple[csr_array, Ints]:

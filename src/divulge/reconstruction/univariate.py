@@ -280,8 +280,8 @@ def _one_input(net: ShallowReLU) -> None:
 
 def _scale(net: ShallowReLU, margin: float) -> float:
     """How wide the data lie: the range of the places where |Φ| meets the margin."""
-    found = np.concatenate([crossings(net, level, 0.0) for level in (margin, -margin)])
-    width = float(np.ptp(found)) if len(found) > 1 else 0.0
+    at = np.concatenate([crossings(net, level, 0.0) for level in (margin, -margin)])
+    width = float(np.ptp(at)) if len(at) > 1 else 0.0
     return width if width > 0 else 1.0
 
 
@@ -293,8 +293,8 @@ def _on_margin(bent: Bends, margin: float) -> Bools:
 
 def _alternating(bent: Bends, flat: Bools) -> Floats:
     """Ends of a piece off the margin between two pieces on it (Theorem 4.3)."""
-    found = [bent.at[i + 1 : i + 3] for i in range(len(bent.at) - 3) if flat[i] and flat[i + 2] and not flat[i + 1]]
-    return np.unique(np.concatenate(found)) if found else np.zeros(0)
+    places = [bent.at[i + 1 : i + 3] for i in range(len(bent.at) - 3) if flat[i] and flat[i + 2] and not flat[i + 1]]
+    return np.unique(np.concatenate(places)) if places else np.zeros(0)
 
 
 def _moments(line: _Line) -> tuple[Floats, tuple[Stretch, ...]]:
@@ -309,15 +309,15 @@ def _moments(line: _Line) -> tuple[Floats, tuple[Stretch, ...]]:
     if not len(edges):
         return np.zeros(0), ()
     weights, _ = _explain(bent.net, atoms)
-    found, stretches = [], []
+    places, stretches = [], []
     for start, stop in edges:
         low, high = float(bent.at[start]), float(bent.at[stop])
         here = (atoms >= low) & (atoms <= high) & (weights > 1e-6 * weights.max(initial=0.0))
-        found.append(atoms[here])
+        places.append(atoms[here])
         if here.sum() > 1:
             label = 1 if bent.values[start] > 0 else -1
             stretches.append(Stretch(low, high, label, float(np.average(atoms[here], weights=weights[here]))))
-    return np.concatenate(found), tuple(stretches)
+    return np.concatenate(places), tuple(stretches)
 
 
 def _labels(net: ShallowReLU, positions: Floats) -> Floats:

@@ -131,9 +131,9 @@ def asking(target: Any, classes: int, outputs: str) -> Predict:
     known = targets.SklearnTarget(target, classes=classes) if seen else targets.adapt(target, outputs=outputs)
 
     def predict(x: Array) -> Floats:
-        found = known.logits(Records(x))
-        if found.shape != (len(x), classes):
-            raise checks.InputError(f"train: outputs of shape ({len(x)}, {classes}) are needed, got {found.shape}")
-        return found.astype(np.float32)
+        logits = known.logits(Records(x))
+        if logits.shape != (len(x), classes):
+            raise checks.InputError(f"train: outputs of shape ({len(x)}, {classes}) are needed, got {logits.shape}")
+        return logits.astype(np.float32)
 
     return predict

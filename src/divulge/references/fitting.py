@@ -144,13 +144,13 @@ def label_set(records: Records, classes: int | None) -> int:
     checks.instance(records, "records", Records)
     if records.y is None:
         raise checks.InputError("records: labels are needed to train on, got y=None")
-    found = int(records.y.max()) + 1 if classes is None else checks.integer(classes, "classes", least=2)
-    checks.labels(records.y, "records.y", classes=found)
-    if found < 2:
+    width = int(records.y.max()) + 1 if classes is None else checks.integer(classes, "classes", least=2)
+    checks.labels(records.y, "records.y", classes=width)
+    if width < 2:
         raise checks.InputError("records.y: at least 2 classes are needed, got 1 (or give the size of the label set)")
-    if classes is None and len(records) < found:
-        raise checks.InputError(f"records: at least as many as classes ({found}) are needed, got {len(records)}")
-    return found
+    if classes is None and len(records) < width:
+        raise checks.InputError(f"records: at least as many as classes ({width}) are needed, got {len(records)}")
+    return width
 
 
 def _splits(work: Work, count: int) -> Splits:

@@ -53,8 +53,8 @@ def function(thing: object) -> str:
 def settings(config: Any) -> list[tuple[str, str]]:
     """The fields of a configuration that decide what comes out; how it is run decides nothing."""
     execution = ("make_model", "count", "engine", "device", "workers", "lr")  # `learning_rate` stands for the last
-    found = [(f.name, value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
-    return [*found, ("learning_rate", repr(config.learning_rate))]
+    pairs = [(f.name, value(getattr(config, f.name))) for f in fields(config) if f.name not in execution]
+    return [*pairs, ("learning_rate", repr(config.learning_rate))]
 
 
 def architecture(module: nn.Module) -> str:
@@ -76,7 +76,7 @@ def _bits(tensor: Any) -> np.ndarray[Any, Any]:
 
 
 def _items(values: dict[str, object]) -> list[str]:
-    return [f"{name}={value(found)}" for name, found in sorted(values.items())]
+    return [f"{name}={value(item)}" for name, item in sorted(values.items())]
 
 
 def value(thing: object) -> str:

@@ -30,8 +30,8 @@ class Networks:
 
     def settings(self) -> dict[str, str]:
         """The configuration, field by field."""
-        found = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
-        return {name: getattr(value, "__qualname__", repr(value)) for name, value in found.items()}
+        values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
+        return {name: getattr(value, "__qualname__", repr(value)) for name, value in values.items()}
 
     def check(self, task: Task) -> None:
         """Ask an untrained network about two records, and look for the device.

@@ -39,16 +39,16 @@ def layers(module: nn.Module) -> Sequence[Layer] | None:
     """
     if not isinstance(module, nn.Linear | nn.Sequential) or not _plain(module):
         return None
-    found: list[Layer] = []
+    chain: list[Layer] = []
     for name, part in _leaves(module, ""):
         if isinstance(part, nn.Linear):
-            found.append(Layer(name, part.bias is not None, "none"))
-        elif isinstance(part, nn.ReLU | nn.Tanh) and found and found[-1].activation == "none":
+            chain.append(Layer(name, part.bias is not None, "none"))
+        elif isinstance(part, nn.ReLU | nn.Tanh) and chain and chain[-1].activation == "none":
             kind: Activation = "relu" if isinstance(part, nn.ReLU) else "tanh"
-            found[-1] = Layer(found[-1].name, found[-1].bias, kind)
-        elif not (isinstance(part, nn.Identity) or (_flattens(part) and not found)):
+            chain[-1] = Layer(chain[-1].name, chain[-1].bias, kind)
+        elif not (isinstance(part, nn.Identity) or (_flattens(part) and not chain)):
             return None
-    return found if found and found[-1].activation == "none" else None
+    return chain if chain and chain[-1].activation == "none" else None
 
 
 def _plain(module: nn.Module) -> bool:
@@ -91,8 +91,8 @@ class MlpStack:
     def step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> torch.Tensor:
         """One step on batches ``x[M, b, ...]``, ``y[M, b]``; returns the logits ``[M, b, K]`` before it."""
         a, z = forward(self._layers, self._weights, self._biases, x.flatten(2))
-        found = backward(self._layers, self._weights, a, z, y, 1.0 / y.shape[1])
-        for w, b, inputs, slope in zip(self._weights, self._biases, a, found, strict=True):
+        slopes = backward(self._layers, self._weights, a, z, y, 1.0 / y.shape[1])
+        for w, b, inputs, slope in zip(self._weights, self._biases, a, slopes, strict=True):
             self._accumulate(w, slope, inputs)
             if b is not None:
                 assert b.grad is not None
@@ -161,11 +161,11 @@ def backward(
     slope.scatter_add_(-1, y.unsqueeze(-1), slope.new_full((), -1.0).expand(*y.shape, 1))
     if scale != 1.0:
         slope *= scale
-    found = [slope]
+    slopes = [slope]
     for index in range(len(shape) - 1, 0, -1):
         slope = _through(shape[index - 1].activation, slope @ weights[index].mT, inputs[index])
-        found.append(slope)
-    return found[::-1]
+        slopes.append(slope)
+    return slopes[::-1]
 
 
 def _through(activation: Activation, slope: torch.Tensor, output: torch.Tensor) -> torch.Tensor:

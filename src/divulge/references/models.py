@@ -107,27 +107,27 @@ def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device
         divulge.InputError: the network cannot take such records, or has another number of outputs than classes.
     """
     try:
-        found = logits(module, x[:2], where, dtype)
+        outputs = logits(module, x[:2], where, dtype)
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
         if isinstance(error, checks.InputError | torch.OutOfMemoryError):
             raise
         raise checks.InputError(
             f"make_model: the network cannot take records of shape {x.shape[1:]}: {error}"
         ) from None
-    if found.ndim != 2 or found.shape[1] != classes:
+    if outputs.ndim != 2 or outputs.shape[1] != classes:
         raise checks.InputError(
-            f"make_model: {classes} outputs are needed (one per class of the label set), got shape {found.shape[1:]}"
+            f"make_model: {classes} outputs are needed (one per class of the label set), got shape {outputs.shape[1:]}"
         )
 
 
 def arrays(module: nn.Module) -> dict[str, Array]:
     """The parameters and buffers of a network as plain arrays; half precision is widened, which loses nothing."""
-    found = {}
+    kept = {}
     for name, value in module.state_dict().items():
         plain = value.detach().cpu()
         narrow = plain.dtype.is_floating_point and plain.element_size() < 4
-        found[name] = np.array((plain.float() if narrow else plain).numpy(), order="C")
-    return found
+        kept[name] = np.array((plain.float() if narrow else plain).numpy(), order="C")
+    return kept
 
 
 def load(module: nn.Module, state: Mapping[str, Array]) -> nn.Module:

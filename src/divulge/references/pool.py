@@ -189,10 +189,10 @@ class Pool:
         Raises:
             divulge.InputError: no such folder; one that is not marked and holds other files too.
         """
-        found = self.entries(verify=True)
+        entries = self.entries(verify=True)
         if not self._marked():
             self._refuse_foreign()
-        return [e for e in found if e.state in ("damaged", "unfinished") or (e.state == "good" and e.stored < before)]
+        return [e for e in entries if e.state in ("damaged", "unfinished") or (e.state == "good" and e.stored < before)]
 
     def prune(self, *, before: str = "", keys: Sequence[str] | None = None) -> Sequence[Entry]:
         """Remove what `prunable` lists, or of that the given keys alone; say what was removed.
@@ -245,8 +245,8 @@ class Pool:
             path = self.path / name
             if not self._ours(path, name):
                 foreign.append(name)
-            elif found := _MODEL.fullmatch(name):
-                keys.add(found[1])
+            elif match := _MODEL.fullmatch(name):
+                keys.add(match[1])
             elif _TEMPORARY.fullmatch(name):
                 left.append(name)
         return sorted(keys), left, foreign
@@ -264,12 +264,12 @@ class Pool:
         name = name or path.name
         if path.is_symlink() or not path.is_file():
             return False
-        if found := _MODEL.fullmatch(name):
-            return store.begins(path, _head(found[1], found[2])) or (
-                found[2] == "safetensors" and self._described(found[1])
+        if match := _MODEL.fullmatch(name):
+            return store.begins(path, _head(match[1], match[2])) or (
+                match[2] == "safetensors" and self._described(match[1])
             )
-        if found := _TEMPORARY.fullmatch(name):
-            head = _head(found[1], found[2]) if found[1] else json.dumps(_MARK, indent=2).encode()
+        if match := _TEMPORARY.fullmatch(name):
+            head = _head(match[1], match[2]) if match[1] else json.dumps(_MARK, indent=2).encode()
             return store.begins(path, head, cut=True)
         if name in (".lock", MARKER):
             return name == MARKER or not path.stat().st_size

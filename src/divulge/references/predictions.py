@@ -66,14 +66,14 @@ def answers(predict: Predict, records: Records, signal: Signal | None) -> Floats
 
 
 def _chunk(predict: Predict, records: Records, at: slice, signal: Signal | None) -> Floats:
-    found = predict(records.x[at])
+    outputs = predict(records.x[at])
     if signal is None:
-        return found
-    kept = np.asarray(signal(found, None if records.y is None else records.y[at]))
+        return outputs
+    kept = np.asarray(signal(outputs, None if records.y is None else records.y[at]))
     # A signal too large for the type of the outputs becomes the largest that is not: whether a model diverged is for
     # its outputs to say, not for what is made of them.
-    largest = np.finfo(found.dtype).max
-    return np.clip(kept, -largest, largest).astype(found.dtype, copy=False)
+    largest = np.finfo(outputs.dtype).max
+    return np.clip(kept, -largest, largest).astype(outputs.dtype, copy=False)
 
 
 class Sheets:

@@ -77,7 +77,7 @@ def _collect(folder: Path, waiting: dict[int, Job]) -> Iterator[Done]:
     for model in sorted(waiting):
         path = folder / f"{model}.npz"
         if path.exists():
-            found = store.read_arrays(path)
+            arrays = store.read_arrays(path)
             path.unlink()
-            good = bool(found.pop("good"))
-            yield Done(waiting.pop(model), [found[str(k)] for k in range(len(found))] if good else None)
+            good = bool(arrays.pop("good"))
+            yield Done(waiting.pop(model), [arrays[str(k)] for k in range(len(arrays))] if good else None)

@@ -80,8 +80,8 @@ def _work(task: Task, jobs: Sequence[Job], inner: Inner, keep: bool) -> Sequence
     with tempfile.TemporaryDirectory(prefix="divulge-") as name:
         local = replace(task, pool=Path(name)) if keep else task
         with one_thread():
-            found = list(engines.INNER[inner](local, jobs, lambda job, share: None))
-        return [(done.job.model, done.rows, _weights(Pool(Path(name)), done) if keep else {}) for done in found]
+            finished = list(engines.INNER[inner](local, jobs, lambda job, share: None))
+        return [(done.job.model, done.rows, _weights(Pool(Path(name)), done) if keep else {}) for done in finished]
 
 
 def _weights(pool: Pool, done: Done) -> Mapping[str, Array]:

@@ -33,13 +33,13 @@ class Splits:
     trained_on: Bools
 
     def __init__(self, trained_on: object) -> None:
-        found = checks.mask(trained_on, "trained_on", (None, None))
-        if found.ndim != 2 or not found.size:
-            raise checks.InputError(f"trained_on: a bool matrix [models, records] is needed, got shape {found.shape}")
-        empty = np.flatnonzero(~found.any(axis=1))
+        rows = checks.mask(trained_on, "trained_on", (None, None))
+        if rows.ndim != 2 or not rows.size:
+            raise checks.InputError(f"trained_on: a bool matrix [models, records] is needed, got shape {rows.shape}")
+        empty = np.flatnonzero(~rows.any(axis=1))
         if empty.size:
             raise checks.InputError(f"trained_on: model {empty[0]} has no record to be trained on")
-        object.__setattr__(self, "trained_on", found)
+        object.__setattr__(self, "trained_on", rows)
 
     def __len__(self) -> int:
         return len(self.trained_on)

@@ -82,9 +82,9 @@ def remembered(
             return ("stacked" if kept["inner"] == "stacked" else "serial"), float(kept["seconds"]), str(kept["why"])
         except (checks.InputError, KeyError, TypeError, ValueError):
             path.unlink()  # damaged: measure again
-    found = compute()
-    store.write_json(path, dict(zip(("inner", "seconds", "why"), found, strict=True)))
-    return found
+    measured = compute()
+    store.write_json(path, dict(zip(("inner", "seconds", "why"), measured, strict=True)))
+    return measured
 
 
 def _unwatched(job: Job, share: float) -> None:

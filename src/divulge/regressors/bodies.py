@@ -120,11 +120,11 @@ class TextBag:
         """
         if features.dtype != object:
             raise checks.InputError(f"TextBag: texts are needed, got dtype {features.dtype}")
-        found = np.zeros((len(features), self.length), dtype=np.int64)
-        for row, text in zip(found, features.reshape(len(features), -1)[:, 0], strict=True):
+        tokens = np.zeros((len(features), self.length), dtype=np.int64)
+        for row, text in zip(tokens, features.reshape(len(features), -1)[:, 0], strict=True):
             words = _WORD.findall(text.lower())[: self.length]
             row[: len(words)] = [1 + zlib.crc32(word.encode()) % (self.rows - 1) for word in words]
-        return found
+        return tokens
 
     def build(self, prepared: Array) -> nn.Module:
         """An embedding bag and linear layers with ReLU."""
@@ -190,11 +190,13 @@ def _numbers(features: Array, name: str) -> Array:
 
 def _images(features: Any, name: str) -> Array:
     """Images with channels first; a last axis of 1 or 3 is taken for channels."""
-    found = _numbers(features, name)
-    if found.ndim == 3:
-        found = found[:, None]
-    if found.ndim != 4:
-        raise checks.InputError(f"{name}: images [n, h, w], [n, c, h, w] or [n, h, w, c] are needed, got {found.shape}")
-    if found.shape[1] not in (1, 3) and found.shape[-1] in (1, 3):
-        found = np.moveaxis(found, -1, 1)
-    return np.ascontiguousarray(found)
+    images = _numbers(features, name)
+    if images.ndim == 3:
+        images = images[:, None]
+    if images.ndim != 4:
+        raise checks.InputError(
+            f"{name}: images [n, h, w], [n, c, h, w] or [n, h, w, c] are needed, got {images.shape}"
+        )
+    if images.shape[1] not in (1, 3) and images.shape[-1] in (1, 3):
+        images = np.moveaxis(images, -1, 1)
+    return np.ascontiguousarray(images)

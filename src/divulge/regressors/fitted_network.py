@@ -187,7 +187,7 @@ def _loss(shape: NetworkShape, out: torch.Tensor, target: torch.Tensor) -> torch
 
 def _take(module: nn.Module, prepared: Array, where: torch.device) -> torch.Tensor:
     try:
-        found: torch.Tensor = module(torch.from_numpy(prepared).to(where))
+        outputs: torch.Tensor = module(torch.from_numpy(prepared).to(where))
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError) as error:
@@ -195,7 +195,7 @@ def _take(module: nn.Module, prepared: Array, where: torch.device) -> torch.Tens
         raise checks.InputError(
             f"Network.body: it cannot take records of shape {prepared.shape[1:]}: {reason}"
         ) from error
-    return found
+    return outputs
 
 
 def _asked(module: nn.Module, prepared: Array, where: torch.device) -> Floats:

@@ -93,9 +93,9 @@ class Pooled(nn.Module):
         """``[n, c, h, w]`` to ``[n, h]``."""
         if images.shape[-2:] != (self.size, self.size):
             images = functional.interpolate(images, (self.size, self.size), mode="bilinear", align_corners=False)
-        found = self.model(pixel_values=images)
+        answer = self.model(pixel_values=images)
         # A vision transformer's pooler is one more layer on its first token; the token itself is the embedding.
-        pooled = found.last_hidden_state[:, 0] if found.last_hidden_state.ndim == 3 else found.pooler_output
+        pooled = answer.last_hidden_state[:, 0] if answer.last_hidden_state.ndim == 3 else answer.pooler_output
         return pooled.flatten(1)
 
 

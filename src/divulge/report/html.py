@@ -148,13 +148,13 @@ def _datasets(node: Any, title: str) -> Iterator[tuple[str, Sequence[Mapping[str
 
 def _titles(node: Any) -> dict[str, str]:
     """Field → the title its axis, legend or tooltip bears."""
-    found: dict[str, str] = {}
+    titles: dict[str, str] = {}
     for part in node.get("layer", ()):
-        found |= _titles(part)
+        titles |= _titles(part)
     for channel in node.get("encoding", {}).values():
         if isinstance(channel, dict) and channel.get("title") and "field" in channel:
-            found.setdefault(channel["field"], str(channel["title"]))
-    return found
+            titles.setdefault(channel["field"], str(channel["title"]))
+    return titles
 
 
 def _data_table(name: str, rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, Any]:

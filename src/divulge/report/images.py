@@ -47,18 +47,18 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def _pixels(image: object) -> NDArray[np.uint8]:
-    found: NDArray[Any] = checks.nonempty(checks.array(image, "image"), "image")
-    if found.ndim == 2:
-        found = found[:, :, None]
-    if found.ndim != 3 or found.shape[2] not in (1, 3) or 0 in found.shape:
-        raise checks.InputError(f"image: shape [h, w], [h, w, 1] or [h, w, 3] is needed, got {found.shape}")
-    if found.dtype == np.uint8:
-        return found
-    if found.dtype.kind != "f":
-        raise checks.InputError(f"image: uint8 or floats in [0, 1] are needed, got dtype {found.dtype}")
-    if found.min() < 0 or found.max() > 1:
-        raise checks.InputError(f"image: floats must lie in [0, 1], got {found.min():g} to {found.max():g}")
-    return np.rint(found * 255).astype(np.uint8)
+    pixels: NDArray[Any] = checks.nonempty(checks.array(image, "image"), "image")
+    if pixels.ndim == 2:
+        pixels = pixels[:, :, None]
+    if pixels.ndim != 3 or pixels.shape[2] not in (1, 3) or 0 in pixels.shape:
+        raise checks.InputError(f"image: shape [h, w], [h, w, 1] or [h, w, 3] is needed, got {pixels.shape}")
+    if pixels.dtype == np.uint8:
+        return pixels
+    if pixels.dtype.kind != "f":
+        raise checks.InputError(f"image: uint8 or floats in [0, 1] are needed, got dtype {pixels.dtype}")
+    if pixels.min() < 0 or pixels.max() > 1:
+        raise checks.InputError(f"image: floats must lie in [0, 1], got {pixels.min():g} to {pixels.max():g}")
+    return np.rint(pixels * 255).astype(np.uint8)
 
 
 def _shrunk(pixels: NDArray[np.uint8], most: int) -> NDArray[np.uint8]:

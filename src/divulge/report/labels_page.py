@@ -46,9 +46,9 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
     return Page(_TITLE, verdict, "leak" if leaks else "plain", sections, _facts(summary))
 
 
-def settings(found: DefenceSummary) -> list[tuple[str, str, str]]:
+def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:
     """Every single setting: its name, its value, and what it is."""
-    return [(name, _shown(value), MEANING[name]) for name, value in found.settings.items()]
+    return [(name, _shown(value), MEANING[name]) for name, value in defence.settings.items()]
 
 
 def _speed(summary: LabelsSummary) -> Table:
@@ -63,13 +63,13 @@ def _speed(summary: LabelsSummary) -> Table:
     )
 
 
-def _defence(found: DefenceSummary) -> tuple[Table | Paragraph, ...]:
+def _defence(defence: DefenceSummary) -> tuple[Table | Paragraph, ...]:
     alone = Table(
         ("setting", "value", "what it is", "formula"),
-        [(*row, found.formulas[row[0]]) for row in settings(found)],
-        note=f"Each alone holds {found.queries} queries to {found.accuracy:.0%} accuracy on balanced labels.",
+        [(*row, defence.formulas[row[0]]) for row in settings(defence)],
+        note=f"Each alone holds {defence.queries} queries to {defence.accuracy:.0%} accuracy on balanced labels.",
     )
-    steps = (Paragraph(f"{number}. {line}") for number, line in enumerate(found.advice, start=1))
+    steps = (Paragraph(f"{number}. {line}") for number, line in enumerate(defence.advice, start=1))
     return (alone, Paragraph("Each of these lines suffices by itself:"), *steps)
 
 

@@ -111,14 +111,14 @@ def apart(field: str, names: Iterable[str], *, shape: bool = False, dash: bool =
     # Layers that share a legend must describe it alike.
     legend = alt.Legend(symbolType="stroke", symbolSize=400) if key == "line" else alt.Legend()
     shared: Row = {"title": None, "legend": legend}
-    found: Row = {"color": alt.Color(f"{field}:N", scale=alt.Scale(domain=domain), **shared)}
+    encoding: Row = {"color": alt.Color(f"{field}:N", scale=alt.Scale(domain=domain), **shared)}
     if shape:
         scale = alt.Scale(domain=domain, range=cycled(SHAPES, len(domain)))
-        found["shape"] = alt.Shape(f"{field}:N", scale=scale, **shared)
+        encoding["shape"] = alt.Shape(f"{field}:N", scale=scale, **shared)
     if dash:
         scale = alt.Scale(domain=domain, range=cycled(DASHES, len(domain)))
-        found["strokeDash"] = alt.StrokeDash(f"{field}:N", scale=scale, **shared)
-    return found
+        encoding["strokeDash"] = alt.StrokeDash(f"{field}:N", scale=scale, **shared)
+    return encoding
 
 
 def cycled(items: Sequence[Any], count: int) -> list[Any]:

@@ -52,14 +52,14 @@ def read(folder: Path, kind: type[Summary]) -> Summary:
         divulge.InputError: missing, damaged, of another version, or of another shape than ``kind``.
     """
     path = folder / NAME
-    found = store.read_json(path)
-    version = found.get("version") if isinstance(found, dict) else None
+    content = store.read_json(path)
+    version = content.get("version") if isinstance(content, dict) else None
     if version != VERSION:
         raise checks.InputError(
             f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
         )
-    summary = shape.parse(found, kind, path)
-    if odd := set(_keys(found)) ^ set(_keys(plain(summary))):
+    summary = shape.parse(content, kind, path)
+    if odd := set(_keys(content)) ^ set(_keys(plain(summary))):
         raise checks.InputError(f"{path}: damaged at {min(odd)}: a key that is missing or unknown")
     return summary
 

@@ -66,7 +66,7 @@ class Gradients:
 
     def _estimated(self, target: GivesLogits, x: Floats, labels: Ints, known: Bools, seed: int) -> Floats:
         rng = seeds.generator(seed, "directions")
-        found = np.empty(x.shape)
+        gradient = np.empty(x.shape)
         each = max(1, _BATCH // (2 * self.directions * max(1, x[0].size)))
         for at in range(0, len(x), each):
             part = slice(at, at + each)
@@ -75,5 +75,5 @@ class Gradients:
             asked, truth = moved.reshape(-1, *x.shape[1:]), np.tile(labels[part], 2 * self.directions)
             losses = -negative_loss(target.logits(Records(asked, truth)), truth).reshape(2, self.directions, -1)
             slopes = (losses[0] - losses[1]) / (2 * self.epsilon)
-            found[part] = np.einsum("mn,mn...->n...", slopes, u) / self.directions
-        return found
+            gradient[part] = np.einsum("mn,mn...->n...", slopes, u) / self.directions
+        return gradient

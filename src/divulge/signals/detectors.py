@@ -99,11 +99,11 @@ class MSAD:
         """Σ of the two smallest ``‖a - b‖² = 2 - 2 a·b``, ``[n]``."""
         directions = _normalised(_normalised(self.encoder.outputs(x)) - self.centre)
         near = min(_NEAREST, len(self.directions))
-        found = [
+        deviations = [
             np.partition(2.0 - 2.0 * directions[at : at + _CHUNK] @ self.directions.T, near - 1, axis=1)[:, :near]
             for at in range(0, len(directions), _CHUNK)
         ]
-        return np.concatenate(found).sum(axis=1)
+        return np.concatenate(deviations).sum(axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

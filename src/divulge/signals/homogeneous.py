@@ -77,11 +77,11 @@ def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
         before = _scalar(module(batch)).double().cpu().numpy()
         after = _scalar(torch.func.functional_call(module, scaled, (batch,))).double().cpu().numpy()
     module.train(training)
-    found = before != 0
-    if not found.any():
+    live = before != 0
+    if not live.any():
         raise checks.InputError("module: it answers 0 on every record; such a network carries no information")
     with np.errstate(invalid="ignore"):
-        powers = np.log2(after[found] / before[found])
+        powers = np.log2(after[live] / before[live])
     if not np.isfinite(powers).all() or np.ptp(powers) > tolerance or powers.mean() < 1 - tolerance:
         raise checks.InputError(
             f"module: scaling its parameters scales its outputs unevenly (degrees {np.min(powers):.3g} to "

@@ -79,12 +79,12 @@ def signs(y: object, length: int) -> Floats:
         >>> signs([0, 1, 1], 3)
         array([-1., 1., 1.])
     """
-    found = checks.vector(y, "y", length=checks.integer(length, "length", least=1))
-    values = set(np.unique(found).tolist())
+    checked = checks.vector(y, "y", length=checks.integer(length, "length", least=1))
+    values = set(np.unique(checked).tolist())
     if values <= {0.0, 1.0}:
-        return 2.0 * found - 1.0
+        return 2.0 * checked - 1.0
     if values <= {-1.0, 1.0}:
-        return found
+        return checked
     raise checks.InputError(f"y: two classes are needed, 0 and 1 or -1 and +1, got {sorted(values)[:4]}")
 
 

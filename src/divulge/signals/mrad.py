@@ -177,8 +177,8 @@ class FittedMRAD:
         if self.detector is not None:
             return self.detector.deviation(target, self.complete(target, partial), labels)
         asked, x = self._asked(target, len(partial)), self._start(partial)
-        found = self.settings.gradients.at(asked, x, labels, partial.known, self.seed)
-        return np.linalg.norm(found.reshape(len(found), -1), axis=1)
+        gradient = self.settings.gradients.at(asked, x, labels, partial.known, self.seed)
+        return np.linalg.norm(gradient.reshape(len(gradient), -1), axis=1)
 
     def _start(self, partial: PartialRecords) -> Floats:
         return self.start.complete(partial)[0].astype(np.float64)

@@ -35,8 +35,8 @@ def order(x: Array, labels: Ints | None, last: Bools) -> tuple[Ints, Ints]:
         if not len(tied):
             break
         tied = _told_apart(first, tied, column)
-    found = np.lexsort((last, first))
-    return found, first[found]
+    rows = np.lexsort((last, first))
+    return rows, first[rows]
 
 
 def _columns(x: Array, labels: Ints | None) -> Iterator[Array]:
@@ -76,8 +76,8 @@ def ordered(table: Floats) -> Floats:
         >>> ordered(np.array([[2.0, 1.0], [-0.0, 1.0], [5.0, 0.0]])).tolist()
         [[5.0, 0.0], [0.0, 1.0], [2.0, 1.0]]
     """
-    found = table + 0.0
-    return found[np.lexsort(found.T)]
+    positive = table + 0.0
+    return positive[np.lexsort(positive.T)]
 
 
 def digest(*tables: Floats) -> int:
@@ -87,8 +87,8 @@ def digest(*tables: Floats) -> int:
         >>> digest(np.zeros((2, 1))) == digest(np.zeros((2, 1))), digest(np.zeros((2, 1))) == digest(np.zeros((1, 2)))
         (True, False)
     """
-    found = hashlib.blake2b(digest_size=8)
+    hashed = hashlib.blake2b(digest_size=8)
     for table in tables:
-        found.update(repr(table.shape).encode())
-        found.update(np.ascontiguousarray(table, dtype="<f8").tobytes())
-    return int.from_bytes(found.digest(), "little")
+        hashed.update(repr(table.shape).encode())
+        hashed.update(np.ascontiguousarray(table, dtype="<f8").tobytes())
+    return int.from_bytes(hashed.digest(), "little")

@@ -128,10 +128,10 @@ def of_scores(values: Floats, truth: Bools) -> tuple[Placements, Array]:
     return of_counts(inside, np.bincount(level, minlength=len(levels)) - inside), level
 
 
-def by_record(found: Placements, level: Array, truth: Bools) -> Placements:
+def by_record(placed: Placements, level: Array, truth: Bools) -> Placements:
     """The same mean with one level per record, in the order of ``level``."""
     inside = truth.astype(np.float64)
-    return Placements(Side(found.members.values[level], inside), Side(found.nonmembers.values[level], 1 - inside))
+    return Placements(Side(placed.members.values[level], inside), Side(placed.nonmembers.values[level], 1 - inside))
 
 
 def covariance(first: Placements, second: Placements, null: float) -> tuple[Floats, Floats]:

@@ -54,21 +54,21 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
     """
     values, truth = table(scores, members)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    found, _ = placements.of_scores(values, truth)
-    low, high = bounds(found, error)
-    known = _inner(found.value) and (found.scarcer > 1 or found.repeated >= 1)
+    placed, _ = placements.of_scores(values, truth)
+    low, high = bounds(placed, error)
+    known = _inner(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)
     method = DELONG if known else CHERNOFF
-    return Estimate(float(found.value), float(low), float(high), confidence, method)
+    return Estimate(float(placed.value), float(low), float(high), confidence, method)
 
 
-def bounds(found: Placements, error: float) -> tuple[Floats, Floats]:
+def bounds(placed: Placements, error: float) -> tuple[Floats, Floats]:
     """Both ends of the AUC's interval, ``[...]`` each; either errs with half the ``error``."""
-    repeated = found.repeated
-    low, high = _delong(found, _inner(found.value) & (repeated >= 1), error)
-    high = placements.moved_out(high, found, repeated, 1.0, error / 2)
-    low = -placements.moved_out(-low, -found, repeated, 0.0, error / 2)
+    repeated = placed.repeated
+    low, high = _delong(placed, _inner(placed.value) & (repeated >= 1), error)
+    high = placements.moved_out(high, placed, repeated, 1.0, error / 2)
+    low = -placements.moved_out(-low, -placed, repeated, 0.0, error / 2)
     # Chernoff's bound always holds: no end need lie further out.
-    value, blocks, limit = found.value, found.scarcer, math.log(2 / error)
+    value, blocks, limit = placed.value, placed.scarcer, math.log(2 / error)
     return _no_further(value, blocks, limit, low, 0.0), _no_further(value, blocks, limit, high, 1.0)
 
 
@@ -76,14 +76,14 @@ def _inner(value: Floats) -> Bools:
     return (value > 0) & (value < 1)
 
 
-def _delong(found: Placements, constant: Bools, error: float) -> tuple[Floats, Floats]:
+def _delong(placed: Placements, constant: Bools, error: float) -> tuple[Floats, Floats]:
     """The interval on the logit scale; where it does not exist all of [0, 1], or nothing but ½ if all tie."""
     from scipy.special import expit, logit, stdtrit
 
-    regular = _inner(found.value) & (found.scarcer > 1) & ~constant
-    value = np.where(regular, found.value, 0.5)
-    v, w = (np.where(regular, part, 1.0) for part in placements.covariance(found, found, null=0.5))
-    m, n = (np.maximum(side.size, 2) for side in found.sides)
+    regular = _inner(placed.value) & (placed.scarcer > 1) & ~constant
+    value = np.where(regular, placed.value, 0.5)
+    v, w = (np.where(regular, part, 1.0) for part in placements.covariance(placed, placed, null=0.5))
+    m, n = (np.maximum(side.size, 2) for side in placed.sides)
     reach = stdtrit(placements.freedom(v, w, m, n), 1 - error / 2) * np.sqrt(v + w) / (value * (1 - value))
     unknown = np.where(constant, 0.5, 0.0)
     low, high = expit(logit(value) - reach), expit(logit(value) + reach)

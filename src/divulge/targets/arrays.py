@@ -41,8 +41,8 @@ class CallableTarget:
     def logits(self, records: Records) -> Floats:
         """Logits ``[n, K]`` of each record."""
         with errors.theirs("target"):
-            found = self.function(records.x.copy())
-        return out.as_logits(found, self.outputs, len(records))
+            outputs = self.function(records.x.copy())
+        return out.as_logits(outputs, self.outputs, len(records))
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""

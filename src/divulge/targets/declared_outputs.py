@@ -38,49 +38,49 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
         array([[-0.693, -0.693]])
     """
     checks.choice(declared, "outputs", KINDS)
-    found = checks.array(outputs, name).astype(np.float64, copy=False)
-    if found.ndim == 0 or len(found) != length:
-        raise checks.InputError(f"{name}: {length} rows are needed (one per record), got shape {found.shape}")
-    if found.ndim == 1:
-        found = found[:, None]
-    if found.ndim != 2:
-        raise checks.InputError(f"{name}: shape [n, classes] is needed, got {found.shape}")
-    return _from_probabilities(found, name) if declared == "probabilities" else _from_logits(found, name)
+    values = checks.array(outputs, name).astype(np.float64, copy=False)
+    if values.ndim == 0 or len(values) != length:
+        raise checks.InputError(f"{name}: {length} rows are needed (one per record), got shape {values.shape}")
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2:
+        raise checks.InputError(f"{name}: shape [n, classes] is needed, got {values.shape}")
+    return _from_probabilities(values, name) if declared == "probabilities" else _from_logits(values, name)
 
 
-def _from_logits(found: Floats, name: str) -> Floats:
-    if found.shape[1] == 1:
-        return np.hstack([np.zeros_like(found), found])
-    if _are_probabilities(found):
+def _from_logits(logits: Floats, name: str) -> Floats:
+    if logits.shape[1] == 1:
+        return np.hstack([np.zeros_like(logits), logits])
+    if _are_probabilities(logits):
         raise checks.InputError(
             f"{name}: declared as logits, but every row is non-negative and sums to one: these are "
             "probabilities; declare outputs='probabilities'"
         )
-    return found
+    return logits
 
 
-def _are_probabilities(found: Floats) -> bool:
+def _are_probabilities(values: Floats) -> bool:
     """Whether ``[n, K]`` can hardly be logits. One row told again and again, or a one among zeros, may well be."""
-    if (found < 0).any() or not np.allclose(found.sum(axis=1), 1.0, atol=1e-4):
+    if (values < 0).any() or not np.allclose(values.sum(axis=1), 1.0, atol=1e-4):
         return False
-    telling = np.unique(found[found.max(axis=1) < 1], axis=0)
+    telling = np.unique(values[values.max(axis=1) < 1], axis=0)
     fine = (telling != telling.round(_FINE)).any(axis=1)
     return len(telling) >= _ROWS or fine.sum() >= _FINE_ROWS
 
 
-def _from_probabilities(found: Floats, name: str) -> Floats:
-    if (found < 0).any() or (found > 1).any():
+def _from_probabilities(probabilities: Floats, name: str) -> Floats:
+    if (probabilities < 0).any() or (probabilities > 1).any():
         raise checks.InputError(
-            f"{name}: declared as probabilities, but values range from {found.min():g} to {found.max():g}; "
-            "declare outputs='logits'"
+            f"{name}: declared as probabilities, but values range from {probabilities.min():g} to "
+            f"{probabilities.max():g}; declare outputs='logits'"
         )
-    if found.shape[1] == 1:
-        found = np.hstack([1 - found, found])
+    if probabilities.shape[1] == 1:
+        probabilities = np.hstack([1 - probabilities, probabilities])
     # Rounded answers (three decimals, say) do not sum to one exactly.
-    off = np.abs(found.sum(axis=1) - 1)
-    if off.max() > 0.01 * found.shape[1]:
+    off = np.abs(probabilities.sum(axis=1) - 1)
+    if off.max() > 0.01 * probabilities.shape[1]:
         row = int(off.argmax())
         raise checks.InputError(
-            f"{name}: declared as probabilities, but row {row} sums to {found[row].sum():g}, not to one"
+            f"{name}: declared as probabilities, but row {row} sums to {probabilities[row].sum():g}, not to one"
         )
-    return np.log(np.maximum(found, FLOOR))
+    return np.log(np.maximum(probabilities, FLOOR))

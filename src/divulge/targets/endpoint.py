@@ -126,8 +126,8 @@ class Endpoint:
         clients = _Clients(self)
         with clients, ThreadPoolExecutor(self.concurrency) as pool:
             stop = threading.Event()
-            found = [pool.submit(self._ask, clients, text, known, stop) for text in wanted]
-            errors = [error for error in (future.exception() for future in found) if error is not None]
+            answers = [pool.submit(self._ask, clients, text, known, stop) for text in wanted]
+            errors = [error for error in (future.exception() for future in answers) if error is not None]
         for error in errors:
             raise error
         rows = [known[text] if text else np.empty(0) for text in cut]
@@ -217,16 +217,16 @@ def _logprobs(answer: Any, text: str) -> Floats:
     try:
         choice = answer["choices"][0]
         shown = choice["logprobs"]
-        found = shown["token_logprobs"]
+        logprobs = shown["token_logprobs"]
         echo = choice.get("text")
     except (KeyError, IndexError, TypeError, AttributeError):
         raise _PassingError("the answer has no prompt log-probabilities") from None
-    if not isinstance(found, list):
-        raise _PassingError(f"log-probabilities are {short(found)}, not a list")
+    if not isinstance(logprobs, list):
+        raise _PassingError(f"log-probabilities are {short(logprobs)}, not a list")
     if isinstance(echo, str) and _plain(text) not in _plain(echo or text):
         raise _PassingError("the answer repeats another text than the prompt")
-    prompt = _prompt_tokens(answer, shown, text, len(found))
-    values = found[:prompt]
+    prompt = _prompt_tokens(answer, shown, text, len(logprobs))
+    values = logprobs[:prompt]
     values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
     for at, value in enumerate(values):
         if not likely(value):
@@ -239,7 +239,7 @@ def _plain(text: str) -> str:
     return "".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _prompt_tokens(answer: Any, shown: Any, text: str, found: int) -> int:
+def _prompt_tokens(answer: Any, shown: Any, text: str, count: int) -> int:
     """How many of the log-probabilities are the prompt's."""
     usage = answer.get("usage") if isinstance(answer, dict) else None
     if usage is None:
@@ -249,9 +249,9 @@ def _prompt_tokens(answer: Any, shown: Any, text: str, found: int) -> int:
                 "endpoint: the answer has neither a token count (usage) nor the tokens, so its log-probabilities "
                 "cannot be checked against the prompt; the server cannot be used"
             )
-        if len(tokens) != found or "".join(tokens) not in (text, f"<s>{text}", f"<|begin_of_text|>{text}"):
+        if len(tokens) != count or "".join(tokens) not in (text, f"<s>{text}", f"<|begin_of_text|>{text}"):
             raise _PassingError("the tokens of the answer are not those of the prompt")
-        return found
+        return count
     if not isinstance(usage, dict):
         raise _PassingError(f"usage is {short(usage)}, not a token count")
     # Servers that complete nothing may leave the second count out.
@@ -260,6 +260,6 @@ def _prompt_tokens(answer: Any, shown: Any, text: str, found: int) -> int:
         if type(value) is not int or not 0 <= value <= _MOST_TOKENS:
             raise _PassingError(f"usage.{name} is {short(value)}, not a count of tokens")
     prompt, others = counts.values()
-    if found != prompt + others:
-        raise _PassingError(f"{found} log-probabilities for {prompt} prompt and {others} other tokens")
+    if count != prompt + others:
+        raise _PassingError(f"{count} log-probabilities for {prompt} prompt and {others} other tokens")
     return prompt

@@ -58,13 +58,13 @@ class SklearnTarget:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
         x = records.x.copy()  # an estimator of the user's own may write into it
         with errors.theirs(f"target: {type(self.estimator).__name__}"):
-            found = self._own_logits(x if x.dtype == object else x.reshape(len(x), -1))
-        if found.shape[1] == self.classes:
-            return found
-        checks.memory(8.0 * len(found) * int(self.classes or 0), "target.classes_", "number the classes from 0")
-        lowest = np.log(self.floor) + found.max(axis=1, keepdims=True)
+            logits = self._own_logits(x if x.dtype == object else x.reshape(len(x), -1))
+        if logits.shape[1] == self.classes:
+            return logits
+        checks.memory(8.0 * len(logits) * int(self.classes or 0), "target.classes_", "number the classes from 0")
+        lowest = np.log(self.floor) + logits.max(axis=1, keepdims=True)
         full = np.tile(lowest, (1, int(self.classes or 0)))
-        full[:, np.asarray(self.estimator.classes_)] = found
+        full[:, np.asarray(self.estimator.classes_)] = logits
         return full
 
     def labels(self, records: Records) -> Ints:
@@ -92,5 +92,5 @@ class SklearnTarget:
         """The estimator's own log-probabilities where they are finite, else the floor."""
         with np.errstate(divide="ignore"):
             own = self.estimator.predict_log_proba(x) if hasattr(self.estimator, "predict_log_proba") else None
-            found = np.log(probabilities) if own is None else np.asarray(own, dtype=np.float64)
-        return np.where(np.isfinite(found), found, np.log(self.floor))
+            logarithms = np.log(probabilities) if own is None else np.asarray(own, dtype=np.float64)
+        return np.where(np.isfinite(logarithms), logarithms, np.log(self.floor))

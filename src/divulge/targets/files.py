@@ -86,11 +86,11 @@ def _onnx(path: Path, outputs: str) -> GivesLogits:
 
 def _called(name: str, folder: Path | None) -> Any:
     """The model that a name means, or that the function of this name makes."""
-    found = imports.named(name, "target.model", folder).value
-    if not (inspect.isroutine(found) or inspect.isclass(found)) or _required(found):
-        return found
+    value = imports.named(name, "target.model", folder).value
+    if not (inspect.isroutine(value) or inspect.isclass(value)) or _required(value):
+        return value
     with errors.theirs(f"target.model: {name!r}"):
-        return found()
+        return value()
 
 
 def _required(function: Any) -> bool:
@@ -137,12 +137,12 @@ def _kind(path: Path) -> str:
     return "pickle" if head[:1] == b"\x80" or path.suffix.lower() in (".pkl", ".pickle", ".joblib", ".pth") else ""
 
 
-def _archive(members: Sequence[str]) -> str:
-    parts = {part for member in members for part in member.split("/")}
+def _archive(entries: Sequence[str]) -> str:
+    parts = {part for entry in entries for part in entry.split("/")}
     if "archive_format" in parts or "serialized_exported_program.json" in parts:
         return "torch.export"
     if "code" in parts or "constants.pkl" in parts:
         return "TorchScript"
     if {"metadata.json", "config.json"} <= parts:
         return "Keras"
-    return "torch.save" if any(member.endswith(".pkl") for member in members) else ""
+    return "torch.save" if any(entry.endswith(".pkl") for entry in entries) else ""

@@ -63,14 +63,14 @@ def _parts(model: Any) -> Iterator[Any]:
 
 
 def _held(part: Any) -> list[Any]:
-    found: list[Any] = list(vars(part).values()) if hasattr(part, "__dict__") else []
+    parts: list[Any] = list(vars(part).values()) if hasattr(part, "__dict__") else []
     if isinstance(part, dict):
-        found += [*part.keys(), *part.values()]
+        parts += [*part.keys(), *part.values()]
     elif isinstance(part, list | tuple | set | frozenset):
-        found += part
+        parts += part
     elif isinstance(part, np.ndarray) and part.dtype == object:
-        found += np.asarray(part).ravel().tolist()
-    return found
+        parts += np.asarray(part).ravel().tolist()
+    return parts
 
 
 def _check_part(part: Any) -> None:

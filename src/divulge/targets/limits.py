@@ -112,12 +112,12 @@ class Noisy:
 
     def logits(self, records: Records) -> Floats:
         """Logits with the noise that belongs to each record."""
-        found = self.target.logits(records)
+        logits = self.target.logits(records)
         noise = [
-            seeds.generator(self.seed, "noise", int(store.digest(np.asarray(x))[:12], 16)).normal(size=found.shape[1])
+            seeds.generator(self.seed, "noise", int(store.digest(np.asarray(x))[:12], 16)).normal(size=logits.shape[1])
             for x in records.x
         ]
-        return found + self.scale * np.stack(noise)
+        return logits + self.scale * np.stack(noise)
 
 
 def _probabilities(logits: Floats) -> Floats:

@@ -52,10 +52,10 @@ class TorchLossOracle:
     def __call__(self, predictions: object) -> float:
         """The score of ``predictions``."""
         torch = _torch()
-        found = np.asarray(predictions)
-        if self.loss == "binary_cross_entropy" and found.ndim == 2:
-            found = found[:, 1]
-        given: torch.Tensor = torch.as_tensor(found, dtype=getattr(torch, self.dtype))
+        columns = np.asarray(predictions)
+        if self.loss == "binary_cross_entropy" and columns.ndim == 2:
+            columns = columns[:, 1]
+        given: torch.Tensor = torch.as_tensor(columns, dtype=getattr(torch, self.dtype))
         truth = torch.as_tensor(self.y)
         if self.loss != "cross_entropy":
             truth = truth.to(given.dtype)

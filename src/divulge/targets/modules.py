@@ -148,20 +148,20 @@ def resolve(device: Any) -> torch.device:
             return torch.device("cuda")
         return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
     try:
-        found = torch.device(device)
-        torch.empty(0, device=found)
+        where = torch.device(device)
+        torch.empty(0, device=where)
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
         raise checks.InputError(f"device: {checks.shown(device)} cannot be used here ({str(error)[:200]})") from None
-    return found
+    return where
 
 
 def _tensor(answer: Any) -> torch.Tensor:
     """Logits of modules that wrap them (``.logits``, or first in a tuple)."""
     answer = getattr(answer, "logits", answer)
-    found = answer[0] if isinstance(answer, tuple) and answer else answer
-    if not isinstance(found, torch.Tensor):
-        raise TypeError(f"it returns {type(found).__name__}, not a tensor")
-    return found
+    output = answer[0] if isinstance(answer, tuple) and answer else answer
+    if not isinstance(output, torch.Tensor):
+        raise TypeError(f"it returns {type(output).__name__}, not a tensor")
+    return output
 
 
 def _reads_tokens(module: Any) -> bool:

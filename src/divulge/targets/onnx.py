@@ -47,7 +47,7 @@ class OnnxTarget:
             raise checks.InputError(
                 f"path: {self.path} is not a readable ONNX model ({checks.reason(error)})"
             ) from None
-        names = [found.name for found in session.get_outputs()]
+        names = [output.name for output in session.get_outputs()]
         if not names or not session.get_inputs():
             raise checks.InputError(f"path: {self.path} is a model without inputs or outputs")
         object.__setattr__(self, "session", session)

@@ -120,8 +120,8 @@ class Own:
 
     def _ask(self, right: str, records: Records) -> Any:
         with errors.theirs(f"target: {type(self.target).__name__}.{right}"):
-            found = getattr(self.target, right)(records.copy())
-        return out.as_logits(found, "logits", len(records)) if right == "logits" else found
+            answer = getattr(self.target, right)(records.copy())
+        return out.as_logits(answer, "logits", len(records)) if right == "logits" else answer
 
 
 def own(target: Any) -> Any:

@@ -93,17 +93,17 @@ class TokenStatistics:
 
     def rows(self) -> dict[str, list[Floats]]:
         """Each statistic that is there, cut into documents."""
-        found = {part.name: getattr(self, part.name) for part in fields(self) if part.name in PER_TOKEN}
+        columns = {part.name: getattr(self, part.name) for part in fields(self) if part.name in PER_TOKEN}
         cuts = self.offsets[1:-1]
-        return {name: np.split(values, cuts) for name, values in found.items() if values is not None}
+        return {name: np.split(values, cuts) for name, values in columns.items() if values is not None}
 
 
 def _column(value: object, name: str, length: int) -> Floats | Ints:
     """Numbers ``[length]``, where there may be none at all."""
-    found = checks.array(value, name, finite=False)
-    if found.shape != (length,):
-        raise checks.InputError(f"{name}: {length} values are needed, got shape {found.shape}")
-    return found
+    values = checks.array(value, name, finite=False)
+    if values.shape != (length,):
+        raise checks.InputError(f"{name}: {length} values are needed, got shape {values.shape}")
+    return values
 
 
 def compressed(texts: Sequence[str]) -> Ints:

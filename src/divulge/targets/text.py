@@ -177,13 +177,13 @@ class CausalLM:
         values: dict[tuple[int, int], np.ndarray] = {}
         work = list(batches(cut, self.budget or _BUDGET))
         for batch, rows in zip(work, self._side_by_side(work, vocabulary), strict=True):
-            for window, found in zip(batch, rows, strict=True):
-                values[window.document, window.start] = found
+            for window, part in zip(batch, rows, strict=True):
+                values[window.document, window.start] = part
         pieces: list[list[np.ndarray]] = [[] for _ in texts]
         for window in cut:
             pieces[window.document].append(values[window.document, window.start])
         names = PER_TOKEN if vocabulary else PER_TOKEN[:1]
-        return TokenStatistics.of(texts, [_joined(found, names) for found in pieces])
+        return TokenStatistics.of(texts, [_joined(part, names) for part in pieces])
 
     def _side_by_side(self, work: Sequence[Sequence[Window]], vocabulary: bool) -> Iterator[Sequence[np.ndarray]]:
         """The statistics of each batch; on a CPU each core has a batch of its own, and no two share one."""
@@ -219,10 +219,10 @@ class CausalLM:
             scored[row, window.skip : size - 1] = True
         device = self.model.device
         ids, real, where = ids.to(device), real.to(device), scored.to(device)
-        found = torch.cat(
+        reduced = torch.cat(
             [reduce(*part, vocabulary=vocabulary) for part in self._logits(ids, real, where, ids[:, 1:][where])], dim=1
         )
-        return np.split(found.cpu().numpy(), np.cumsum(scored.sum(1).numpy())[:-1], axis=1)
+        return np.split(reduced.cpu().numpy(), np.cumsum(scored.sum(1).numpy())[:-1], axis=1)
 
     def _logits(
         self, ids: torch.Tensor, real: torch.Tensor, where: torch.Tensor, target: torch.Tensor
@@ -244,8 +244,8 @@ def blocks(rows: torch.Tensor, target: torch.Tensor, vocabulary: int) -> Iterato
     return zip(rows.split(size), target.to(rows.device).split(size), strict=True)
 
 
-def _joined(found: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
-    values = np.concatenate(found, axis=1) if found else np.empty((len(names), 0))
+def _joined(pieces: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+    values = np.concatenate(pieces, axis=1) if pieces else np.empty((len(names), 0))
     return dict(zip(names, values.astype(np.float64), strict=True))
 
 
@@ -253,8 +253,8 @@ def _context(model: Any) -> int:
     """The longest input, from whichever name the configuration has for it; 4096 where it names none."""
     config = getattr(model.config, "text_config", model.config)
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-    found = [getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)]
-    return max(found[0], 2) if found else 4096
+    lengths = [getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)]
+    return max(lengths[0], 2) if lengths else 4096
 
 
 @torch.inference_mode()

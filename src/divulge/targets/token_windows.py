@@ -35,20 +35,20 @@ def windows(document: int, tokens: Sequence[int], length: int, stride: int) -> l
         >>> [(w.tokens, w.skip) for w in windows(0, [1, 2, 3, 4], length=3, stride=1)]
         [((1, 2, 3), 0), ((2, 3, 4), 1)]
     """
-    found, scored = [], 1  # the first token is predicted by nothing
+    cut, scored = [], 1  # the first token is predicted by nothing
     for start in range(0, max(len(tokens) - 1, 0), stride):
         piece = tuple(tokens[start : start + length])
-        found.append(Window(document, start, piece, scored - start - 1))
+        cut.append(Window(document, start, piece, scored - start - 1))
         scored = start + len(piece)
         if scored >= len(tokens):
             break
-    return found
+    return cut
 
 
-def batches(found: Sequence[Window], budget: int) -> Iterator[list[Window]]:
+def batches(cut: Sequence[Window], budget: int) -> Iterator[list[Window]]:
     """Windows of similar length together, with at most ``budget`` tokens per batch, padding included."""
     batch: list[Window] = []
-    for window in sorted(found, key=lambda w: len(w.tokens), reverse=True):
+    for window in sorted(cut, key=lambda w: len(w.tokens), reverse=True):
         longest = len(batch[0].tokens) if batch else 0
         if batch and (len(batch) + 1) * longest > budget:
             yield batch

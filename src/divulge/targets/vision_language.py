@@ -108,11 +108,13 @@ class VisionLanguage:
             inputs["pixel_values"] = inputs["pixel_values"].to(self.model.dtype)
         ids, real = inputs["input_ids"], inputs["attention_mask"].bool()
         where, target = _places(ids, real, ids == _image_token(self.model), part)
-        found = self._reduce(inputs, where, target).cpu().numpy()
+        reduced = self._reduce(inputs, where, target).cpu().numpy()
         if part == "image":
-            found[PER_TOKEN.index("logp")] = found[PER_TOKEN.index("modified_entropy")] = np.nan
+            reduced[PER_TOKEN.index("logp")] = reduced[PER_TOKEN.index("modified_entropy")] = np.nan
         cuts = np.cumsum(where.sum(1).cpu().numpy())[:-1]
-        return [dict(zip(PER_TOKEN, piece.astype(np.float64), strict=True)) for piece in np.split(found, cuts, axis=1)]
+        return [
+            dict(zip(PER_TOKEN, piece.astype(np.float64), strict=True)) for piece in np.split(reduced, cuts, axis=1)
+        ]
 
     def _reduce(self, inputs: Any, where: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         if not self._split:
@@ -137,5 +139,5 @@ def _places(ids: torch.Tensor, real: torch.Tensor, image: torch.Tensor, part: st
 
 def _image_token(model: Any) -> int | None:
     config = model.config
-    found = getattr(config, "image_token_id", None)
-    return getattr(config, "image_token_index", None) if found is None else found
+    token = getattr(config, "image_token_id", None)
+    return getattr(config, "image_token_index", None) if token is None else token
