@@ -40,7 +40,7 @@ def settings(given: Inputs, options: Options, target: str, partial: PartlyKnown 
         outputs=options.outputs,
         device=options.device,
         data=Digests(
-            candidates=_digest(given.candidates, given.members),
+            candidates=_digest(given.candidates, given.truth),
             calibration=_digest(given.calibration),
             population=_digest(given.population),
         ),
