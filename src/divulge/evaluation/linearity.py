@@ -122,10 +122,10 @@ def both(seen: object, query: object) -> tuple[Floats, Floats]:
     """Two embeddings of one width with enough records for a density."""
     known = checks.matrix(seen, "seen")
     asked = checks.matrix(query, "query", columns=known.shape[1])
-    for name, found in (("seen", known), ("query", asked)):
-        if len(found) < LEAST:
+    for name, side in (("seen", known), ("query", asked)):
+        if len(side) < LEAST:
             raise checks.InputError(
-                f"{name}: at least {LEAST} records are needed to estimate a density, got {len(found)}"
+                f"{name}: at least {LEAST} records are needed to estimate a density, got {len(side)}"
             )
     return known, asked
 
