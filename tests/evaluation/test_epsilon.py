@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from scipy.stats import binom
 
 import divulge as dv
 from divulge.evaluation import epsilon
@@ -41,7 +40,7 @@ def test_an_uncorrected_best_threshold_would_claim_epsilon():
         inside, outside = np.sort(rng.normal(size=500)), np.sort(rng.normal(size=500))
         cuts = np.r_[inside, outside]
         fn, fp = np.searchsorted(inside, cuts, side="right"), 500 - np.searchsorted(outside, cuts, side="right")
-        wrong += np.max(epsilon._bounds(fn.astype(float), 500, fp.astype(float), 500, 0.0, 0.1)) > 0
+        wrong += np.max(epsilon._Rates.of(fn.astype(float), 500, fp.astype(float), 500, 0.1).ratios(0.0)) > 0
     assert wrong / 200 > 0.15
 
 
@@ -85,20 +84,6 @@ def test_leaks_at_the_lower_end_count_too():
     members = np.arange(2000) < 1000
     values = np.where(~members & (rng.random(2000) < 0.3), -10.0, rng.normal(size=2000))
     assert dv.evaluation.epsilon_lower_bound(values, members).low > 2.5
-
-
-def test_one_run_p_value_is_the_papers_loop():
-    def naive(m, r, v, eps, delta):
-        q = 1 / (1 + math.exp(-eps))
-        beta = binom.sf(v - 1, r, q)
-        alpha = total = 0.0
-        for i in range(1, v + 1):
-            total += binom.pmf(v - i, r, q)
-            alpha = max(alpha, total / i)
-        return min(beta + alpha * delta * 2 * m, 1)
-
-    for m, r, v, eps, delta in [(100, 60, 45, 0.3, 1e-4), (50, 50, 50, 1.0, 1e-3), (1000, 200, 120, 0.1, 1e-5)]:
-        assert epsilon._p_value(v, r, m, 1 / (1 + math.exp(-eps)), delta) == pytest.approx(naive(m, r, v, eps, delta))
 
 
 def test_strategies_agree_on_what_is_there():

@@ -193,6 +193,9 @@ EVALUATION = {
     "evaluation.blind.duplicates": call(x_members=X[:30], x_nonmembers=X[20:]),
     "evaluation.epsilon_lower_bound": call(**SMALL, delta=1e-5, strategy="bonferroni", seed=0),
     "evaluation.epsilon_one_run": call(**SMALL, delta=1e-5, guesses=40),
+    "evaluation.one_run_bound": call(
+        canaries=100, guesses=40, wrong=3, delta=1e-5, confidence=0.95, family="gaussian", bound="tight", sides="both"
+    ),
     "evaluation.intervals.proportion": call(successes=5, trials=10, confidence=0.95),
     "evaluation.least_nonmembers": call(fpr=0.01),
     "evaluation.measure": call(**SMALL, statistic="tpr@fpr=0.1"),

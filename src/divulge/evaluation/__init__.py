@@ -4,11 +4,13 @@ Every function takes arrays of scores and of membership, never a model; larger s
 member, and no function depends on the order of the rows.
 """
 
-from divulge.evaluation import blind, linearity, transfer
+from divulge.evaluation import blind, families, linearity, transfer
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
-from divulge.evaluation.epsilon import epsilon_lower_bound, epsilon_one_run
+from divulge.evaluation.epsilon import epsilon_lower_bound
+from divulge.evaluation.families import Gaussian, SubsampledGaussian
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
+from divulge.evaluation.one_run import epsilon_one_run, one_run_bound
 from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
 from divulge.statistics import intervals
 from divulge.statistics.intervals import proportion
@@ -19,19 +21,23 @@ __all__ = [
     "ROC",
     "Detectable",
     "Exposure",
+    "Gaussian",
     "Rates",
     "Subgroup",
+    "SubsampledGaussian",
     "advantage",
     "auc",
     "blind",
     "epsilon_lower_bound",
     "epsilon_one_run",
+    "families",
     "intervals",
     "least_nonmembers",
     "linearity",
     "measure",
     "most_exposed",
     "nonmembers_to_tell",
+    "one_run_bound",
     "paired_difference",
     "proportion",
     "rates",

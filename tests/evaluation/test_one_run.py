@@ -1,0 +1,226 @@
+"""Bounds on ε from one training run: the published numbers, known mechanisms, and how often they are wrong."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit, ndtr, ndtri
+from scipy.stats import binom
+
+import divulge as dv
+from divulge.evaluation import Gaussian, SubsampledGaussian, epsilon_one_run, one_run, one_run_bound
+
+PUBLISHED = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": 1e-5}
+
+
+def test_the_published_numbers():
+    assert one_run_bound(**PUBLISHED).low == pytest.approx(1.674, abs=5e-4)
+    assert one_run_bound(**PUBLISHED, family="gaussian").low == pytest.approx(4.137, abs=5e-4)
+    assert Gaussian().epsilon(1.0, 1e-5) == pytest.approx(4.377, abs=5e-4)
+
+
+class TestFamilies:
+    def test_every_step_is_gaussian_where_each_uses_the_record(self):
+        for steps in (1, 4, 9):
+            found = SubsampledGaussian(1.0, steps).epsilon(1 / math.sqrt(steps), 1e-5)
+            assert found == pytest.approx(Gaussian().epsilon(1.0, 1e-5), abs=1e-3)
+
+    def test_an_accountant_agrees(self):
+        accountants = pytest.importorskip("opacus.accountants")
+        for rate, steps in ((0.01, 1000), (0.1, 100)):
+            accountant = accountants.PRVAccountant()
+            accountant.history = [(1.0, rate, steps)]
+            upper = accountant.get_epsilon(1e-5)
+            assert upper - 0.03 < SubsampledGaussian(rate, steps).epsilon(1.0, 1e-5) <= upper
+
+    @pytest.mark.parametrize("family", [Gaussian(), SubsampledGaussian(0.2), SubsampledGaussian(0.2, 5)])
+    def test_a_stronger_mechanism_leaks_more(self, family):
+        strengths = np.linspace(0, 4, 9)
+        assert (np.diff([family.epsilon(strength, 1e-5) for strength in strengths]) > 0).all()
+        errors = [family.losses(strength).errors().mean(np.array([0.3]))[0] for strength in strengths]
+        assert errors[0] == pytest.approx(0.5)
+        assert (np.diff(errors) < 0).all()
+
+    @pytest.mark.parametrize("share", [1.0, 0.25, 0.01])
+    def test_the_error_of_the_most_telling_is_the_gaussian_integral(self, share):
+        """P(wrong, |z - μ/2| > t) = Φ(-t - μ/2), and P(|z - μ/2| > t) adds Φ(-t + μ/2)."""
+        cuts = np.linspace(0, 8, 200_001)
+        tail = ndtr(-cuts - 0.75) + ndtr(-cuts + 0.75)
+        at = cuts[np.argmin(np.abs(tail - share))]
+        found = Gaussian().losses(1.5).errors().mean(np.array([share]))[0]
+        assert found == pytest.approx(ndtr(-at - 0.75) / share, rel=2e-3)
+
+
+class TestSteinke:
+    def test_the_p_value_is_the_papers_loop(self):
+        def naive(m, r, v, eps, delta):
+            q = 1 / (1 + math.exp(-eps))
+            beta = binom.sf(v - 1, r, q)
+            alpha = total = 0.0
+            for i in range(1, v + 1):
+                total += binom.pmf(v - i, r, q)
+                alpha = max(alpha, total / i)
+            return min(beta + alpha * delta * 2 * m, 1)
+
+        for m, r, v, eps, delta in [(100, 60, 45, 0.3, 1e-4), (50, 50, 50, 1.0, 1e-3), (1000, 200, 120, 0.1, 1e-5)]:
+            assert one_run._p_value(v, r, m, float(expit(eps)), delta) == pytest.approx(naive(m, r, v, eps, delta))
+
+
+class TestTight:
+    @pytest.mark.parametrize("sides", one_run.SIDES)
+    def test_the_law_of_wrong_guesses_is_that_of_the_game(self, sides):
+        """20,000 games of 60 canaries, 15 guesses, μ = 1: the share of games with so few errors (4.5 sd)."""
+        rng, games = np.random.default_rng(0), 20_000
+        used = rng.random((games, 60)) < 0.5
+        z = rng.normal(size=used.shape) + used
+        telling = np.abs(z - 0.5) if sides == "both" else z
+        guessed = np.argsort(-telling, axis=1)[:, :15]
+        said = np.take_along_axis((z > 0.5) | (sides == "in"), guessed, 1)
+        wrong = (said != np.take_along_axis(used, guessed, 1)).sum(1)
+        for most in (0, 1, 3, 5):
+            seen = (wrong <= most).mean()
+            rule = one_run.Rule.of("gaussian", "tight", sides, 0.0)
+            slack = 4.5 * math.sqrt(seen * (1 - seen) / games) + 1e-3
+            assert rule._refuted_tight(1.0, 60, 15, most, seen + slack)
+            assert not rule._refuted_tight(1.0, 60, 15, most, seen - slack)
+
+    def test_all_guessed_is_a_binomial(self):
+        low = one_run_bound(canaries=500, guesses=500, wrong=150, delta=1e-5, family="gaussian").low
+        strengths = np.linspace(0.5, 1.5, 100_001)
+        refuted = binom.cdf(150, 500, ndtr(-strengths / 2)) <= 0.05
+        assert low == pytest.approx(Gaussian().epsilon(strengths[refuted].max(), 1e-5), abs=1e-3)
+
+
+class TestFDP:
+    def test_one_canary_is_the_best_test_between_two_laws(self):
+        """P(right) of one guess is at most Φ(μ/2): not refuted a little above it, refuted a little below."""
+        for strength in (0.5, 1.0, 3.0):
+            best = float(ndtr(strength / 2))
+            assert one_run._refuted_f_dp(strength, 1, 1, 0, best + 1e-6)
+            assert not one_run._refuted_f_dp(strength, 1, 1, 0, best - 1e-6)
+
+    def test_it_lies_between_the_bounds_that_assume_less_and_more(self):
+        lows = [one_run_bound(**PUBLISHED, **how).low for how in ({}, {"family": "gaussian", "bound": "f-dp"})]
+        assert lows[0] < lows[1] < one_run_bound(**PUBLISHED, family="gaussian").low
+
+
+def games(mechanism, canaries, runs, seed):
+    """Scores and coins of ``runs`` games."""
+    rng = np.random.default_rng(seed)
+    for _ in range(runs):
+        used = rng.random(canaries) < 0.5
+        yield mechanism(rng, used), used
+
+
+def gaussian(mu):
+    return lambda rng, used: rng.normal(size=len(used)) + mu * used
+
+
+def response(epsilon):
+    def mechanism(rng, used):
+        return np.where(rng.random(len(used)) < expit(epsilon), used, ~used) + 0.1 * rng.random(len(used))
+
+    return mechanism
+
+
+def subsampled(rate, strength):
+    return lambda rng, used: rng.normal(size=len(used)) + strength * (used & (rng.random(len(used)) < rate))
+
+
+def interfering(mu):
+    """Canaries in pairs that share their noise: what is seen of one depends on the coin of the other."""
+
+    def mechanism(rng, used):
+        noise = np.repeat(rng.normal(size=len(used) // 2), 2)
+        return mu * used / np.sqrt(2) + noise / np.sqrt(2) + rng.normal(size=len(used)) / np.sqrt(2)
+
+    return mechanism
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "truth", "how"),
+    [
+        (gaussian(0.0), 0.0, {"family": "gaussian"}),
+        (gaussian(0.0), 0.0, {"family": "gaussian", "sides": "in"}),
+        (gaussian(0.0), 0.0, {"family": "gaussian", "bound": "f-dp"}),
+        (gaussian(0.0), 0.0, {"sides": "in"}),
+        (gaussian(1.0), Gaussian().epsilon(1.0, 1e-5), {"family": "gaussian"}),
+        (gaussian(1.0), Gaussian().epsilon(1.0, 1e-5), {"family": "gaussian", "sides": "in"}),
+        (gaussian(1.0), Gaussian().epsilon(1.0, 1e-5), {"family": "gaussian", "bound": "f-dp"}),
+        (gaussian(3.0), Gaussian().epsilon(3.0, 1e-5), {"family": "gaussian"}),
+        (response(1.0), 1.0, {}),
+        (subsampled(0.3, 2.0), SubsampledGaussian(0.3).epsilon(2.0, 1e-5), {"family": SubsampledGaussian(0.3)}),
+        (
+            lambda rng, used: gaussian(1.0)(rng, used).round(1),
+            Gaussian().epsilon(1.0, 1e-5),
+            {"family": "gaussian"},
+        ),
+    ],
+)
+def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(mechanism, truth, how):
+    """300 games of 120 canaries, the number of guesses chosen and paid for; 1e-4 to fail in a true world."""
+    lows = np.array([epsilon_one_run(z, used, 1e-5, **how).low for z, used in games(mechanism, 120, 300, 3)])
+    assert (lows > truth + 1e-9).sum() <= binom.isf(1e-4, 300, 0.05)
+
+
+def test_80_percent_of_the_truth_is_proven_of_10_000_canaries():
+    for z, used in games(gaussian(1.0), 10_000, 3, 4):
+        assert epsilon_one_run(z, used, 1e-5, family="gaussian").low > 0.8 * Gaussian().epsilon(1.0, 1e-5)
+
+
+def test_a_family_needs_no_less_than_a_multi_run_audit():
+    """10,000 members at normal quantiles shifted by μ, 10,000 non-members at them: ahead of every published bound."""
+    z = ndtri((np.arange(10_000) + 0.5) / 10_000)
+    members = np.arange(20_000) < 10_000
+    for mu, published in ((1, 2.165), (2, 4.722), (4, 9.134)):
+        scores = np.append(z + mu, z)
+        truth = Gaussian().epsilon(mu, 1e-6)
+        for low in (
+            dv.evaluation.epsilon_lower_bound(scores, members, 1e-6, family="gaussian").low,
+            epsilon_one_run(scores, members, 1e-6, family="gaussian").low,
+        ):
+            assert published < low < truth
+
+
+@pytest.mark.parametrize("mu", [0.0, 1.0])
+def test_the_gaussian_bound_of_many_runs_is_wrong_in_at_most_5_percent(mu):
+    """400 sets of 300; ties by rounding in half of them; 1e-4 to fail in a true world."""
+    rng, wrong = np.random.default_rng(5), 0
+    for i in range(400):
+        members = np.arange(300) < 150
+        scores = (rng.normal(size=300) + mu * members).round(1 if i % 2 else 9)
+        low = dv.evaluation.epsilon_lower_bound(scores, members, 1e-5, family="gaussian").low
+        wrong += low > Gaussian().epsilon(mu, 1e-5) + 1e-9
+    assert wrong <= binom.isf(1e-4, 400, 0.05)
+
+
+def test_ties_and_constants_tell_nothing():
+    members = np.arange(100) < 50
+    for how in ({}, {"family": "gaussian"}, {"family": "gaussian", "bound": "f-dp"}):
+        assert epsilon_one_run(np.ones(100), members, 1e-5, **how).low == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"guesses": 101}, "guesses: must be at most 100"),
+        ({"wrong": 41}, "wrong: must be at most 40"),
+        ({"canaries": 0}, "canaries: must be at least 1"),
+        ({"delta": 1.0}, "delta: must lie"),
+        ({"family": "laplace"}, "family: "),
+        ({"family": 3}, "Gaussian()"),
+        ({"bound": "tight"}, "the bound 'tight' needs a family"),
+        ({"bound": "steinke", "family": "gaussian"}, "holds for every mechanism"),
+        ({"bound": "f-dp", "family": SubsampledGaussian(0.1)}, "takes 'gaussian'"),
+        ({"sides": "out"}, "sides: "),
+    ],
+)
+def test_bad_input_is_named(asked, message):
+    with pytest.raises(dv.InputError, match=message):
+        one_run_bound(**({"canaries": 100, "guesses": 40, "wrong": 3, "delta": 1e-5} | asked))
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, 1.5, float("nan")])
+def test_an_impossible_rate_is_refused(rate):
+    with pytest.raises(dv.InputError, match="rate: must lie"):
+        SubsampledGaussian(rate)
