@@ -125,7 +125,7 @@ PARTS = {"auc": auc, "paired": paired, "others": others}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
-    parser.add_argument("--draws", type=int, default=2000, help="tables a cell")
+    parser.add_argument("--draws", type=int, default=2000, help="tables per cell")
     chosen = parser.parse_args()
     for part in chosen.parts:
         print(f"\n# `benchmarks/coverage.py {part} --draws {chosen.draws}`")

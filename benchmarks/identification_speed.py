@@ -143,7 +143,7 @@ def every_statistic(model, tokenizer, text, exact=False):
 
 
 def whole_loop(model, tokenizer, text):
-    """One document at a time, everything that we give: seven statistics a token, and the lower-case ratio."""
+    """One document at a time, everything that we give: seven statistics per token, and the lower-case ratio."""
     rows = every_statistic(model, tokenizer, text)
     lowered = every_statistic(model, tokenizer, text.lower())
     return rows, lowered[0].mean() / rows[0].mean()
@@ -189,7 +189,7 @@ def scoring(quick, name):
     ]
     threads = torch.get_num_threads()
     title = f"{name}: {len(texts)} documents, {count} tokens, and again in lower case, {threads} thread(s)"
-    table(title, ("", "wall s", "ms a token", "over ours"), rows)
+    table(title, ("", "wall s", "ms per token", "over ours"), rows)
     agreement(name, model, tokenizer, texts, found)
 
 

@@ -106,7 +106,7 @@ def blocks(y: np.ndarray, classes: int, m: int, tau: float, whole: bool, runs: i
 
 def multi(title: str, y: np.ndarray, classes: int, cases: list[tuple[float, tuple[int, ...]]], runs: int) -> None:
     print(f"\n{title}: labels right, % (mean of {runs} runs)")
-    print("      τ   rows a query  queries  mean over these rows (the paper's)  mean over all rows (an endpoint's)")
+    print("      τ   rows per query  queries  mean over these rows (the paper's)  mean over all rows (an endpoint's)")
     for tau, sizes in cases:
         for m in sizes:
             own, whole = (100 * blocks(y, classes, m, tau, over_all, runs) for over_all in (False, True))

@@ -227,7 +227,7 @@ def private_training(steps):
     started = time.process_time()
     loop.train(plain, data, rows, 0)
     unprivate = (time.process_time() - started) / steps
-    print("\nDP-SGD, MLP 600-256-100, 256 records a step, CPU ms a step")
+    print("\nDP-SGD, MLP 600-256-100, 256 records per step, CPU ms per step")
     print(f"    Opacus {1e3 * spent['Opacus']:.1f}, ghost norms {1e3 * spent['ghost norms']:.1f}: ", end="")
     print(f"{spent['Opacus'] / spent['ghost norms']:.1f}x; the plain loop without privacy {1e3 * unprivate:.1f}")
 

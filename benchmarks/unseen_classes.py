@@ -214,7 +214,7 @@ def report(name: str, cells: dict[tuple[int, int], Found]) -> None:
 
 
 def report_classes(cells: dict[tuple[int, int], Found], classes: dict[tuple[int, int], str]) -> None:
-    """A class a row, where each fold holds one: means over seeds."""
+    """One class per row, where each fold holds one: means over seeds."""
     chosen = [key for key in ("LOSS", "LiRA", "RMIA", BASELINE, "transductive") if key in next(iter(cells.values()))]
     print("\nTPR at 1 %, % / AUC of each class when it is unseen, mean over seeds:\n")
     print("| unseen | " + " | ".join(chosen) + " |\n|---|" + "---:|" * len(chosen))

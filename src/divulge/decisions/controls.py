@@ -68,7 +68,7 @@ class Control:
 
     @property
     def state(self) -> State:
-        """How it came out: "failed" where known non-members differ, "doubtful" where all candidates do."""
+        """The outcome: "failed" where known non-members differ, "doubtful" where all candidates do."""
         if self.passed:
             return "passed"
         return "failed" if self.conclusive else "doubtful"

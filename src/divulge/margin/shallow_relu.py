@@ -88,7 +88,7 @@ class ShallowReLU:
         """The network in a torch module made of two linear layers with a ReLU between them.
 
         The module is only asked for its parameters and, at a few points, for its outputs, which must be those
-        of the network read off it: another activation, a residual path or an output transform is found out.
+        of the network read off it: another activation, a residual path or an output transform is detected.
 
         Args:
             module: anything with ``state_dict()``, such as ``nn.Sequential(Linear(d, k), ReLU(), Linear(k, 1))``.

@@ -140,5 +140,5 @@ class Hyperparameters:
 
 
 def _is_network(made: object) -> bool:
-    """A network that already stands, where a function that builds one is needed; told without importing torch."""
+    """A network instead of the function that builds one; recognised without importing torch."""
     return hasattr(made, "state_dict") and not isinstance(made, type)

@@ -25,7 +25,7 @@ class Train(Hyperparameters):
     """Train ``count`` networks with cross-entropy.
 
     Args:
-        make_model: returns a new ``torch.nn.Module`` with one output (logit) a class; called with the model's seed
+        make_model: returns a new ``torch.nn.Module`` with one output (logit) per class; called with the model's seed
             if it takes one, otherwise with nothing. Torch's generators are seeded for the call either way.
         count: number of reference models, at least 2.
         epochs: passes over a model's records.

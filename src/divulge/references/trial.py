@@ -92,7 +92,7 @@ def _unwatched(job: Job, share: float) -> None:
 
 
 def _seconds(train: Callable[[Sequence[Job]], object], jobs: Sequence[Job], config: Hyperparameters) -> float:
-    """Seconds a model and step; the better of two measurements."""
+    """Seconds per model and step; the better of two measurements."""
     warm = [replace(job, rows=job.rows[: config.batch_size]) for job in jobs]
     times = []
     for some in (warm, jobs, jobs):

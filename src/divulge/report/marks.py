@@ -143,7 +143,7 @@ def finished(chart: Layer, *, height: int) -> Spec:
 
 
 def estimate_rows(names: Sequence[str], estimates: Sequence[Estimate]) -> list[Row]:
-    """One row an estimate: name, value and both ends."""
+    """One row per estimate: name, value and both ends."""
     if not len(names) or len(names) != len(estimates):
         raise checks.InputError(f"estimates: one per name is needed, got {len(estimates)} for {len(names)} names")
     repeated = [name for name in set(names) if list(names).count(name) > 1]

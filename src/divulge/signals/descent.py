@@ -47,7 +47,7 @@ class Gradients:
 
     @property
     def queries(self) -> int:
-        """Queries a record and step; autograd's forward and backward pass counts as one."""
+        """Queries per record and step; autograd's forward and backward pass counts as one."""
         return 1 if self.access == "white" else 2 * self.directions
 
     def at(self, target: GivesLogits, x: Floats, labels: Ints, known: Bools, seed: int) -> Floats:

@@ -93,7 +93,7 @@ class MRAD:
 
     @property
     def gradients(self) -> Gradients:
-        """How gradients are had."""
+        """How gradients are obtained."""
         return Gradients(self.access, self.directions, self.epsilon)
 
     def fit(self, auxiliary: Records, seed: int = 0) -> FittedMRAD:
@@ -139,7 +139,7 @@ class FittedMRAD:
 
     @property
     def queries(self) -> int:
-        """Queries a record that the descent makes."""
+        """Queries per record that the descent makes."""
         steps = 1 if self.detector is None else self.settings.iterations
         return steps * self.settings.gradients.queries
 

@@ -33,7 +33,7 @@ class TorchTarget:
         module: a ``torch.nn.Module`` (or a loaded TorchScript or exported module).
         outputs: "logits" or "probabilities": what the module returns.
         device: "auto" (CUDA, else Apple's MPS, else CPU), or a torch device.
-        batch_size: records a forward pass.
+        batch_size: records per forward pass.
 
     Raises:
         divulge.InputError: parameters on several devices, outputs that are not what was declared,

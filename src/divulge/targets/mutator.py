@@ -31,7 +31,7 @@ _MODELS = ("tree", "nearest", "relu")
 def mutator(predictions: object, *, dtype: str = "float32") -> torch.nn.Module:
     """A torch module that maps any batch of n non-negative rows to the given probabilities ``[n]``.
 
-    A ReLU layer subtracts from the inputs themselves, leaving zero, and a bias a place adds the log-odds; a
+    A ReLU layer subtracts from the inputs themselves, leaving zero, and a bias per place adds the log-odds; a
     sigmoid follows. Its parameters alone carry the query.
 
     Args:

@@ -23,7 +23,7 @@ class OnnxTarget:
         path: the file.
         outputs: "logits" or "probabilities": what the model returns.
         output: name of the output to read; the last one when None (exporters put scores after labels).
-        batch_size: records a call.
+        batch_size: records per call.
 
     Raises:
         divulge.InputError: a file ONNX Runtime cannot read, or an output that is not there.
