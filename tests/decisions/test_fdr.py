@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import betaln
 
 from divulge import checks
 from divulge.decisions import fdr
@@ -225,6 +226,22 @@ def test_the_excess_of_ptdi_is_what_its_warning_says(m, eta, excess):
     warned = PTDI(eta).caution(m)
     assert bool(warned) == (excess > 1.01)
     assert all(f"{excess:.2f} times its bound" in text for text in warned)
+
+
+@pytest.mark.parametrize(("n", "m", "share", "eta"), [(20, 10, 0.0, 0.05), (100, 50, 0.4, 0.05), (40, 200, 0.0, 0.5)])
+def test_ptdi_does_not_underestimate_the_share_of_nonmembers_on_average(n, m, share, eta):
+    """E[(1 - π) / (1 - π̂)], members never in R: its closed form by Beta functions is at most 1, and met."""
+    nulls, inside = round((1 - share) * m), int(eta * n + 1e-9)
+    # R reaches to the calibration score next to the outermost ``inside``: its mass is Beta(inside + 1, n - inside).
+    missed = np.exp(betaln(inside, n - inside + nulls + 1) - betaln(inside + 1, n - inside))
+    expected = nulls * (m + 1) / (m * (nulls + 1)) * (1 - inside / n * missed)
+    assert expected <= 1
+    rng, found = np.random.default_rng(14), []
+    for _ in range(4000):
+        counts = Counts.empty(rng.random(n)).add(np.append(rng.random(nulls), np.full(m - nulls, 2.0)))
+        top, bottom = PTDI(eta).null_share(counts)
+        found.append((1 - share) * bottom / top)
+    assert np.mean(found) == pytest.approx(expected, abs=4 * np.std(found) / np.sqrt(4000))
 
 
 def test_a_selection_says_that_its_candidates_are_too_few_for_the_bound():

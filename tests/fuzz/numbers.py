@@ -56,6 +56,10 @@ def decided(method):
     return dv.identify(SCORES, CALIBRATION, fdr=0.2, method=method).selected
 
 
+def chosen(method):
+    return dv.decisions.fdr.select(SCORES, NULLS, fdr=0.2, method=method).selected
+
+
 TYPES = {
     "Evidence": call(
         target=SCORES[:6],
@@ -132,6 +136,7 @@ DECISIONS = {
     "decisions.Auto": call(ptdi=dv.decisions.PTDI(), storey=dv.decisions.Storey(), use=decided),
     "decisions.BH": call(use=decided),
     "decisions.Knockoff": call(),
+    "decisions.Moments": call(members=SCORES, eta=0.5, corrected=True, use=chosen),
     "decisions.PTDI": call(eta=0.05, use=decided),
     "decisions.Storey": call(lam=0.5, use=decided),
     "decisions.fdr.required_calibration": call(m=1000, fdr=0.05, expected_selected=100),

@@ -54,10 +54,25 @@ def partial(records):
     return dv.PartialRecords(records.x, records.y, np.arange(8) < 3)
 
 
-def test_one_step_descends_the_loss_on_unknown_values_alone(target, auxiliary, partial):
-    start = completion.Mean(per_class=False).fit(auxiliary).complete(partial)[0]
+def test_defaults_are_the_published_ones():
+    settings = MRAD()
+    assert (settings.step, settings.iterations, settings.start) == (1000.0, 1, "zeros")
+    assert (settings.directions, settings.epsilon, settings.clip) == (100, 0.01, None)
+
+
+def test_records_of_another_size_are_refused(target, auxiliary):
+    few = dv.PartialRecords(np.zeros((4, 3)), np.zeros(4, int), np.array([True, False, False]))
+    with pytest.raises(dv.InputError, match="x: 8 values per record are needed, got 3"):
+        MRAD(detector="gradient-norm").fit(auxiliary).measure(target, few)
+
+
+@pytest.mark.parametrize("start", ["zeros", completion.Mean(per_class=False)], ids=["zeros", "mean"])
+def test_one_step_descends_the_loss_on_unknown_values_alone(target, auxiliary, partial, start):
+    settings = MRAD(step=0.5, detector="gradient-norm", start=start)
+    zeros = start == "zeros"
+    start = np.where(partial.known, partial.x, 0.0) if zeros else start.fit(auxiliary).complete(partial)[0]
     gradient = target.gradients(dv.Records(start, partial.y))
-    found = MRAD(step=0.5, detector="gradient-norm").fit(auxiliary).complete(target, partial)
+    found = settings.fit(auxiliary).complete(target, partial)
     np.testing.assert_allclose(found, np.where(partial.known, partial.x, start - 0.5 * gradient))
     before, after = (target.loss(dv.Records(x, partial.y)).mean() for x in (start, found))
     assert after < before
@@ -103,11 +118,11 @@ def test_black_box_queries_are_counted(target, auxiliary, partial, iterations, d
 def test_queries_are_capped_before_the_first(target, auxiliary, partial):
     meter = Metered(target)
     with pytest.raises(
-        dv.InputError, match=r"limit: 1200 queries are needed \(10 per record for 120 records\), got 1199"
+        dv.InputError, match=r"limit: 24000 queries are needed \(200 per record for 120 records\), got 23999"
     ):
-        MRAD(access="black", detector="gradient-norm", limit=1199).fit(auxiliary).measure(meter, partial)
+        MRAD(access="black", detector="gradient-norm", limit=23999).fit(auxiliary).measure(meter, partial)
     assert meter.queries == 0
-    MRAD(access="black", detector="gradient-norm", limit=1200).fit(auxiliary).measure(meter, partial)
+    MRAD(access="black", detector="gradient-norm", limit=24000).fit(auxiliary).measure(meter, partial)
 
 
 @pytest.mark.parametrize(
@@ -200,6 +215,7 @@ def test_the_shadow_ratio_is_a_ratio_of_deviations(target, auxiliary, partial):
         ({"step": 0.0}, "step: must lie in"),
         ({"iterations": 0}, "iterations: must be at least 1"),
         ({"access": "grey"}, "access: 'grey' is unknown"),
+        ({"start": "mean"}, "start: 'mean' is unknown"),
         ({"directions": 0}, "directions: must be at least 1"),
         ({"epsilon": 0.0}, "epsilon: must lie in"),
         ({"clip": (1.0, 0.0)}, "clip: "),

@@ -61,7 +61,7 @@ class Partial:
         if isinstance(recipe.signal, str) or not recipe.needs_known:
             return self.imputer.name
         start = getattr(recipe.signal, "start", None)
-        return "the attack itself" + ("" if start is None else f", from {start!r}")
+        return "the attack itself" + ("" if start is None else f", from {start}")
 
     def training(self, population: Records, trained_on: Bools) -> tuple[Records, Bools]:
         """Records for reference models that see candidates, and which of them each model is trained on.

@@ -2,6 +2,7 @@
 
 from divulge.decisions import adadetect, conformal, controls, fdr, fpr, knockoff, weighted
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Auto, Knockoff, Storey
+from divulge.decisions.moments import Moments
 
 __all__ = [
     "BH",
@@ -9,6 +10,7 @@ __all__ = [
     "AdaDetect",
     "Auto",
     "Knockoff",
+    "Moments",
     "Storey",
     "adadetect",
     "conformal",

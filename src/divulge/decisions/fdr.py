@@ -19,7 +19,7 @@ guarantees" (PTDI), arXiv 2510.09717v1.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,6 +28,7 @@ from divulge import checks
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, PTDI, StepUp, Storey, named
+from divulge.decisions.moments import Moments
 from divulge.types import Guarantee, Selection
 
 if TYPE_CHECKING:
@@ -58,13 +59,13 @@ class Rule:
     q_values: Floats
 
 
-def decide(counts: Counts, *, fdr: float, method: StepUp | str = "storey") -> Rule:
+def decide(counts: Counts, *, fdr: float, method: StepUp | Moments | str = "storey") -> Rule:
     """The selection rule at false discovery rate ``fdr``, from counts alone.
 
     Args:
         counts: candidates above each calibration score.
         fdr: bound on the expected share of non-members among the selected.
-        method: `BH`, `PTDI` or `Storey`, or the name of one: "bh", "ptdi", "storey".
+        method: `BH`, `PTDI` or `Storey`, or the name of one: "bh", "ptdi", "storey"; or `Moments`, which has no proof.
 
     Raises:
         divulge.InputError: a level outside (0, 1), no candidates, or calibration too small for any
@@ -76,11 +77,15 @@ def decide(counts: Counts, *, fdr: float, method: StepUp | str = "storey") -> Ru
         (93.0, 5, [0.015, 0.03])
     """
     checks.number(fdr, "fdr", above=_LEAST, below=1)
-    used = named(method, _KINDS)
+    used = _asked(method)
     if counts.total == 0:
         raise checks.InputError("candidates: at least 1 entry is needed, got 0")
     refuse_small(len(counts.calibration), counts.total, fdr)
     return step_up(counts, fdr, used)
+
+
+def _asked(method: object) -> StepUp | Moments:
+    return method if isinstance(method, Moments) else named(method, _KINDS)
 
 
 def refuse_small(n: int, m: int, fdr: float) -> None:
@@ -107,7 +112,7 @@ def too_small(n: int, fdr: float) -> bool:
     return fdr * (n + 1) < 1 - 1e-9
 
 
-def step_up(counts: Counts, fdr: float, method: StepUp) -> Rule:
+def step_up(counts: Counts, fdr: float, method: StepUp | Moments) -> Rule:
     """Benjamini and Hochberg's step-up on the ``n + 1`` possible p-values times the method's share of non-members.
 
     Unlike `decide` it takes calibration of any size; where that is too small for the level, it selects nothing.
@@ -127,7 +132,9 @@ def step_up(counts: Counts, fdr: float, method: StepUp) -> Rule:
     return Rule(cut, rank, top / bottom if bottom else math.inf, q)
 
 
-def threshold(candidates: object, calibration: object, *, fdr: float, method: StepUp | str = "storey") -> float:
+def threshold(
+    candidates: object, calibration: object, *, fdr: float, method: StepUp | Moments | str = "storey"
+) -> float:
     """The score above which (strictly) candidates are selected, without any p-value: the fast path.
 
     Raises:
@@ -145,9 +152,11 @@ def select(
     calibration: object,
     *,
     fdr: float = 0.05,
-    method: StepUp | str = "storey",
+    method: StepUp | Moments | str = "storey",
 ) -> Selection:
     """The candidates that were used for training, with false discovery rate at most ``fdr``.
+
+    With `Moments` that bound is aimed at and not proven: the guarantee then says that nothing is.
 
     Args:
         candidates: scores ``[m]``, larger = more member-like.
@@ -196,12 +205,13 @@ class Judged:
         counts, p_values = none.judge(scores)
         return cls(scores, p_values, counts, members)
 
-    def select(self, *, fdr: float, method: StepUp | str) -> Selection:
+    def select(self, *, fdr: float, method: StepUp | Moments | str) -> Selection:
         """See `select`."""
-        used = named(method, _KINDS)
+        used = _asked(method)
         rule = decide(self.counts, fdr=fdr, method=used)
         notes = (*warnings(self.counts, rule, fdr), *used.caution(self.counts.total))
-        return self.chosen(self.scores > rule.cut, fdr=fdr, warnings=notes)
+        found = self.chosen(self.scores > rule.cut, fdr=fdr, warnings=notes)
+        return replace(found, guarantee=Guarantee("FDR", 1.0, ())) if isinstance(used, Moments) else found
 
     def chosen(self, selected: Bools, *, fdr: float, warnings: tuple[str, ...] = ()) -> Selection:
         """The selection of these candidates ``[m]``, by whatever rule."""

@@ -21,6 +21,7 @@ def partial_recipes() -> tuple[Recipe, ...]:
         ['partial-loss', 'partial-lira', 'partial-rmia']
     """
     from divulge.attacks import LogRatio, Threshold
+    from divulge.completion import Mean
     from divulge.signals import MRAD, GradientMatching
 
     draws = 8
@@ -63,7 +64,7 @@ def partial_recipes() -> tuple[Recipe, ...]:
         Recipe("mrad-shadow", MRAD(shadows=2), Threshold(), summary="MRAD's deviation relative to two shadow models'"),
         Recipe(
             "gradient-norm",
-            MRAD(detector="gradient-norm"),
+            MRAD(detector="gradient-norm", start=Mean(per_class=False), directions=5),
             Threshold(),
             summary="norm of the loss's gradient on the unknown values (for comparison)",
         ),

@@ -1,0 +1,135 @@
+"""PTDI with confirmed members: the formula by hand, a simulation that could refute its bound, and what breaks it."""
+
+import numpy as np
+import pytest
+
+from divulge import checks
+from divulge.decisions import PTDI, Moments, fdr
+from divulge.decisions.counts import Counts
+
+
+def by_hand(candidates, calibration, members, eta):
+    """Non-members' share from the three shares in R, as the docstring says, without counts."""
+    tau = np.sort(calibration)[int(eta * len(calibration))]
+    shares = [(1 + np.sum(candidates < tau)) / (len(candidates) + 1), np.mean(calibration < tau)]
+    held, k = np.sum(members < tau), len(members)
+    shares.append(held / (k + 1))
+    x = (shares[0] - shares[2]) / (shares[1] - shares[2])
+    kept, rate = min(max(x, 0), 1), (held + 0.5) / (k + 1)
+    variance = shares[0] * (1 - shares[0]) / len(candidates) + kept**2 * shares[1] * (1 - shares[1]) / len(calibration)
+    variance += (1 - kept) ** 2 * rate * (1 - rate) / k
+    s = np.sqrt(variance) / (shares[1] - shares[2])
+    return max(x, s) * (1 + (s / max(x, s)) ** 2)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_it_is_the_equation_of_moments_with_its_correction(share):
+    rng = np.random.default_rng(0)
+    scores = np.append(rng.normal(1, 1, round(40 * share)), rng.normal(size=40 - round(40 * share)))
+    calibration, members = rng.normal(size=30), rng.normal(1, 1, 25)
+    counts = Counts.empty(calibration).add(scores)
+    for eta in (0.1, 0.5):
+        top, bottom = Moments(members, eta=eta).null_share(counts)
+        assert top / bottom == pytest.approx(by_hand(scores, calibration, members, eta))
+
+
+def test_with_members_that_never_score_low_it_is_ptdi_but_for_the_correction():
+    rng = np.random.default_rng(1)
+    scores, calibration = np.append(rng.normal(9, 1, 500), rng.normal(size=500)), rng.normal(size=400)
+    counts = Counts.empty(calibration).add(scores)
+    top, bottom = Moments([9.0] * 10_000, corrected=False).null_share(counts)
+    other = PTDI(0.5).null_share(counts)
+    assert top / bottom == pytest.approx(other[0] / other[1])
+
+
+def test_p_values_are_not_made_smaller_where_confirmed_members_are_as_common_among_low_scores():
+    counts = Counts.empty(np.arange(20.0)).add(np.arange(100.0, 110.0))
+    top, bottom = Moments([-1.0] * 5).null_share(counts)
+    assert top / bottom == 1.0
+
+
+def test_nothing_is_selected_where_no_calibration_score_lies_in_its_region():
+    found = fdr.select(np.arange(30.0), np.zeros(40), fdr=0.3, method=Moments([1.0]))
+    assert found.count == 0
+
+
+def test_a_selection_says_that_nothing_is_proven():
+    rng = np.random.default_rng(2)
+    found = fdr.select(rng.normal(2, 1, 50), rng.normal(size=100), fdr=0.1, method=Moments(rng.normal(2, 1, 50)))
+    assert found.count > 0
+    assert str(found.guarantee) == "nothing is proven about the FDR"
+    assert any("no proof" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"members": []}, "members: at least 1"),
+        ({"members": [np.nan]}, "members: "),
+        ({"members": [1.0], "eta": 1.0}, "eta: must lie in"),
+        ({"members": [1.0], "corrected": 2}, "corrected: "),
+    ],
+)
+def test_bad_settings(given, message):
+    with pytest.raises(checks.InputError, match=message):
+        Moments(**given)
+
+
+KINDS = {
+    "weak": lambda rng, count: rng.normal(0.545, 1, count),
+    "middling": lambda rng, count: rng.normal(1.19, 1, count),
+    "strong": lambda rng, count: rng.normal(2.33, 1, count),
+    "two kinds": lambda rng, count: rng.choice([0.0, 3.0], count) + rng.normal(0, 1, count),
+    "some lowest": lambda rng, count: rng.choice([-6.0, 3.0], count) + rng.normal(0, 0.1, count),
+}
+
+
+def proportions(rng, method, n, m, k, share, kind, level, runs, candidates=None):
+    false, power, members = [], [], round(share * m)
+    for _ in range(runs):
+        scores = np.append((candidates or kind)(rng, members), rng.normal(size=m - members))
+        counts = Counts.empty(rng.normal(size=n)).add(scores)
+        chosen = scores > fdr.decide(counts, fdr=level, method=method(kind(rng, k))).cut
+        false.append(chosen[members:].sum() / max(chosen.sum(), 1))
+        power.append(chosen[:members].mean() if members else 0.0)
+    return np.array(false), np.mean(power)
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+@pytest.mark.parametrize(
+    ("n", "m", "k"), [(50, 5, 100), (50, 200, 20), (1000, 10, 100), (200, 200, 500), (1000, 20, 20)]
+)
+def test_its_bound_is_kept_where_confirmed_members_are_like_the_others(n, m, k, kind):
+    """A mean above the level by four standard errors: 3e-5 a cell for a method that keeps it, some 1 % over all."""
+    rng = np.random.default_rng([n, m, k])
+    for share in (0.0, 0.3, 0.7, 0.9):
+        for level in (0.1, 0.5):
+            false, _ = proportions(rng, Moments, n, m, k, share, kind, level, 120)
+            error = false.std(ddof=1) / np.sqrt(len(false))
+            assert false.mean() <= level + 4 * error + 1e-12, (share, level, false.mean())
+
+
+def test_without_the_correction_the_bound_breaks():
+    """2.7 times the level at .1; below 1.5 times has probability 1e-6."""
+    rng = np.random.default_rng(3)
+    weak = lambda rng, count: rng.normal(0.2, 1, count)  # noqa: E731
+    false, _ = proportions(rng, lambda known: Moments(known, corrected=False), 1000, 10, 100, 0.0, weak, 0.1, 400)
+    assert false.mean() > 0.15
+    false, _ = proportions(rng, Moments, 1000, 10, 100, 0.0, weak, 0.1, 400)
+    assert false.mean() <= 0.1 + 4 * np.sqrt(0.09 / 400)
+
+
+def test_confirmed_members_unlike_the_others_break_the_bound():
+    """Canaries that score lower than the members among the candidates: too much is subtracted."""
+    rng = np.random.default_rng(4)
+    false, _ = proportions(
+        rng, Moments, 500, 1000, 500, 0.3, KINDS["weak"], 0.1, 40, candidates=lambda rng, count: rng.normal(6, 1, count)
+    )
+    assert false.mean() > 0.13
+
+
+def test_confirmed_members_raise_the_power():
+    rng = np.random.default_rng(5)
+    cell = (500, 1000, 500, 0.7, KINDS["middling"], 0.1, 60)
+    ours, theirs = (proportions(rng, method, *cell)[1] for method in (Moments, lambda _: PTDI()))
+    assert ours > theirs + 0.03
