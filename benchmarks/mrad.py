@@ -2,9 +2,9 @@
 
     DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/mrad.py [--quick] [part ...]
 
-The parts are starts, ablation, black, above and sign. 800 members and 800 others; 4,000 auxiliary records disjoint from
-both; CIFAR-10 at 16 × 16 (a stranger's ResNet-20: 32 × 32), Fashion-MNIST at 28 × 28. Every target but that one is
-trained here until it has memorised its members. Tables are printed; intervals are 95 % over records.
+The parts are starts, ablation, black, steps, above and sign. 800 members and 800 others; 4,000 auxiliary records
+disjoint from both; CIFAR-10 at 16 × 16 (a stranger's ResNet-20: 32 × 32), Fashion-MNIST at 28 × 28. Every target but
+that one is trained here until it has memorised its members. Tables are printed; intervals are 95 % over records.
 """
 
 from __future__ import annotations
@@ -134,13 +134,26 @@ def detector(name, seed, kind):
     return signals.MRAD(detector=kind).fit(cell(name, seed).auxiliary, seed).detector
 
 
-def measured(name, seed, share, **options):
-    """AUC of one variant on one target: the estimate and the scores."""
+@cache
+def completed(name, seed, share, start, clip, access, directions):
+    """The records as the descent completes them: once for all the detectors that judge them."""
     here = cell(name, seed)
-    settings = signals.MRAD(**options)
-    norm = replace(settings, detector="gradient-norm").fit(here.auxiliary, seed)
-    fitted = replace(norm, settings=settings, detector=detector(name, seed, settings.detector))
-    return fitted.measure(target(name, seed), here.partial("share", share))
+    settings = signals.MRAD(
+        start=MEAN if start == "mean" else start, clip=clip, access=access, directions=directions,
+        detector="gradient-norm",
+    )  # fmt: skip
+    return settings.fit(here.auxiliary, seed).complete(target(name, seed), here.partial("share", share))
+
+
+def measured(name, seed, share, kind, start="zeros", clip=None, access="white", directions=100):
+    """Minus the deviation of each record, ``[n]``; larger = more like a member."""
+    x = completed(name, seed, share, start, clip, access, directions)
+    here = cell(name, seed)
+    if kind == "gradient-norm":  # the step is 1000 times the gradient
+        partial = here.partial("share", share)
+        begun = MEAN.fit(here.auxiliary).complete(partial)[0] if start == "mean" else partial.x
+        return -np.linalg.norm((x - begun).reshape(len(x), -1), axis=1)
+    return -detector(name, seed, kind).deviation(target(name, seed), x, here.pool.y)
 
 
 def pooled(values, members):
@@ -177,12 +190,13 @@ def starts(names, seeds):
     for name in names:
         for kind in DETECTORS:
             cells = [
-                over(name, seeds, lambda s, o=options, n=name: measured(n, s, 0.5, **o))
-                for start in ("zeros", MEAN) for clip in (None, "range")
-                for options in ({"detector": kind, "start": start, "clip": clip},)
-                if not (kind == "gradient-norm" and clip)
-            ]  # fmt: skip
-            rows.append((name, kind, *(cells if len(cells) == 4 else (cells[0], "", cells[1], ""))))
+                over(name, seeds, lambda s, k=kind, n=name, b=begin, c=clip: measured(n, s, 0.5, k, b, c))
+                if not (clip and kind == "gradient-norm")
+                else ""
+                for begin in ("zeros", "mean")
+                for clip in (None, "range")
+            ]
+            rows.append((name, kind, *cells))
     columns = ("target", "detector", "zeros", "zeros, clipped", "mean", "mean, clipped")
     table("Half of the pixels known: AUC by start", columns, rows)
 
@@ -218,13 +232,39 @@ def black(names, seeds):
     rows = []
     for name in names:
         for kind in ("cade", "msad", "nci"):
-            shown = [over(name, seeds, lambda s, k=kind, n=name: measured(n, s, 0.7, detector=k))]
-            for m in (1, 5, 20, 100):
-                options = {"detector": kind, "access": "black", "directions": m, "epsilon": 0.01}
-                shown.append(over(name, seeds, lambda s, o=options, n=name: measured(n, s, 0.7, **o)))
+            shown = [over(name, seeds, lambda s, k=kind, n=name: measured(n, s, 0.7, k))]
+            shown += [
+                over(name, seeds, lambda s, k=kind, n=name, m=m: measured(n, s, 0.7, k, access="black", directions=m))
+                for m in (1, 5, 20, 100)
+            ]
             rows.append((name, kind, *shown))
     columns = ("target", "detector", "white box", *(f"black box, m = {m} ({2 * m} queries)" for m in (1, 5, 20, 100)))
     table("70 % of the pixels known, from zeros: AUC", columns, rows)
+
+
+def steps(names, seeds):
+    """Half of the pixels known: one long step or many short ones, and how far the result is from the record."""
+    rows = []
+    for name in names:
+        here, known = cell(name, 0), cell(name, 0).known("share", 0.5)
+        partial = here.partial("share", 0.5)
+        guess = here.gaussian.complete(partial)[0]
+        for what, x in (("zeros", partial.x), ("mean", MEAN.fit(here.auxiliary).complete(partial)[0]), ("cg", guess)):
+            rows.append((name, f"{what}, no descent", *off(here, x, known), ""))
+        for length, count in ((1000.0, 1), (100.0, 10), (10.0, 100), (1.0, 100)):
+            for clip in (None, "range"):
+                settings = signals.MRAD(step=length, iterations=count, clip=clip, detector="gradient-norm")
+                x = settings.fit(here.auxiliary, 0).complete(target(name, 0), partial)
+                far = -detector(name, 0, "cade").deviation(target(name, 0), x, here.pool.y)
+                what = f"η = {length:g}, N = {count}{', clipped' if clip else ''}"
+                rows.append((name, what, *off(here, x, known), pooled([far], here.members)))
+    columns = ("target", "completion", "error, members", "error, others", "AUC, CADE")
+    table("Median over records of the root mean squared error of the unknown pixels (one target)", columns, rows)
+
+
+def off(here, x, known):
+    error = np.sqrt(((x - here.pool.x)[:, ~known] ** 2).mean(axis=1))
+    return f"{np.median(error[here.members]):.3g}", f"{np.median(error[~here.members]):.3g}"
 
 
 SHARES = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.996, 1.0)
@@ -238,8 +278,10 @@ def above(names, seeds):
         rows.append((name, "loss, zeros, no descent", *loss))
         for kind in ("cade", "nci"):
             for clip in (None, "range"):
-                options = {"detector": kind, "clip": clip}
-                found = [over(name, seeds, lambda s, o=options, n=name, p=p: measured(n, s, p, **o)) for p in SHARES]
+                found = [
+                    over(name, seeds, lambda s, k=kind, c=clip, n=name, p=p: measured(n, s, p, k, clip=c))
+                    for p in SHARES
+                ]
                 rows.append((name, f"{kind}{', clipped' if clip else ''}", *found))
     table("AUC by the share of pixels known, from zeros", ("target", "what", *map(str, SHARES)), rows)
 
@@ -266,9 +308,7 @@ def sign(names, seeds):
 
 def parts(name, seed, share, clip):
     here, asked = cell(name, seed), target(name, seed)
-    settings = signals.MRAD(detector="nci", clip=clip)
-    partial = here.partial("share", share)
-    x = settings.fit(here.auxiliary, seed).complete(asked, partial)
+    partial, x = here.partial("share", share), completed(name, seed, share, "zeros", clip, "white", 100)
     records = dv.Records(x, here.pool.y)
     h, weights = asked.head(records)
     centred = h - asked.head(here.auxiliary)[0].mean(axis=0)
@@ -278,11 +318,11 @@ def parts(name, seed, share, clip):
     return aligned + 0.001 * length, aligned, length, -moved
 
 
-PARTS = {"starts": starts, "ablation": ablation, "black": black, "above": above, "sign": sign}
+PARTS = {"starts": starts, "ablation": ablation, "black": black, "steps": steps, "above": above, "sign": sign}
 OURS = ("CIFAR-10, MLP", "CIFAR-10, CNN", "Fashion-MNIST, MLP")
 NAMES = {
     "starts": (*OURS, "CIFAR-10, ResNet-20"), "ablation": (*OURS, "CIFAR-10, ResNet-20"),
-    "black": ("Fashion-MNIST, MLP", "CIFAR-10, MLP"), "above": OURS, "sign": OURS,
+    "black": ("Fashion-MNIST, MLP", "CIFAR-10, MLP"), "above": OURS, "steps": OURS[:1], "sign": OURS,
 }  # fmt: skip
 
 

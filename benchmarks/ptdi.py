@@ -2,15 +2,17 @@
 
     OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/ptdi.py [--quick] [part ...]
 
-The parts are calibration (ρ), eta, share (π), moments and model; ``model`` trains two small language models on half of
-Python's manual and compares PTDI with knockoffs scored by gradients. No data set is needed. Tables are printed.
+The parts are calibration (ρ), eta, share (π), moments, tofu and model; ``tofu`` reads the folder that DIVULGE_DATA
+names and ``model`` trains two small language models on half of Python's manual. Tables are printed.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -189,23 +191,55 @@ def model(quick):
         for name in SCORES:
             inside, outside = scored[name][:half], scored[name][half:]
             area = auc(scored[name], np.arange(len(texts)) < half).value
-            for part in (0.3, 0.5, 0.7):
-                found = {"BH": [], "PTDI": []}
-                for seed in range(runs):
-                    ours, nulls, held = splits(half, len(texts) - half, part, seed)
-                    scores = np.append(inside[ours], outside[nulls])
-                    for kind, method in (("BH", BH()), ("PTDI", PTDI())):
-                        found[kind].append(outcomes(scores, len(ours), outside[held], method, LEVELS))
-                means = {kind: np.mean(values, axis=0) for kind, values in found.items()}
-                cells = [f"{means[kind][k, 0]:.3f} / {means[kind][k, 1]:.3f}" for k in (0, 1, 3) for kind in means]
-                power.append((epochs, name, f"{area:.2f}", part, *cells))
+            power += [
+                (epochs, name, f"{area:.2f}", part, *compared(inside, outside, part, runs)) for part in (0.3, 0.5, 0.7)
+            ]
         against += knockoffs(target, texts, half, epochs, runs)
-    columns = ("epochs", "score", "AUC", "π",
-               *(f"{kind}, level {level}" for level in (0.05, 0.1, 0.5) for kind in ("BH", "PTDI")))  # fmt: skip
-    table(f"A language model trained on half of {len(texts)} paragraphs: FDR / power, {runs} splits", columns, power)
+    table(
+        f"A language model trained on half of {len(texts)} paragraphs: FDR / power, {runs} splits",
+        ("epochs", *BESIDE),
+        power,
+    )
     columns = ("epochs", "AUC of the gradient norm", "non-members that favour their original", "π", "level",
                "KTD: FDR / power", "PTDI: FDR / power")  # fmt: skip
     table("Knockoffs scored by gradients against PTDI on the same score", columns, against)
+
+
+def tofu(quick):
+    """Models of others: fine-tuned LLaMA-2-7B and Phi-1.5, with non-members of the same kind."""
+    import polars as pl
+
+    if not os.environ.get("DIVULGE_DATA"):
+        print("\ntofu: left out, DIVULGE_DATA names no folder with tofu_llama2_phi_scores.parquet")
+        return
+    path, runs, rows = Path(os.environ["DIVULGE_DATA"]) / "tofu_llama2_phi_scores.parquet", 20 if quick else 300, []
+    frame = pl.read_parquet(path).filter(pl.col("trained_on") == "retain90").sort("index")
+    frame = frame.with_columns(ratio=pl.col("sum_loss") / pl.col("zlib_bytes"))
+    for (name, decay), run in frame.group_by("model", "weight_decay", maintain_order=True):
+        for score, column in (("loss", "loss"), ("zlib", "ratio"), ("loss of a paraphrase", "paraphrase_loss")):
+            inside, outside = (-run.filter(pl.col("split") == kind)[column].to_numpy() for kind in ("retain", "forget"))
+            area = auc(np.append(inside, outside), np.arange(len(inside) + len(outside)) < len(inside)).value
+            rows += [
+                (f"{name}, decay {decay:g}", score, f"{area:.2f}", part, *compared(inside, outside, part, runs))
+                for part in (0.3, 0.5, 0.7)
+            ]
+    table(f"Fine-tuned models of others (TOFU): FDR / power, {runs} splits", ("model", *BESIDE), rows)
+
+
+def compared(inside, outside, part, runs):
+    """FDR / power of BH and of PTDI at levels .05, .1 and .5, over splits of the non-members."""
+    found = {"BH": [], "PTDI": []}
+    for seed in range(runs):
+        ours, nulls, held = splits(len(inside), len(outside), part, seed)
+        scores = np.append(inside[ours], outside[nulls])
+        for kind, method in (("BH", BH()), ("PTDI", PTDI())):
+            found[kind].append(outcomes(scores, len(ours), outside[held], method, LEVELS))
+    means = {kind: np.mean(values, axis=0) for kind, values in found.items()}
+    return [f"{means[kind][k, 0]:.3f} / {means[kind][k, 1]:.3f}" for k in (0, 1, 3) for kind in means]
+
+
+BESIDE = ("score", "AUC", "π",
+          *(f"{kind}, level {level}" for level in (0.05, 0.1, 0.5) for kind in ("BH", "PTDI")))  # fmt: skip
 
 
 def knockoffs(target, texts, half, epochs, runs):
@@ -231,7 +265,7 @@ def knockoffs(target, texts, half, epochs, runs):
     return rows
 
 
-PARTS = {"calibration": calibration, "eta": eta, "share": share, "moments": moments, "model": model}
+PARTS = {"calibration": calibration, "eta": eta, "share": share, "moments": moments, "tofu": tofu, "model": model}
 
 
 def main():
