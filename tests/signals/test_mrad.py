@@ -138,7 +138,9 @@ def test_unknown_values_are_never_read(target, auxiliary, partial, detector, acc
     np.testing.assert_array_equal(fitted.measure(target, poisoned), found)
 
 
-def test_members_of_an_overfitted_model_have_small_gradients(auxiliary):
+@pytest.fixture(scope="module")
+def overfitted():
+    """A network that has learned the random labels of the first 60 of 120 records by heart, and 200 others."""
     rng = np.random.default_rng(5)
     pool = dv.Records(rng.normal(size=(120, 20)), rng.integers(0, 2, 120))
     torch.manual_seed(0)
@@ -148,11 +150,29 @@ def test_members_of_an_overfitted_model_have_small_gradients(auxiliary):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(torch.from_numpy(pool.x[:60])), torch.from_numpy(pool.y[:60])).backward()
         optimizer.step()
-    known, others = np.arange(20) < 16, dv.Records(rng.normal(size=(200, 20)), rng.integers(0, 2, 200))
-    some = dv.PartialRecords(pool.x, pool.y, known)
+    return TorchTarget(model), pool, dv.Records(rng.normal(size=(200, 20)), rng.integers(0, 2, 200))
+
+
+def test_members_of_an_overfitted_model_have_small_gradients(overfitted):
+    target, pool, others = overfitted
+    some = dv.PartialRecords(pool.x, pool.y, np.arange(20) < 16)
     for access in ("white", "black"):
-        found = MRAD(detector="gradient-norm", access=access).fit(others).measure(TorchTarget(model), some)
+        found = MRAD(detector="gradient-norm", access=access, directions=5).fit(others).measure(target, some)
         assert dv.evaluation.auc(found, np.arange(120) < 60).low > 0.5
+
+
+def test_nci_has_the_sign_of_its_definition_and_loses_it_when_records_are_thrown_far(overfitted):
+    """Members deviate less as they are; after the unclipped step the length of the layer decides, and non-members' is
+    the greater.
+    """
+    target, pool, others = overfitted
+    members, some = np.arange(120) < 60, dv.PartialRecords(pool.x, pool.y, np.arange(20) < 16)
+    fitted = MRAD(detector="nci").fit(others)
+    whole = -fitted.detector.deviation(target, pool.x, pool.y)
+    assert dv.evaluation.auc(whole, members).low > 0.5
+    thrown = fitted.complete(target, some)
+    assert dv.evaluation.auc(fitted.measure(target, some), members).high < 0.5
+    assert dv.evaluation.auc(np.abs(target.head(dv.Records(thrown, pool.y))[0]).sum(1), members).high < 0.5
 
 
 def test_cade_is_the_published_deviation(auxiliary, records):
