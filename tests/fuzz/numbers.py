@@ -57,7 +57,7 @@ def decided(method):
 
 
 def chosen(method):
-    return dv.decisions.fdr.select(SCORES, NULLS, fdr=0.2, method=method).selected
+    return dv.decisions.fdr.select(SCORES, CALIBRATION, fdr=0.2, method=method).selected
 
 
 TYPES = {

@@ -15,7 +15,7 @@ from divulge.signals.detectors import CADE, MSAD, NCI, Detector
 from divulge.targets import Metered
 
 if TYPE_CHECKING:
-    from divulge.completion.columns import Columns
+    from divulge.completion.columns import RecordColumns
     from divulge.targets import GivesLogits
     from divulge.types import Floats, Ints, PartialRecords, Records
 
@@ -134,7 +134,7 @@ class FittedMRAD:
 
     settings: MRAD
     start: FittedImputer | None
-    columns: Columns
+    columns: RecordColumns
     detector: Detector | None
     seed: int = 0
 
