@@ -126,21 +126,44 @@ def test_rows_that_do_not_differ_cannot_be_told_apart():
         carrier(np.zeros((2, 3)), np.array([[0.1, 0.9], [0.2, 0.8]]))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_mutator_is_the_network_of_equation_11(dtype):
+    torch = pytest.importorskip("torch")
+    from divulge.targets.mutator import mutator
+
+    wanted = np.array([1e-30, 0.25, 0.999])
+    module = mutator(wanted, 5, dtype=dtype, seed=3)
+    first, second = (layer for layer in module if isinstance(layer, torch.nn.Linear))
+    assert first.weight.shape == (15, 15)
+    assert (first.weight < 0).all()
+    rng = np.random.default_rng(0)
+    for scale in (0.0, 1.0, 1e3):
+        x = torch.as_tensor(scale * rng.random((3, 5)), dtype=first.weight.dtype)
+        erased = np.maximum(x.reshape(-1).numpy() @ first.weight.detach().numpy().T, 0)
+        odds = erased @ second.weight.detach().numpy().T + np.log(wanted / (1 - wanted))
+        assert np.allclose(1 / (1 + np.exp(-odds)), wanted, rtol=1e-5)
+        assert np.allclose(module(x).detach().numpy(), wanted, rtol=1e-5)
+
+
 def test_the_mutator_and_its_limits():
     torch = pytest.importorskip("torch")
     from divulge.targets.mutator import mutator
 
     wanted = np.array([1e-30, 0.25, 0.999])
-    module = mutator(wanted)
-    x = torch.rand(3, 5)
-    assert np.allclose(module(x).detach().numpy(), wanted, rtol=1e-5)
-    # Negative inputs are not erased; a row alone always gets the first prediction.
-    assert not np.allclose(module(x - 2).detach().numpy(), wanted, rtol=1e-3)
-    assert np.allclose([float(module(row[None]).detach()[0]) for row in x], wanted[0])
+    module = mutator(wanted, 5)
+    # "Any real vector" is too much said: a batch of negative values is not erased.
+    assert not np.allclose(module(-torch.rand(3, 5)).detach().numpy(), wanted, rtol=1e-3)
+    # A row alone is not of the network's size: it cannot answer row by row.
+    with pytest.raises(RuntimeError):
+        module(torch.rand(1, 5))
     with pytest.raises(dv.InputError, match="float32 expresses log-odds from -88 to 14"):
         mutator([1 - 1e-7])
     with pytest.raises(dv.InputError, match="must lie in"):
         mutator([0.0])
+    with pytest.raises(dv.InputError, match="width"):
+        mutator([0.5], 0)
+    with pytest.raises(dv.InputError, match="first layer is 1,000,000 by 1,000,000"):
+        mutator(np.full(1000, 0.5), 1000)
 
 
 def test_the_mutator_carries_a_plan_past_a_clip_that_its_floats_can_express():
@@ -154,7 +177,7 @@ def test_the_mutator_carries_a_plan_past_a_clip_that_its_floats_can_express():
     oracle = labels.LocalOracle(spec, y)
 
     def served(predictions):
-        return oracle(mutator(predictions)(features).detach().numpy())
+        return oracle(mutator(predictions, 4)(features).detach().numpy())
 
     assert (labels.infer(served, plan).labels == y).all()
 

@@ -321,7 +321,7 @@ def test_nothing_is_recommended_that_does_not_suffice_and_nothing_twice():
             )
 
 
-@pytest.mark.parametrize("name", ["unclipped", "softmax", "sigmoid", "mse", "rmse", "mahalanobis", "itakura-saito"])
+@pytest.mark.parametrize("name", ["unclipped", "softmax", "sigmoid", "mse", "rmse", "itakura-saito"])
 def test_no_noise_is_recommended_where_one_label_can_do_anything(name):
     found = labels.defend(labels.OracleSpec(n=300, **SPECS[name]))
     assert found.noise is None

@@ -87,7 +87,7 @@ def difference(spec: OracleSpec) -> float:
     if isinstance(metric, Linear):
         ends = np.array([metric.low, metric.high])
         return float(np.abs(np.asarray(metric.loss(ends, 1)) - np.asarray(metric.loss(ends, 0))).max())
-    if isinstance(metric, Metric) and metric.name == "norm_like":
+    if isinstance(metric, Metric) and metric.name in ("norm_like", "mahalanobis"):
         return metric.parameter
     if spec.name == "log_loss" and spec.epsilon:
         return math.log1p(-spec.epsilon) - math.log(spec.epsilon)

@@ -124,12 +124,13 @@ def _deviation(spec: OracleSpec, loss: Loss, rows: Array, wanted: Floats, grid: 
     if grid and spec.name == "mse":
         # A square that floats can hold is computed without error; any other within half a unit in the last place.
         return np.where(table == wanted, 0.0, np.abs(table - wanted) + ulp)
-    if spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
-        # Huge logits are subtracted without error; what is left is at most ln K a row.
+    if grid and spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
+        # Huge logits on a grid are subtracted without error; what is left is at most ln K a row.
         return np.abs(table - wanted) + 4 * float(np.finfo(spec.float_dtype).eps)
     if spec.name != "log_loss" or spec.submission != "rows" or spec.class_weight is not None or rows.size > 100_000:
-        # The formulas are a few float operations each; three units in the last place cover them.
-        return np.abs(table - wanted) + 3 * ulps(np.maximum(np.abs(wanted), np.abs(table)), spec.float_dtype)
+        # The formulas are a few float operations each; three units in the last place of the largest term cover them.
+        size = np.maximum(np.maximum(np.abs(wanted), np.abs(table)), loss.term)
+        return np.abs(table - wanted) + 3 * ulps(size, spec.float_dtype)
     miss = _exact(spec, rows, wanted)
     return np.where(miss <= _CENTRED * ulp, 0.0, miss + ulp) if grid else miss + ulp
 

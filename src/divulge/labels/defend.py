@@ -207,7 +207,7 @@ def _bounded(spec: OracleSpec) -> tuple[OracleSpec, str]:
         return spec, ""
     plain = replace(spec, metric="log_loss", clip=_CLIP)
     said = f"{spec.name} has no bound on the effect of one label: "
-    if spec.name in ("mse", "rmse", "mahalanobis"):
+    if spec.name in ("mse", "rmse"):
         square = replace(spec, metric="squared_euclidean", submission="positive")
         return square, f"{said}score the mean squared error of predictions clipped into [0, 1], and "
     return plain, f"{said}score the log loss of probabilities clipped into [{_CLIP:g}, {1 - _CLIP:g}], and "

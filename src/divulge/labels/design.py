@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from divulge.labels.loss import Loss
     from divulge.labels.questions import Question
 
-METHODS = ("auto", "positional", "weighing", "dense", "theorem3", "theorem14", "primes", "exhaustive")
+METHODS = ("auto", "positional", "weighing", "dense", *paper.METHODS)
 _GRID_ROWS = 20_000
 _TRIAL_BITS = 5
 _MOST_SPLITS = 39
@@ -45,9 +45,9 @@ def design(
         spec: what is known of the oracle.
         method: "positional": one weight a power of K, each query on its own. "weighing": blocks of queries
             that share their rows (powers of K). "dense": weighing with Conway-Guy sets, and K split into its
-            factors where that is shorter. "auto": the shortest of these. "theorem3", "theorem14", "primes" and
-            "exhaustive" are the codes of the paper, as baselines. Of a hidden split (``spec.scored``) every method
-            reads which rows are scored as well, by pairs of opposite queries.
+            factors where that is shorter. "auto": the shortest of these. "theorem3", "theorem14",
+            "corollary2", "primes" and "exhaustive" are the codes of the paper, as baselines. Of a hidden split
+            (``spec.scored``) every method reads which rows are scored as well, by pairs of opposite queries.
         guard: pay for a margin that makes every label certain, not only proven, under the declared noise.
         rigorous: bound the oracle's float error by proof. False: by what it typically is (eight roundings of the
             total), which matters for noiseless oracles alone; the plan then has no certificate.

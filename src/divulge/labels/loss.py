@@ -27,6 +27,7 @@ class Loss:
         shape: shape of one row of the predictions: ``(K,)`` or ``()``.
         rests: the base loss of a row does not grow with its gap (False: it grows like the gap's square).
         limit: largest gap for given digits ``[K]``, where that is not simply the span over the largest digit.
+        term: size of the terms that cancel where the loss is near zero: its float error is relative to them.
     """
 
     span: float
@@ -35,6 +36,7 @@ class Loss:
     shape: tuple[int, ...]
     rests: bool = True
     limit: Callable[[Ints], float] | None = None
+    term: float = 0.0
 
     def reach(self, digits: Ints) -> float:
         """Largest gap of one digit step a row can show when its classes carry ``digits`` (some may share one)."""

@@ -7,15 +7,15 @@ table of what each label would then add to the sum.
 
 Source: Aggarwal et al., "On Codomain Separability and Label Inference from (Noisy) Loss Functions" (2021),
 Sections 3 and 4. Theorem 7 there has the sign of the Bregman gap reversed; what is true, and what is used
-below, is ``loss(label 1) - loss(label 0) = h'(1-θ) - h'(θ)``. Theorem 8 (Mahalanobis) is false as stated;
-for a multiple α of the identity the loss is α times the squared Euclidean one and is treated so.
+below, is ``loss(label 1) - loss(label 0) = h'(1-θ) - h'(θ)``. Theorem 8 (Mahalanobis) is false as stated:
+equal predictions make labels that can be swapped. The loss itself is a multiple of the squared Euclidean one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,9 +65,10 @@ class Metric:
 
 
 def norm_like(alpha: float) -> Metric:
-    """The Bregman divergence of ``h(θ) = θ^alpha`` (alpha > 1), summed over both classes.
+    """The Bregman divergence of ``h(θ) = θ^alpha`` (alpha > 1), summed over both classes: the paper's equation 10.
 
-    The paper's main text gives a ``g`` for which α = 2, θ = 1/4 yields 25/6; the divergence itself is 9/8.
+    The losses of the two labels lie ``α((1-θ)^(α-1) - θ^(α-1))`` apart; at α = 2, θ = 1/4 that is 1. The ``g`` in the
+    paper's Section 4 is another function: there it gives ``g(1/4) - g(3/4) = 25/6``.
 
     Examples:
         >>> norm_like(3)
@@ -77,25 +78,33 @@ def norm_like(alpha: float) -> Metric:
 
 
 def mahalanobis(matrix: object) -> Metric:
-    """``(y - θ)ᵀ A (y - θ) / n`` for ``A = α·I``, given as the matrix or as α.
+    """``dᵀ A d`` with ``d = [y - θ, θ - y]``, for predictions θ in [0, 1]: the loss of the paper's Theorem 8.
 
-    Only multiples of the identity are accepted: for any other A the paper's Theorem 8 does not hold
-    (and even for A = I its single query ``θ = (1/4, 1/4)`` cannot tell labels (0, 1) from (1, 0)).
+    For every positive definite A = [[a, b], [c, d]] this is ``(a + d - b - c)·(y - θ)²``; the factor is the parameter
+    of what is returned.
+
+    Args:
+        matrix: A, ``[2, 2]`` and positive definite, symmetric or not; a number stands for that multiple of the
+            identity.
 
     Raises:
-        divulge.InputError: not a positive multiple of the identity.
+        divulge.InputError: another shape, or not positive definite.
 
     Examples:
-        >>> mahalanobis([[2, 0], [0, 2]])
+        >>> mahalanobis([[2, 1], [0, 3]])
+        Metric(name='mahalanobis', parameter=4.0)
+        >>> mahalanobis(1.0)
         Metric(name='mahalanobis', parameter=2.0)
     """
     values = np.asarray(checks.array(matrix, "matrix"), dtype=float)
-    alpha = float(values.flat[0]) if values.size else math.nan
-    if values.ndim and (values.ndim != 2 or not np.array_equal(values, alpha * np.eye(len(values)))):
-        raise checks.InputError(
-            "matrix: only multiples of the identity leave the loss a sum over rows; got another matrix"
-        )
-    return Metric("mahalanobis", checks.number(alpha, "matrix", above=0.0))
+    values = values * np.eye(2) if values.ndim == 0 else values
+    if values.shape != (2, 2):
+        raise checks.InputError(f"matrix: shape (2, 2) is needed, got {values.shape}")
+    least = float(np.linalg.eigvalsh((values + values.T) / 2).min())
+    if not least > 0:
+        raise checks.InputError(f"matrix: must be positive definite, but its smallest eigenvalue is {least:g}")
+    factor = float(values[0, 0] + values[1, 1] - values[0, 1] - values[1, 0])
+    return Metric("mahalanobis", checks.number(factor, "matrix", above=0.0, below=math.inf))
 
 
 def of(
@@ -133,7 +142,7 @@ def of(
         "sigmoid_cross_entropy": lambda: _sigmoid(dtype),
         "itakura_saito": probability_losses.itakura_saito,
         "norm_like": lambda: probability_losses.norm_like(parameter),
-        "mahalanobis": lambda: squared(parameter, math.inf),
+        "mahalanobis": lambda: replace(squared(parameter, parameter), rests=True),
         "mse": lambda: squared(1.0, math.inf),
         "rmse": lambda: squared(1.0, math.inf),
         "mae": _mae,
@@ -157,9 +166,10 @@ def _softmax(classes: int, dtype: str) -> Loss:
         z = z - z.max(axis=1, keepdims=True)
         return (np.log(np.exp(z).sum(axis=1, keepdims=True)) - z).astype(np.float64)
 
-    return Loss(
-        math.inf, lambda gaps, digits: -np.multiply.outer(gaps, digits.astype(float)).astype(kind), table, (classes,)
-    )
+    def predict(gaps: Floats, digits: Ints) -> Array:
+        return -np.multiply.outer(gaps, digits.astype(float)).astype(kind)
+
+    return Loss(math.inf, predict, table, (classes,), term=float(classes))
 
 
 def _sigmoid(dtype: str) -> Loss:
@@ -170,7 +180,7 @@ def _sigmoid(dtype: str) -> Loss:
         soft = np.log1p(np.exp(-np.abs(z)))
         return np.stack([np.maximum(z, 0) + soft, np.maximum(-z, 0) + soft], axis=1).astype(np.float64)
 
-    return Loss(math.inf, lambda gaps, digits: (-gaps * digits[1]).astype(kind), table, ())
+    return Loss(math.inf, lambda gaps, digits: (-gaps * digits[1]).astype(kind), table, (), term=1.0)
 
 
 # --- losses on real numbers

@@ -101,10 +101,11 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
         divulge.InputError: another shape, NaN, probabilities outside [0, 1] or rows that do not sum to one.
     """
     values = checks.array(predictions, "predictions")
-    probabilities = spec.name in ("log_loss", "squared_euclidean", "norm_like", "itakura_saito")
-    matrix = spec.name == "softmax_cross_entropy" or (
-        probabilities and not (spec.submission == "positive" and spec.name in ("log_loss", "squared_euclidean"))
+    probabilities = spec.name in ("log_loss", "squared_euclidean", "norm_like", "itakura_saito", "mahalanobis")
+    one_column = spec.name == "mahalanobis" or (
+        spec.submission == "positive" and spec.name in ("log_loss", "squared_euclidean")
     )
+    matrix = spec.name == "softmax_cross_entropy" or (probabilities and not one_column)
     shape = (spec.n, spec.classes) if matrix else (spec.n,)
     if values.shape != shape:
         raise checks.InputError(f"predictions: shape {shape} is needed, got {values.shape}")

@@ -89,7 +89,7 @@ def brier(classes: int, submission: str) -> Loss:
         away = max(digits.max() - digits.mean(), digits.mean() - digits.min())
         return float(2 * half / (classes * away))
 
-    return Loss(half * 4 / classes, rows, table, (classes,), limit=limit)
+    return Loss(half * 4 / classes, rows, table, (classes,), limit=limit, term=2 * half)
 
 
 def norm_like(alpha: float) -> Loss:
@@ -104,20 +104,26 @@ def norm_like(alpha: float) -> Loss:
         p = bisect(lambda t: alpha * ((1 - t) ** (alpha - 1) - t ** (alpha - 1)), gaps * digits[1], 0.0, 1.0)
         return np.stack([1 - p, p], axis=1)
 
-    return Loss(alpha * (1 - 1e-12), rows, table, (2,))
+    return Loss(alpha * (1 - 1e-12), rows, table, (2,), term=alpha)
 
 
 def itakura_saito() -> Loss:
-    """Itakura and Saito's divergence, summed over both classes."""
+    """Itakura and Saito's divergence on the probability p of the true class: ``1/p + ln p - 1`` (equation 7)."""
 
-    # The label's own 0 puts an infinite constant -ln 0 into the divergence; it is dropped (the paper's
-    # equation 7 drops it silently). The gap is 1/θ - 1/(1-θ) = 2 sinh t at θ = 1/(1+e^t).
+    # Summed over both classes, as the other divergences are, it would be infinite: -ln 0 at the false class.
+    # The gap at θ = 1/(1 + e^t) is 2 sinh t - t.
+    def gap(t: Floats) -> Floats:
+        return 2 * np.sinh(t) - t
+
     def rows(gaps: Floats, digits: Ints) -> Floats:
-        t = np.arcsinh(gaps * digits[1] / 2)
+        wanted = gaps * digits[1]
+        # sinh t ≤ 2 sinh t - t ≤ 2 sinh t for t ≥ 0, which keeps the root between these two.
+        far = float(np.arcsinh(np.abs(wanted).max(initial=0.0)))
+        t = bisect(gap, wanted, -far, far) if far else np.zeros_like(wanted)
         return np.stack([1 / (1 + np.exp(-t)), 1 / (1 + np.exp(t))], axis=1)
 
     def table(predictions: Any) -> Floats:
         p = np.asarray(predictions, dtype=float)
-        return 1 / p + np.log(p).sum(axis=1, keepdims=True) - 2
+        return 1 / p + np.log(p) - 1
 
-    return Loss(math.inf, rows, table, (2,))
+    return Loss(math.inf, rows, table, (2,), term=1.0)

@@ -288,7 +288,7 @@ def assemble(
     half = floats.answer_rounding(spec.n, high + spec.rows_per_answer * spec.tolerance, spec.float_dtype)
     rounding = half + sum(np.minimum(half, spec.rows_per_answer * size) for size in (spec.noise, spec.rounding))
     deviation = code.totals(alphabet.weights, alphabet.deviation)
-    if spec.name in LOGITS:
+    if grid and spec.name in LOGITS:
         error = rounding + 1.01 * deviation
     elif grid:
         error = rounding + _drift(spec, code, alphabet, grid)

@@ -1,13 +1,9 @@
 """Models that carry a query where a server wants a model instead of predictions.
 
 A server that evaluates a submitted model on features the attacker knows can be asked any prediction the model
-can be made to give. The paper (Appendix D) appends a *mutator* network that overwrites predictions; here it is,
-with its limits stated, beside models that look natural and have none of them.
-
-Limits of the mutator, all checked: its inputs must be non-negative (its first layer relies on ReLU leaving them
-alone); in float32 log-odds beyond about 88 (θ < ½) or 14 (θ > ½) cannot be expressed, because exp and 1 - θ
-leave the floats; and it knows rows only by their place in a batch, so a server that scores row by row gets the
-same θ for every row. The natural models know rows by their features instead; they need rows that differ.
+can be made to give. `mutator` is the network of Aggarwal et al. (2021), Appendix D, equation 11, which overwrites its
+input. It is told the rows by their place in the batch alone: a server that scores row by row, or in another order,
+gets other predictions. The natural models (`carrier`) know rows by their features instead; they need rows that differ.
 """
 
 from __future__ import annotations
@@ -28,22 +24,27 @@ _LIMITS = {"float32": (88.0, 14.0), "float64": (700.0, 34.0)}
 _MODELS = ("tree", "nearest", "relu")
 
 
-def mutator(predictions: object, *, dtype: str = "float32") -> torch.nn.Module:
-    """A torch module that maps any batch of n non-negative rows to the given probabilities ``[n]``.
+def mutator(predictions: object, width: int = 1, *, dtype: str = "float32", seed: int = 0) -> torch.nn.Module:
+    """A torch module that maps any non-negative batch ``[n, width]`` to the given probabilities ``[n]``.
 
-    A ReLU layer subtracts from the inputs themselves, leaving zero, and a bias per place adds the log-odds; a
-    sigmoid follows. Its parameters alone carry the query.
+    With v the whole batch as one vector it computes ``sigmoid(relu(v·M1)·M2 + x')``: all entries of M1 are negative,
+    which leaves zeros, M2 is drawn at random, and x' are the log-odds of the predictions. The paper says "any real
+    vector"; a negative value passes the first layer, so features must be shifted to be non-negative.
 
     Args:
         predictions: p(y = 1) for each row of the batch, in order, ``[n]``.
-        dtype: floats of the module.
+        width: number of features of a row.
+        dtype: floats of the module. In float32 log-odds beyond about 88 (p < 1/2) or 14 (p > 1/2) cannot be
+            expressed, because exp and 1 - p leave the floats.
+        seed: of M1 and M2.
 
     Raises:
-        divulge.InputError: probabilities whose log-odds these floats cannot express.
+        divulge.InputError: probabilities whose log-odds these floats cannot express, or layers too large for memory.
         divulge.MissingExtraError: torch is not installed.
     """
     checks.choice(dtype, "dtype", _LIMITS)
     wanted = checks.vector(predictions, "predictions")
+    size = len(wanted) * checks.integer(width, "width", least=1)
     if wanted.min() <= 0 or wanted.max() >= 1:
         raise checks.InputError(f"predictions: must lie in (0, 1), got {wanted.min():g} to {wanted.max():g}")
     odds = np.log(wanted) - np.log1p(-wanted)
@@ -53,24 +54,28 @@ def mutator(predictions: object, *, dtype: str = "float32") -> torch.nn.Module:
             f"predictions: {dtype} expresses log-odds from {-low:g} to {high:g} here, "
             f"got {odds.min():.4g} to {odds.max():.4g}"
         )
+    checks.memory(
+        8.0 * size * (size + len(wanted)), "width", f"the first layer is {size:,} by {size:,}; take fewer rows"
+    )
     try:
         import torch
     except ImportError:
         raise checks.extra("torch", "torch") from None
+    draws = seeds.generator(seed, "mutator")
+    first = _linear(-draws.uniform(0.5, 1.0, (size, size)), None, dtype)
+    second = _linear(draws.normal(size=(len(wanted), size)), odds, dtype)
+    return torch.nn.Sequential(torch.nn.Flatten(0), first, torch.nn.ReLU(), second, torch.nn.Sigmoid())
 
-    class Mutator(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.odds = torch.nn.Parameter(torch.as_tensor(odds, dtype=getattr(torch, dtype)))
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            flat = x.reshape(len(x), -1)
-            # relu(x) - x is zero exactly where the inputs are non-negative.
-            erased = (torch.relu(flat) - flat).sum(dim=1)
-            places = torch.arange(len(x)).clamp(max=len(self.odds) - 1)
-            return torch.sigmoid(erased.to(self.odds.dtype) + self.odds[places])
+def _linear(weight: Floats, bias: Floats | None, dtype: str) -> torch.nn.Linear:
+    import torch
 
-    return Mutator()
+    kind = getattr(torch, dtype)
+    made = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=kind)
+    made.weight.data = torch.as_tensor(weight, dtype=kind)
+    if bias is not None:
+        made.bias.data = torch.as_tensor(bias, dtype=kind)
+    return made
 
 
 @dataclass(frozen=True, slots=True, eq=False)

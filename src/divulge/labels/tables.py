@@ -1,0 +1,187 @@
+"""Codes of the paper that are decoded by enumeration: primes, Corollary 2's, and any others (`exhaustive`).
+
+Source: Aggarwal et al. (2021). Appendix B: rows proportional to distinct primes, two classes or more, for the
+cross-entropies. Corollary 3: losses ln(p_i)/N apart, for squared Euclidean and norm-like losses (and, by Theorem 6, any
+other loss of two classes). Corollary 2: ``θ_i = 1/(1 + 3^(2^i·Nτ))`` for the Itakura-Saito loss.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks
+from divulge.labels import linear
+from divulge.labels.answers import Reading
+from divulge.labels.certificate import Certificate
+
+if TYPE_CHECKING:
+    from divulge.labels.loss import Loss
+    from divulge.labels.spec import OracleSpec
+    from divulge.types import Array, Floats, Ints
+
+METHODS = ("corollary2", "primes", "exhaustive")
+_CROSS_ENTROPIES = ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy")
+_MOST_LABELLINGS = 4096
+_LOGIT = 40.0  # span of `exhaustive` where the loss has none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePlan:
+    """Blocks of rows whose answers are looked up among those of all labellings of the block.
+
+    Args:
+        rows: predictions of the block's rows, ``[M, ...]``.
+        idle: prediction of all other rows.
+        sums: sum of the block's losses for every labelling, ascending, ``[K^M]``.
+        labellings: the labels behind each sum, ``[K^M, M]``.
+        rest: loss of an idle row.
+        error: bound on the float error of a sum.
+    """
+
+    spec: OracleSpec
+    rows: Array
+    idle: Array
+    sums: Floats
+    labellings: Ints
+    rest: float
+    error: float
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return -(-self.spec.n // len(self.rows))
+
+    def certificate(self) -> Certificate:
+        """Smallest distance of two sums against twice the noise."""
+        scale = self.spec.rows_per_answer
+        separation = float(np.diff(self.sums).min()) / scale - 2 * self.error / scale
+        needed = 2 * self.spec.tolerance
+        if separation > needed:
+            return Certificate(True, separation, needed, "all labellings of a block enumerated")
+        return Certificate(
+            False, max(separation, 0.0), needed, "enumeration", "two labellings give answers too close to each other"
+        )
+
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``."""
+        predictions = np.repeat(self.idle, self.spec.n, axis=0)
+        first = index * len(self.rows)
+        width = min(len(self.rows), self.spec.n - first)
+        predictions[first : first + width] = self.rows[:width]
+        return predictions
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers so far."""
+        sums = linear.as_sums(self.spec, answers)
+        m = len(self.rows)
+        labels = np.zeros(self.count * m, dtype=np.int64)
+        certain = np.zeros(self.count * m, dtype=bool)
+        proven = np.zeros(self.count * m, dtype=bool)
+        residual = np.full(self.count, np.nan)
+        refuted = np.zeros(self.count, dtype=bool)
+        for index in np.flatnonzero(~np.isnan(answers)):
+            width = min(m, self.spec.n - int(index) * m)
+            part = slice(int(index) * m, int(index) * m + m)
+            total = float(sums.sums[index] - np.longdouble(self.rest) * (self.spec.n - width))
+            labels[part], best, second = self._nearest(total, width)
+            known, noise = float(sums.fixed[index]) + self.error, float(sums.noise[index])
+            certain[part] = second > known + 2 * noise
+            proven[part] = second > known + noise >= best
+            refuted[index] = best > known + noise + float(sums.slack[index])
+            residual[index] = best / self.spec.rows_per_answer
+        n = self.spec.n
+        return Reading(labels[:n], certain[:n], proven[:n], residual, refuted)
+
+    def _nearest(self, total: float, width: int) -> tuple[Ints, float, float]:
+        """The block's labels, and the distances of the best and the second-best labelling."""
+        sums, labellings = self.sums, self.labellings
+        if width < len(self.rows):
+            losses = self.spec.loss().table(self.rows)
+            keep = (labellings[:, width:] == 0).all(axis=1)
+            sums = sums[keep] - losses[width:, 0].sum()
+            labellings = labellings[keep]
+        distance = np.abs(sums - total)
+        best = int(distance.argmin())
+        others = np.delete(distance, best)
+        return labellings[best], float(distance[best]), float(others.min(initial=math.inf))
+
+
+def plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
+    """The plan with the largest blocks whose labellings all give answers far enough apart.
+
+    Raises:
+        divulge.InputError: the code is not stated for the metric, or no row fits.
+    """
+    if method == "corollary2" and spec.name != "itakura_saito":
+        raise checks.InputError(f"method: corollary2 is stated for itakura_saito, got {spec.name}")
+    if method == "primes" and spec.classes > 2 and spec.name not in _CROSS_ENTROPIES:
+        raise checks.InputError(f"method: for {spec.name} primes are stated for 2 classes, got {spec.classes}")
+    most = min(int(math.log(_MOST_LABELLINGS) / math.log(spec.classes)), spec.n)
+    best: TablePlan | None = None
+    for m in range(1, most + 1):
+        table = _table(spec, loss, _rows(spec, loss, method, m))
+        if not table.certificate().certified:
+            break
+        best = table
+    if best is None:
+        raise checks.InputError(f"method: {method} cannot read even one label per query at this noise")
+    return best
+
+
+def _rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
+    """Predictions of a block of m rows."""
+    digits = np.arange(spec.classes)
+    if method == "corollary2":
+        # Without noise any positive τ will do (Remark 1).
+        odds = math.log(3) * 2.0 ** np.arange(1, m + 1) * spec.rows_per_answer * (spec.tolerance or 1e-3)
+        return np.stack([1 / (1 + np.exp(-odds)), np.exp(-np.logaddexp(0, odds))], axis=1)
+    if method == "primes" and spec.name in _CROSS_ENTROPIES:
+        return _prime_rows(spec, np.array(primes(m * spec.classes), dtype=float).reshape(m, -1))
+    if method == "primes":
+        return loss.predict(np.log(primes(m)) / spec.n, digits)
+    span = loss.reach(digits) if math.isfinite(loss.span) else _LOGIT
+    return loss.predict(span * float(spec.classes) ** np.arange(1 - m, 1), digits)
+
+
+def _prime_rows(spec: OracleSpec, numbers: Floats) -> Array:
+    """Predictions whose class probabilities are proportional to ``numbers`` ``[m, K]``."""
+    if spec.name == "softmax_cross_entropy":
+        return np.log(numbers).astype(spec.float_dtype)
+    if spec.name == "sigmoid_cross_entropy":
+        return np.log(numbers[:, 1] / numbers[:, 0]).astype(spec.float_dtype)
+    rows = (numbers / numbers.sum(axis=1, keepdims=True)).astype(spec.float_dtype)
+    return rows[:, 1] if spec.submission == "positive" else rows
+
+
+def primes(count: int) -> list[int]:
+    """The first primes.
+
+    Examples:
+        >>> primes(6)
+        [2, 3, 5, 7, 11, 13]
+    """
+    first: list[int] = []
+    for number in itertools.count(2):
+        if len(first) == count:
+            break
+        if all(number % prime for prime in first if prime * prime <= number):
+            first.append(number)
+    return first
+
+
+def _table(spec: OracleSpec, loss: Loss, rows: Array) -> TablePlan:
+    m = len(rows)
+    idle = loss.predict(np.zeros(1), np.arange(spec.classes))
+    table = loss.table(rows)
+    labellings = np.array(list(itertools.product(range(spec.classes), repeat=m)), dtype=np.int64)
+    sums = np.array([math.fsum(table[np.arange(m), labels]) for labels in labellings])
+    order = np.argsort(sums)
+    rest = float(loss.table(idle)[0, 0])
+    total = float(table.max(axis=1).sum()) + spec.n * rest
+    error = 2 * linear.plain_error(spec, total)
+    return TablePlan(spec, rows, idle, sums[order], labellings[order], rest, error)
