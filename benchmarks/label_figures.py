@@ -7,8 +7,8 @@ The codes are literal (Theorem 3 with k = 1..K, Theorem 14 with Nτ in the expon
 the decoder is the argmin over all labellings, as NumPy computes it: a labelling whose loss is infinite never wins, and
 an infinite answer gives the first labelling with an infinite loss. The mean runs over the rows of a query, as the
 paper's does. Noise is ±τ with random signs, the worst the theorems allow. Labels are drawn from the data sets' own,
-with replacement. The paper does not say how it solved for the logits of a softmax: "linear system" takes the null
-vector of that system by a singular value decomposition, "logarithms" the logarithms of the probabilities.
+with replacement. The paper does not say how it solved for the logits of a softmax: "linear system" is least squares,
+whose error is relative to the largest entry of a row; "logarithms" takes the logarithms of the probabilities.
 
 "ours" is `labels.design` for the same oracle: the most rows for which its certificate needs one query, and a tenth of
 the draws to confirm it. It reads every label, so panel (b) needs no curve of its own. "Theorem 3, logits" is our plan
@@ -64,10 +64,14 @@ def softmax_logarithms(logs: np.ndarray) -> np.ndarray:
 
 
 def softmax_system(logs: np.ndarray) -> np.ndarray:
-    """``exp(t_k) = θ_k·Σ exp(t_j)`` solved as a linear system: the null vector of ``I - θ·1ᵀ``."""
-    theta = np.exp(logs)
-    systems = np.eye(theta.shape[1]) - theta[:, :, None]
-    return softmax(np.log(np.abs(np.linalg.svd(systems)[2][:, -1, :])))
+    """``exp(t_k) = θ_k·Σ exp(t_j)`` with the sum set to 1, solved as a linear system by least squares."""
+    classes = logs.shape[1]
+    wanted = np.append(np.zeros(classes), 1.0)
+    found = [
+        np.linalg.lstsq(np.vstack([np.eye(classes) - row[:, None], np.ones(classes)]), wanted, rcond=None)[0]
+        for row in np.exp(logs)
+    ]
+    return softmax(np.log(found))
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -102,11 +106,13 @@ def labelling(index: np.ndarray, classes: int, m: int) -> np.ndarray:
 def argmin(means: np.ndarray, given: np.ndarray) -> np.ndarray:
     """``np.argmin(np.abs(means - answer))`` for every given answer."""
     finite = np.flatnonzero(np.isfinite(means))
+    if not len(finite):
+        return np.zeros(len(given), dtype=int)
     values, first = np.unique(means[finite], return_index=True)
     right = np.searchsorted(values, given).clip(max=len(values) - 1)
     left = (right - 1).clip(0)
     near = np.where(given - values[left] <= values[right] - given, left, right)
-    unread = int(np.argmax(np.isinf(means)))
+    unread = int(np.argmax(~np.isfinite(means)))
     return np.where(np.isfinite(given), finite[first[near]], unread)
 
 
