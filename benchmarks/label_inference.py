@@ -1,12 +1,12 @@
 """Queries for 100 % recovery, beside the paper's codes, the positional code and the entropy limit.
 
-    DIVULGE_DATA=… python benchmarks/label_inference.py [--quick] [--figures]
+    DIVULGE_DATA=… python benchmarks/label_inference.py [--quick]
 
 Every cell of "ours" is the plan's query count, followed by the number of seeds (of 20; --quick: 2) in which every
 label was right under worst-case ±τ noise (each seed draws the signs anew and puts the rows in another order). Titanic
 and satimage come from DIVULGE_DATA, Iris from scikit-learn. The limit is entropy over the most one answer can say,
 `labels.capacity` with class frequencies.
-``--figures`` runs the paper's own experiments instead (label_figures.py).
+The paper's own experiments are in label_figures.py.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import tracemalloc
 
 import numpy as np
 
-import label_figures
 from divulge import labels
 from divulge.labels.oracles import score
 from label_data import data
@@ -233,13 +232,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="2 seeds, without the largest tables")
     parser.add_argument("--only", default="", help="cases whose name contains this")
     parser.add_argument("--speed", action="store_true", help="the speed section alone")
-    parser.add_argument("--figures", action="store_true", help="the paper's figures instead")
     options = parser.parse_args()
     if "DIVULGE_DATA" not in os.environ:
         sys.exit("needs the data folder in DIVULGE_DATA")
-    if options.figures:
-        label_figures.main(options.quick)
-        return
     if options.speed:
         speed()
         return
