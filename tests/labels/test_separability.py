@@ -228,6 +228,63 @@ class TestLinearlyDecomposable:
         assert plan.count == math.ceil(11 / asked[0].sum()) > 1
 
 
+MATRIX = np.array([[2.0, 0.5], [0.5, 1.0]])
+FORMS = {  # the convex function, its gradient, the closed form
+    "kullback_leibler": (
+        lambda p: (p * np.log(p)).sum(),
+        lambda p: np.log(p) + 1,
+        lambda p, q: (p * np.log(p / q) - (p - q)).sum(),
+    ),
+    "itakura_saito": (
+        lambda p: -np.log(p).sum(),
+        lambda p: -1 / p,
+        lambda p, q: (p / q - np.log(p / q) - 1).sum(),
+    ),
+    "squared_euclidean": (lambda p: (p**2).sum(), lambda p: 2 * p, lambda p, q: ((p - q) ** 2).sum()),
+    "norm_like": (
+        lambda p: (p**3).sum(),
+        lambda p: 3 * p**2,
+        lambda p, q: (p**3 + 2 * q**3 - 3 * p * q**2).sum(),
+    ),
+    "mahalanobis": (
+        lambda p: p @ MATRIX @ p / 2,
+        lambda p: MATRIX @ p,
+        lambda p, q: (p - q) @ MATRIX @ (p - q) / 2,
+    ),
+}
+
+
+class TestBregman:
+    """Appendix C: closed forms of divergences, and the losses of labels they become."""
+
+    @pytest.mark.parametrize("name", FORMS)
+    def test_the_closed_forms(self, name):
+        convex, gradient, form = FORMS[name]
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            p, q = rng.uniform(0.05, 2, (2, 2))
+            assert form(p, q) == pytest.approx(convex(p) - convex(q) - gradient(q) @ (p - q))
+
+    @pytest.mark.parametrize(
+        ("name", "metric", "factor"),
+        [
+            ("kullback_leibler", "log_loss", 1),
+            ("squared_euclidean", "squared_euclidean", 2),  # equation 9 leaves the 2 out
+            ("norm_like", labels.norm_like(3), 1),
+            ("mahalanobis", labels.mahalanobis(MATRIX), 0.5),  # its loss leaves the 1/2 out
+        ],
+    )
+    def test_the_losses_of_the_labels(self, name, metric, factor):
+        form = FORMS[name][2]
+        spec = labels.OracleSpec(metric, n=1)
+        for theta in (0.1, 0.4, 0.9):
+            rows = np.array([theta]) if spec.name == "mahalanobis" else np.array([[1 - theta, theta]])
+            table = spec.loss().table(rows)[0]
+            for label in (0, 1):
+                near = np.clip([label, 1 - label], 1e-12, 1)  # 0·ln 0 = 0
+                assert factor * table[label] == pytest.approx(form(near, np.array([theta, 1 - theta])), abs=1e-9)
+
+
 class TestMahalanobis:
     def test_the_loss_is_a_multiple_of_the_squared_euclidean_one(self):
         rng = np.random.default_rng(0)
