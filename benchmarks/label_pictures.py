@@ -42,7 +42,7 @@ def tables(section: str) -> list[list[dict[str, str]]]:
 
 
 def reaches() -> pl.DataFrame:
-    """Figure 1 and Figure 3 (left), a row a point."""
+    """Figure 1 and Figure 3 (left), one row per point."""
     rows = [
         {"panel": row["panel"], "data": row["data"], "code": row["code"], "τ": float(column[4:]), "N": int(cell)}
         for row in tables("Figure 1")[0]
@@ -55,7 +55,7 @@ def reaches() -> pl.DataFrame:
 
 
 def accuracies() -> pl.DataFrame:
-    """Figure 2 and Figure 3 (right), a row a point."""
+    """Figure 2 and Figure 3 (right), one row per point."""
     rows = []
     for table in tables("Figure 2"):
         queries = next(row for row in table if row["code"] == "queries")

@@ -87,7 +87,7 @@ class TestCrossEntropy:
         logs = theorem3(n, classes, tau)
         spec = labels.OracleSpec("softmax_cross_entropy", n=n, classes=classes)
         assert separation(means(spec.loss().table(logs))) == pytest.approx(2 * tau * math.log(3))
-        # The system of equations leaves a constant a row open: it does not specify the logits fully.
+        # The system of equations leaves one constant per row open: it does not specify the logits fully.
         assert np.allclose(spec.loss().table(logs + [[1.0], [-5.0], [9.0]]), spec.loss().table(logs))
         if classes == 2:
             spec = labels.OracleSpec("sigmoid_cross_entropy", n=n)
