@@ -300,6 +300,17 @@ class TestMahalanobis:
                 d = np.array([label - theta[row], theta[row] - label])
                 assert table[row, label] == pytest.approx(d @ matrix @ d)
 
+    def test_the_loss_is_linearly_decomposable(self):
+        """Section 4 says it is not: g(θ) = α(1 - θ)² does, and prime codes read it."""
+        metric, theta = labels.mahalanobis([[2.0, 1.0], [0.0, 3.0]]), np.array([0.1, 0.5, 0.8])
+        table = labels.OracleSpec(metric, n=3).loss().table(theta)
+        assert np.allclose(table[:, 1], metric.parameter * (1 - theta) ** 2)
+        assert np.allclose(table[:, 0], metric.parameter * (1 - (1 - theta)) ** 2)
+        spec = labels.OracleSpec(metric, n=10)
+        plan = labels.design(spec, "primes")
+        assert plan.certificate.certified
+        assert labels.simulate(spec, np.arange(10) % 2, plan).accuracy == 1.0
+
     def test_theorem_8_equal_predictions_hide_who_has_which_label(self):
         spec = labels.OracleSpec(labels.mahalanobis(np.eye(2)), n=2)
         table = spec.loss().table(np.array([0.25, 0.25]))
