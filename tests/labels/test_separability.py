@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
+import divulge as dv
 from divulge import labels
 from divulge.labels.tables import primes
 
@@ -334,6 +335,39 @@ class TestMahalanobis:
         assert plan.certificate.certified
         y = np.random.default_rng(1).integers(0, 2, 20)
         assert labels.simulate(spec, y, plan).accuracy == 1.0
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("matrix", "message"),
+        [
+            (np.eye(3), r"shape \(2, 2\) is needed, got \(3, 3\)"),
+            ([1.0, 2.0], r"shape \(2, 2\) is needed, got \(2,\)"),
+            ([[1.0, 2.0], [2.0, 1.0]], "positive definite, but its smallest eigenvalue is -1"),
+            (0.0, "positive definite"),
+            ([[1e308, 0.0], [0.0, 1e308]], r"a \+ d - b - c: must lie in"),
+            ([[1.0, math.nan], [0.0, 1.0]], "matrix: 1 values are NaN"),
+        ],
+    )
+    def test_matrices(self, matrix, message):
+        with pytest.raises(dv.InputError, match=message):
+            labels.mahalanobis(matrix)
+
+    @pytest.mark.parametrize(
+        ("metric", "method", "options", "message"),
+        [
+            ("log_loss", "corollary2", {}, "corollary2 is stated for itakura_saito, got log_loss"),
+            ("itakura_saito", "corollary2", {"noise": 1e3}, "cannot read even one label"),
+            ("itakura_saito", "theorem3", {}, "itakura_saito has no bound"),
+            ("squared_euclidean", "primes", {"classes": 3}, "primes are stated for 2 classes, got 3"),
+            ("softmax_cross_entropy", "theorem3", {"noise": 1e306}, "cannot read even one label"),
+            ("softmax_cross_entropy", "theorem3", {"noise": 1e5, "float_dtype": "float16"}, "cannot read even one"),
+            ("sigmoid_cross_entropy", "theorem14", {"noise": 1e37, "float_dtype": "float32"}, "cannot read even one"),
+        ],
+    )
+    def test_codes_where_they_are_not_stated_or_leave_the_floats(self, metric, method, options, message):
+        with pytest.raises(dv.InputError, match=message):
+            labels.design(labels.OracleSpec(metric, n=9, **options), method)
 
 
 def random_clauses(rng, n, count):

@@ -100,11 +100,11 @@ def mahalanobis(matrix: object) -> Metric:
     values = values * np.eye(2) if values.ndim == 0 else values
     if values.shape != (2, 2):
         raise checks.InputError(f"matrix: shape (2, 2) is needed, got {values.shape}")
-    least = float(np.linalg.eigvalsh((values + values.T) / 2).min())
+    least = float(np.linalg.eigvalsh(values / 2 + values.T / 2).min())
     if not least > 0:
         raise checks.InputError(f"matrix: must be positive definite, but its smallest eigenvalue is {least:g}")
-    factor = float(values[0, 0] + values[1, 1] - values[0, 1] - values[1, 0])
-    return Metric("mahalanobis", checks.number(factor, "matrix", above=0.0, below=math.inf))
+    (a, b), (c, d) = values.tolist()
+    return Metric("mahalanobis", checks.number((a + d) - (b + c), "matrix: a + d - b - c", above=0.0, below=math.inf))
 
 
 def of(

@@ -68,8 +68,13 @@ def _code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: int) -> Q
     bound = base ** (rows - 1)
     noise = spec.rows_per_answer * spec.tolerance
     gap = loss.reach(digits)
-    # Logits have no range to fill: any unit well above the noise shows what the float error is.
-    unit = gap / bound if math.isfinite(gap) else 4 * math.log(3) * max(noise, 1.0)
+    if math.isfinite(gap):
+        unit = gap / bound
+    else:
+        # Logits have no range to fill: any unit well above the noise shows what the float error is.
+        unit = 4 * math.log(3) * max(noise, 1.0)
+        if unit * bound * int(digits.max()) > float(np.finfo(spec.float_dtype).max) / (4 * spec.n):
+            return None
     error = float(questions.assemble(spec, loss, digits, base, bound, unit).error.max())
     # 3 to the power of the noise, and k (or n) counted from 1: one step is 2·ln 3 times the noise.
     least = 2 * math.log(3) * (noise + error)

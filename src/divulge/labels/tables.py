@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 METHODS = ("corollary2", "primes", "exhaustive")
 _CROSS_ENTROPIES = ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy")
 _MOST_LABELLINGS = 4096
+_LARGEST = 700.0  # log-odds
 _LOGIT = 40.0  # span of `exhaustive` where the loss has none
 
 
@@ -122,6 +123,9 @@ def plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
     if method == "primes" and spec.classes > 2 and spec.name not in _CROSS_ENTROPIES:
         raise checks.InputError(f"method: for {spec.name} primes are stated for 2 classes, got {spec.classes}")
     most = min(int(math.log(_MOST_LABELLINGS) / math.log(spec.classes)), spec.n)
+    if method == "corollary2":
+        # The losses are exponential in the log-odds, and must stay within the doubles.
+        most = min(most, max(0, math.floor(math.log2(_LARGEST) - math.log2(_first_odds(spec)))))
     best: TablePlan | None = None
     for m in range(1, most + 1):
         table = _table(spec, loss, _rows(spec, loss, method, m))
@@ -137,8 +141,7 @@ def _rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
     """Predictions of a block of m rows."""
     digits = np.arange(spec.classes)
     if method == "corollary2":
-        # Without noise any positive τ will do (Remark 1).
-        odds = math.log(3) * 2.0 ** np.arange(1, m + 1) * spec.rows_per_answer * (spec.tolerance or 1e-3)
+        odds = _first_odds(spec) * 2.0 ** np.arange(1, m + 1)
         return np.stack([1 / (1 + np.exp(-odds)), np.exp(-np.logaddexp(0, odds))], axis=1)
     if method == "primes" and spec.name in _CROSS_ENTROPIES:
         return _prime_rows(spec, np.array(primes(m * spec.classes), dtype=float).reshape(m, -1))
@@ -146,6 +149,11 @@ def _rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
         return loss.predict(np.log(primes(m)) / spec.n, digits)
     span = loss.reach(digits) if math.isfinite(loss.span) else _LOGIT
     return loss.predict(span * float(spec.classes) ** np.arange(1 - m, 1), digits)
+
+
+def _first_odds(spec: OracleSpec) -> float:
+    """Half the log-odds of Corollary 2's first row: ln 3·Nτ; without noise any positive τ will do (Remark 1)."""
+    return math.log(3) * spec.rows_per_answer * (spec.tolerance or 1e-3)
 
 
 def _prime_rows(spec: OracleSpec, numbers: Floats) -> Array:
