@@ -169,6 +169,7 @@ class TestLinearlyDecomposable:
             assert table == pytest.approx([1 / (1 - p) + math.log(1 - p) - 1 for p in (theta, 1 - theta)])
             t = math.log((1 - theta) / theta)
             assert table[1] - table[0] == pytest.approx(2 * math.sinh(t) - t)
+            assert t <= 0 or table[1] - table[0] > t  # the proof of Corollary 2
             # Section 4 has -2 for -1: the same code, not the same loss.
             assert table[1] - (1 / theta + math.log(theta) - 2) == pytest.approx(1, abs=1e-6)
 
@@ -335,6 +336,17 @@ class TestMahalanobis:
         assert plan.certificate.certified
         y = np.random.default_rng(1).integers(0, 2, 20)
         assert labels.simulate(spec, y, plan).accuracy == 1.0
+
+    @pytest.mark.parametrize("n", [1, 2, 3, 6])
+    def test_doubling_gaps_in_one_query(self, n):
+        """In place of Theorem 8: 2τ-separable while τ is below α/(N·2^N)."""
+        metric = labels.mahalanobis([[2.0, 1.0], [0.0, 3.0]])
+        tau = 0.99 * metric.parameter / (n * 2**n)
+        theta = 0.5 * (1 - 2.0 ** np.arange(1, n + 1) * n * tau / metric.parameter)
+        assert ((theta > 0) & (theta < 0.5)).all()
+        spec = labels.OracleSpec(metric, n=n, noise=tau)
+        assert separation(means(spec.loss().table(theta))) == pytest.approx(2 * tau)
+        assert labels.design(spec).count == 1
 
 
 class TestRefusals:
