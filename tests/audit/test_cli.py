@@ -5,19 +5,21 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]
 FACTORY = """
-import os
-import time
+import os, signal
+from pathlib import Path
 from torch import nn
 
 def make():
-    time.sleep(float(os.environ.get("SECONDS_A_NETWORK", "0")))  # for tests that must meet a run at work
+    pool = os.environ.get("HALT_ONCE_STORED")  # for tests that must meet a run at work
+    if pool and any(Path(pool).rglob("*.safetensors")):
+        print("at work", flush=True)
+        signal.pause()
     return nn.Sequential(nn.Linear(12, 64), nn.ReLU(), nn.Linear(64, 4))
 """
 
@@ -232,17 +234,15 @@ def test_tables_as_data(project, case, tmp_path):
 
 
 def interrupted(project, out, how, **streams):
-    """A run of the plan that got the signal ``how`` while it was training; one network at least is stored."""
+    """A run of the plan that got the signal ``how`` when it was about to train its second network."""
     started = subprocess.Popen(
         [*COMMAND, "audit", str(project / "plan.toml"), "--out", str(out)],
-        stdout=subprocess.DEVNULL,
-        env=os.environ | {"SECONDS_A_NETWORK": "0.5"},
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"HALT_ONCE_STORED": str(out / "pool")},
         **streams,
     )
-    deadline = time.monotonic() + 120
-    while len(list((out / "pool").rglob("*.safetensors"))) < 1 and time.monotonic() < deadline:
-        assert started.poll() is None, "the run ended before it could be interrupted"
-        time.sleep(0.01)
+    assert "at work\n" in iter(started.stdout.readline, ""), "the run ended before it could be interrupted"
     started.send_signal(how)
     return started
 
@@ -251,7 +251,7 @@ def interrupted(project, out, how, **streams):
 def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_path):
     """kill -9 in the middle of reference training; the result equals an uninterrupted run's."""
     out = tmp_path / "killed"
-    interrupted(project, out, signal.SIGKILL, stderr=subprocess.DEVNULL).wait()
+    interrupted(project, out, signal.SIGKILL, stderr=subprocess.DEVNULL).communicate()
     assert json.loads((out / "run.json").read_text())["state"] == "running"
     whole = [path for path in (out / "pool").rglob("*.safetensors") if path.with_suffix(".json").exists()]
     kept = {path: path.stat().st_mtime_ns for path in whole}  # a model is whole once its description is written
@@ -262,7 +262,7 @@ def test_killed_while_training_the_same_command_goes_on(project, finished, tmp_p
 
 
 def test_ctrl_c_says_what_is_kept_and_how_to_go_on(project, tmp_path):
-    started = interrupted(project, tmp_path / "stopped", signal.SIGINT, stderr=subprocess.PIPE, text=True)
+    started = interrupted(project, tmp_path / "stopped", signal.SIGINT, stderr=subprocess.PIPE)
     errors = started.communicate(timeout=120)[1]
     assert started.returncode == 130
     assert "the same call resumes" in errors
