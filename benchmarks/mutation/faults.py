@@ -7,7 +7,6 @@ blocks under `TYPE_CHECKING`, and ``strict`` of `zip`, which only guards.
 from __future__ import annotations
 
 import ast
-import contextlib
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -66,13 +65,9 @@ def faults(root: Path, file: Path) -> Iterator[Fault]:
             after = ast.unparse(changed)
             fresh = after if isinstance(node, ast.Constant | ast.Name | ast.Attribute) else f"({after})"
             source = code[:first] + fresh.encode() + code[last:]
-            with contextlib.suppress(SyntaxError):
-                ast.parse(source)
-                text = code[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
-                where = str(file.relative_to(root))
-                yield Fault(
-                    where, node.lineno, node not in bodies, text, ast.unparse(node), after, source.decode()
-                )
+            text = code[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
+            where = str(file.relative_to(root))
+            yield Fault(where, node.lineno, node not in bodies, text, ast.unparse(node), after, source.decode())
 
 
 def _body(node: ast.FunctionDef | ast.Lambda) -> Iterator[ast.AST]:

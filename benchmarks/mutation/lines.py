@@ -51,7 +51,7 @@ def measure(path: Path, where: Sequence[str]) -> Measured:
     notes = json.loads(path.with_suffix(".json").read_text())
     users: Mapping[str, Sequence[str]] = notes["fixtures"]
     lines = {
-        str(Path(file).relative_to(ROOT)): {
+        "src/divulge/" + file.rpartition("/src/divulge/")[2]: {
             line: [name for context in contexts if context for name in users.get(context, [context])]
             for line, contexts in data.contexts_by_lineno(file).items()
         }
