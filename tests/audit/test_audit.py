@@ -66,10 +66,10 @@ def test_selections_hold_their_false_positive_rate_and_can_be_made_by_fdr(run):
     by_fpr = run["loss"].selection(fpr=0.05)
     assert by_fpr.guarantee.kind.startswith("marginal")
     assert by_fpr.selected[~run.members].mean() < 0.12  # 200 non-members: P(X > 24) at 5 % is below 1e-4
-    by_fdr = run["loss"].selection(fdr=0.2)
-    assert (by_fdr.guarantee.kind, by_fdr.guarantee.level) == ("FDR", 0.2)
-    judged, pool = run["loss"].scores, run["loss"].calibration
-    assert (by_fdr.selected == dv.decisions.bh(dv.decisions.p_values(judged, pool), 0.2).selected).all()
+    by_fdr = run["loss"].selection(fdr=0.2, method="bh")
+    same = dv.decisions.fdr.select(run["loss"].scores, run["loss"].calibration, fdr=0.2, method="bh")
+    assert (by_fdr.selected == same.selected).all()
+    assert (by_fdr.guarantee.kind, by_fdr.guarantee.level) == (same.guarantee.kind, 0.2)
     with pytest.raises(dv.InputError, match="exactly one"):
         run["loss"].selection()
     with pytest.raises(dv.InputError, match="known non-members are needed"):

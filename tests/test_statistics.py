@@ -1,0 +1,141 @@
+"""The ground of every interval, against scipy, enumeration and loops written from the definitions."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from divulge.statistics import canonical, intervals, placements, ranking
+
+
+def naive_placements(inside, outside):
+    """Of each member the share of non-members below it, of each non-member the share of members above; ties one half."""
+    members = [np.mean([(s > t) + 0.5 * (s == t) for t in outside]) for s in inside]
+    return members, [np.mean([(s > t) + 0.5 * (s == t) for s in inside]) for t in outside]
+
+
+@pytest.fixture
+def sides():
+    rng = np.random.default_rng(0)
+    return rng.integers(1, 8, 9).astype(float), rng.integers(0, 6, 13).astype(float)
+
+
+def found(sides):
+    truth = np.repeat([True, False], [len(side) for side in sides])
+    return placements.of_scores(np.concatenate(sides), truth)
+
+
+def test_placements_and_their_variance_are_those_of_the_definition(sides):
+    mean, level = found(sides)
+    wanted = naive_placements(*sides)
+    truth = np.repeat([True, False], [9, 13])
+    each = placements.by_record(mean, level, truth)
+    np.testing.assert_allclose(each.members.values[truth], wanted[0])
+    np.testing.assert_allclose(each.nonmembers.values[~truth], wanted[1])
+    for side, of in zip(mean.sides, wanted, strict=True):
+        assert side.mean == pytest.approx(np.mean(of))
+        pairs = [a == pytest.approx(b) for i, a in enumerate(of) for j, b in enumerate(of) if i != j]
+        assert side.repeated == pytest.approx(np.mean(pairs))
+    # DeLong's variance, one placement of one half more on either side, but the records counted without it.
+    area = np.mean(wanted[0])
+    for part, of in zip(placements.covariance(mean, mean, null=0.5), wanted, strict=True):
+        spread = sum((value - area) ** 2 for value in of) + (0.5 - area) ** 2
+        assert part == pytest.approx(spread / (len(of) - 1) / len(of))
+
+
+def test_the_covariance_of_two_is_the_same_formula_and_unknown_for_one_record():
+    one, other = (
+        placements.of_counts(np.array(a), np.array(b)) for a, b in (([0, 1, 2], [2, 1, 1]), ([1, 1, 1], [1, 2, 1]))
+    )
+    wanted = (0.5 - one.value) * (0.5 - other.value) + sum(
+        count * (x - one.value) * (y - other.value)
+        for count, x, y in zip(one.members.counts, one.members.values, other.members.values, strict=True)
+    )
+    assert placements.covariance(one, other, null=0.5)[0] == pytest.approx(wanted / 2 / 3)
+    alone = placements.of_counts(np.array([0, 1]), np.array([2, 1]))
+    assert placements.covariance(alone, alone, null=0.5)[0] == math.inf
+
+
+@pytest.mark.parametrize(("m", "n"), [(4, 9), (30, 3)])
+def test_degrees_of_freedom_are_those_of_welchs_test(m, n):
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(0, 1, m), rng.normal(0, 3, n)
+    wanted = stats.ttest_ind(a, b, equal_var=False).df
+    assert placements.freedom(a.var(ddof=1) / m, b.var(ddof=1) / n, m, n) == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    "scores", [([0.1, 0.4, 0.9, 1.3, 2.0], [0.0, 0.3, 0.5, 0.6]), ([1.0, 2.0, 3.0], [0.0, 2.5, 0.7, 0.1])]
+)
+def test_the_interval_of_an_auc_without_ties_is_brunner_and_munzels_on_the_logit_scale(scores):
+    inside, outside = scores
+    wanted = naive_placements(inside, outside)
+    area = np.mean(wanted[0])
+    v, w = ((sum((x - area) ** 2 for x in side) + (0.5 - area) ** 2) / (len(side) - 1) / len(side) for side in wanted)
+    freedom = (v + w) ** 2 / (v**2 / (len(inside) - 1) + w**2 / (len(outside) - 1))
+    reach = stats.t.ppf(0.975, freedom) * math.sqrt(v + w) / (area * (1 - area))
+    low, high = (1 / (1 + (1 - area) / area * math.exp(side * reach)) for side in (1, -1))
+    estimate = ranking.auc([*inside, *outside], [True] * len(inside) + [False] * len(outside))
+    mean = found((np.array(inside), np.array(outside)))[0]
+    # Placements that repeat move the ends out, Chernoff's bound moves them in.
+    moved = placements.moved_out(np.array(high), mean, mean.repeated, 1.0, 0.025)
+    assert estimate.high == pytest.approx(min(moved, chernoff(area, min(len(inside), len(outside)))), abs=1e-7)
+    assert estimate.low <= low or estimate.low == pytest.approx(1 - chernoff(1 - area, min(len(inside), len(outside))))
+
+
+def chernoff(value, blocks, error=0.05):
+    """The largest p with ``blocks · KL(value ‖ p) ≤ ln(2 / error)``, by a fine grid and one refinement."""
+    p = np.linspace(value, 1, 200_001)[:-1]
+    cost = blocks * (stats.entropy([[value] * len(p), [1 - value] * len(p)], [p, 1 - p]))
+    return float(np.interp(math.log(2 / error), cost, p))
+
+
+@pytest.mark.parametrize("blocks", [2, 7, 40])
+def test_the_interval_of_a_perfect_auc_is_chernoffs(blocks):
+    scores = [*np.arange(blocks) + 10.0, *np.arange(blocks + 5.0) / 10]
+    estimate = ranking.auc(scores, np.arange(2 * blocks + 5) < blocks)
+    # KL(1 ‖ p) = -ln p.
+    assert (estimate.value, estimate.high) == (1.0, 1.0)
+    assert estimate.low == pytest.approx((0.05 / 2) ** (1 / blocks))
+
+
+@pytest.mark.parametrize("trials", [1, 7, 40])
+def test_bounds_of_a_share_are_clopper_and_pearsons(trials):
+    for successes in range(trials + 1):
+        wanted = stats.binomtest(successes, trials).proportion_ci(0.9, "exact")
+        assert intervals.lower(successes, trials, 0.05) == pytest.approx(wanted.low, abs=1e-12)
+        assert intervals.upper(successes, trials, 0.05) == pytest.approx(wanted.high, abs=1e-12)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-12, 0.03, 0.5, 0.97, 1 - 1e-12, 1.0])
+@pytest.mark.parametrize("error", [0.025, 0.3])
+def test_ranks_that_bound_a_quantile_are_those_of_the_binomial(rate, error):
+    for n in (1, 2, 17, 60):
+        below = [r for r in range(1, n + 1) if stats.binom.cdf(r - 1, n, rate) <= error]
+        above = [r for r in range(1, n + 1) if stats.binom.sf(r - 1, n, rate) <= error]
+        assert intervals.rank_below(n, rate, error) == max(below, default=0)
+        assert intervals.rank_above(n, rate, error) == min(above, default=n + 1)
+
+
+def test_records_are_ordered_by_class_then_column_by_column():
+    rng = np.random.default_rng(2)
+    x = np.column_stack([np.repeat([0.0, 1.0, 7.0], [12, 4, 4]), rng.integers(0, 3, 20) ** 2.0])[rng.permutation(20)]
+    labels, last = rng.integers(0, 2, 20), rng.random(20) < 0.5
+    order, first = canonical.order(x, labels, last)
+    # No column has more values above the middle of its range than below: none is turned.
+    for column in x.T:
+        assert (column > (column.min() + column.max()) / 2).sum() <= (column < (column.min() + column.max()) / 2).sum()
+    keys = [(labels[i], *x[i], last[i]) for i in order]
+    assert keys == sorted(keys)
+    equal = [next(p for p, key in enumerate(keys) if key[:3] == keys[at][:3]) for at in range(20)]
+    assert first.tolist() == equal
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-3, -5.0])
+def test_the_order_of_records_is_the_same_in_every_unit(unit):
+    rng = np.random.default_rng(3)
+    x = rng.exponential(size=(30, 2))
+    order = canonical.order(x, None, np.zeros(30, bool))[0]
+    assert canonical.order(unit * x, None, np.zeros(30, bool))[0].tolist() == order.tolist()
+    assert canonical.order(x[order], None, np.zeros(30, bool))[0].tolist() == list(range(30))
