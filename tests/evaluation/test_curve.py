@@ -143,6 +143,31 @@ def test_clopper_pearson_is_the_beta_form(pair):
     assert found.high == pytest.approx(beta.ppf(0.975, k + 1, n - k) if k < n else 1.0)
 
 
+@pytest.mark.parametrize("confidence", [0.95, 0.6])
+def test_the_band_of_a_curve_is_the_interval_at_each_of_its_rates(confidence):
+    rng = np.random.default_rng(11)
+    members = np.arange(120) < 50
+    values = (rng.normal(size=120) + members).round(1)
+    curve = dv.evaluation.roc(values, members, confidence)
+    assert (curve.confidence, curve.low[0], curve.high[-1]) == (confidence, 0.0, 1.0)
+    inner = np.flatnonzero((curve.fpr > 0) & (curve.fpr < 1))
+    assert len(inner) > 10
+    for point in inner:
+        wanted = dv.evaluation.tpr_at_fpr(values, members, float(curve.fpr[point]), confidence)
+        assert (curve.low[point], curve.high[point]) == pytest.approx((wanted.low, wanted.high))
+
+
+def test_between_the_rates_of_a_long_curve_the_outer_ends_hold():
+    rng = np.random.default_rng(12)
+    members = np.arange(9000) < 500
+    values = rng.normal(size=9000) + members
+    curve = dv.evaluation.roc(values, members)
+    for point in rng.choice(np.flatnonzero((curve.fpr > 0) & (curve.fpr < 1)), 40):
+        exact = dv.evaluation.tpr_at_fpr(values, members, float(curve.fpr[point]))
+        assert exact.low - 0.01 <= curve.low[point] <= exact.low + 1e-12
+        assert exact.high - 1e-12 <= curve.high[point] <= exact.high + 0.01
+
+
 def test_golden_tpr():
     rng = np.random.default_rng(0)
     members = np.arange(4000) < 2000
