@@ -1,0 +1,157 @@
+"""What no attacker exceeds: bits of an answer and accuracy about labels, against integrals, grids and enumeration."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+from sklearn import metrics
+
+from divulge import labels
+from divulge.labels import accuracy_bounds as bounds
+
+CLIP = 1e-3
+
+
+def spec(**changes):
+    return labels.OracleSpec(**{"n": 40, "clip": CLIP, **changes})
+
+
+def span(epsilon=CLIP):
+    return math.log((1 - epsilon) / epsilon)
+
+
+def test_one_label_moves_the_log_loss_by_at_most_the_logit_of_the_clip():
+    probabilities = np.clip(np.linspace(0, 1, 1001), CLIP, 1 - CLIP)
+    gaps = [
+        metrics.log_loss([1], [[1 - p, p]], labels=[0, 1]) - metrics.log_loss([0], [[1 - p, p]], labels=[0, 1])
+        for p in probabilities
+    ]
+    assert bounds.difference(spec()) == pytest.approx(np.abs(gaps).max())
+    assert bounds.difference(spec(clip=None)) == math.inf
+    assert bounds.spread(spec()) == pytest.approx(span())
+    assert bounds.spread(spec(reduction="sum")) == pytest.approx(40 * span())
+
+
+@pytest.mark.parametrize(
+    ("metric", "classes", "wanted"), [("mae", 2, 1.0), ("squared_euclidean", 2, 1.0), ("squared_euclidean", 3, 2.0)]
+)
+def test_one_label_moves_bounded_losses_by_the_width_of_their_range(metric, classes, wanted):
+    assert bounds.difference(labels.OracleSpec(metric=metric, n=10, classes=classes)) == wanted
+
+
+def test_one_label_moves_the_mean_by_its_share():
+    assert bounds.swing(spec()) == pytest.approx(span() / 40)
+    assert bounds.swing(spec(reduction="sum")) == pytest.approx(span())
+    assert bounds.swing(spec(class_weight=(0.5, 2.0))) == pytest.approx(span() * 2.0 / (40 * 0.5))
+    assert bounds.swing(labels.OracleSpec(metric="accuracy", n=40)) == 1 / 40
+
+
+@pytest.mark.parametrize("metric", ["f1", "auc"])
+def test_one_label_moves_f1_and_auc_by_no_more_than_their_swing_where_labels_are_balanced(metric):
+    n, least = 9, 2  # at least a quarter of the other labels are ones, and as many zeros
+    rng = np.random.default_rng(0)
+    score = {"f1": lambda y, p: metrics.f1_score(y, p > 0.5, zero_division=0), "auc": metrics.roc_auc_score}[metric]
+    most = 0.0
+    for rest in itertools.product((0, 1), repeat=n - 1):
+        if least <= sum(rest) <= n - 1 - least:
+            for p in (rng.random(n), np.r_[0.9, rng.random(n - 1)], np.r_[1.0, rest], np.r_[0.0, rest]):
+                most = max(most, abs(score([1, *rest], p) - score([0, *rest], p)))
+    swing = bounds.swing(labels.OracleSpec(metric=metric, n=n))
+    assert most <= swing <= 4 * most
+
+
+@pytest.mark.parametrize(("metric", "sides"), [("accuracy", 0), ("f1", 1), ("auc", 2)])
+def test_balance_fails_no_more_often_than_the_bound_says(metric, sides):
+    n = 41
+    failing = stats.binom.cdf(math.ceil((n - 1) / 4) - 1, n - 1, 0.5)
+    rare = bounds.rare(labels.OracleSpec(metric=metric, n=n))
+    assert sides * failing <= rare
+    assert rare == pytest.approx(sides * math.exp(-2 * (n - 1) * 0.25**2))  # Hoeffding
+
+
+def test_answers_under_noise_are_apart_by_their_total_variation():
+    one, scale = 0.7, 1.3
+
+    def half_the_gap(law):
+        return integrate.quad(lambda x: abs(law.pdf(x) - law.pdf(x - one)), -40, 40, points=(0, one), limit=200)[0] / 2
+
+    gaussian = spec(noise=scale, noise_kind="gaussian")
+    assert bounds.apart(gaussian, one, 1) == pytest.approx(half_the_gap(stats.norm(scale=scale)))
+    # Q answers are one answer with a noise that is √Q times as small.
+    assert bounds.apart(gaussian, one, 9) == pytest.approx(half_the_gap(stats.norm(scale=scale / 3)))
+    laplace, law = spec(noise=scale, noise_kind="laplace"), stats.laplace(scale=scale)
+    affinity = integrate.quad(lambda x: math.sqrt(law.pdf(x) * law.pdf(x - one)), -60, 60, points=(0, one), limit=200)[
+        0
+    ]
+    for queries in (1, 5):
+        assert bounds.apart(laplace, one, queries) == pytest.approx(math.sqrt(1 - affinity ** (2 * queries)))
+    assert half_the_gap(law) <= bounds.apart(laplace, one, 1)
+
+
+@pytest.mark.parametrize(("classes", "queries"), [(2, 1), (2, 3), (4, 2)])
+def test_counting_gives_the_accuracy_at_which_fano_needs_all_bits_told(classes, queries):
+    board = spec(n=60, classes=classes, decimals=1)
+    told = queries * math.log2(2 + span() * 10)
+
+    def lacking(accuracy):
+        wrong = 1 - accuracy
+        entropy = stats.entropy([accuracy, wrong], base=2)
+        return 60 * (math.log2(classes) - entropy - wrong * math.log2(classes - 1)) - told
+
+    wanted = optimize.brentq(lacking, 1 / classes, 1 - 1e-12)
+    assert bounds.by_counting(board, queries) == pytest.approx(wanted)
+    assert bounds.limit(board, queries) == pytest.approx(wanted)
+    assert bounds.by_counting(board, 60) == 1.0
+    # A score that is not rounded is a double.
+    assert bounds.bits(spec()) == 64
+    assert bounds.bits(spec(decimals=3)) == pytest.approx(math.log2(2 + span() * 1000))
+
+
+def test_the_limit_under_noise_is_guessing_and_what_the_answers_tell_apart():
+    noisy = spec(n=400, noise=0.3, noise_kind="gaussian")
+    shift = span() / 400
+    wanted = 0.5 + 0.5 * (2 * stats.norm.cdf(math.sqrt(20) * shift / 0.6) - 1)
+    assert bounds.limit(noisy, 20) == pytest.approx(wanted)
+    assert bounds.limit(spec(n=400, clip=None, noise=0.3, noise_kind="gaussian"), 20) == 1.0
+
+
+@pytest.mark.parametrize("noise", [1e-3, 0.05])
+def test_the_bits_of_an_answer_are_those_of_its_levels(noise):
+    found = labels.capacity(spec(noise=noise, n=10))
+    # Levels further apart than the error on either side, among answers that the labels spread over R.
+    assert found.bits_per_query == pytest.approx(min(math.log2(1 + span() / (2 * noise)), 10), rel=1e-6)
+    assert found.labels_per_query == pytest.approx(found.bits_per_query)
+    assert found.queries == math.ceil(10 / found.bits_per_query - 1e-9)
+    assert (found.binds, found.span) == ("noise", pytest.approx(span()))
+    assert found.threshold == pytest.approx(span() / 10 / 2)
+    rounded = labels.capacity(spec(decimals=2, n=30))
+    assert (rounded.binds, rounded.bits_per_query) == (
+        "rounding",
+        pytest.approx(math.log2(1 + span() / 0.01), rel=1e-6),
+    )
+    assert labels.capacity(spec(n=10**6)).binds == "float arithmetic"
+    assert labels.capacity(labels.OracleSpec(metric="accuracy", n=30)).binds == "number of labels"
+
+
+def test_the_bits_of_counting_metrics_are_those_of_their_values():
+    for metric, values in (("accuracy", 31), ("f1", 31), ("auc", 30**2 / 2 + 1)):
+        assert labels.capacity(labels.OracleSpec(metric=metric, n=30)).bits_per_query == pytest.approx(
+            math.log2(values)
+        )
+        rounded = labels.capacity(labels.OracleSpec(metric=metric, n=30, decimals=1))
+        assert rounded.bits_per_query == pytest.approx(math.log2(1 + 1 / 0.1))
+
+
+@pytest.mark.parametrize(("kind", "sigma", "more"), [("gaussian", 1.0, 0.0), ("laplace", math.sqrt(2), 0.11)])
+def test_the_bits_under_random_noise_are_those_of_a_gaussian_channel(kind, sigma, more):
+    found = labels.capacity(spec(n=40, noise=0.4, noise_kind=kind))
+    power = 40 * (span() / 2) ** 2 / (40 * 0.4 * sigma) ** 2
+    assert found.bits_per_query == pytest.approx(0.5 * math.log2(1 + power) + more)
+    assert found.binds == "noise"
+
+
+def test_without_a_bound_only_the_mantissa_is_left():
+    found = labels.capacity(labels.OracleSpec(metric="softmax_cross_entropy", n=500, noise=0.1))
+    assert (found.bits_per_query, found.span) == (53.0, math.inf)
