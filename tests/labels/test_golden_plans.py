@@ -1,0 +1,70 @@
+"""How many queries each kind of oracle needs, and how far apart its answers are proven to lie, today.
+
+A plan that asks more, or proves less, has lost something; one that asks less may be better, and is looked at before its
+numbers are written here. That plans are right is tested elsewhere.
+"""
+
+import pytest
+
+from divulge import labels
+
+PLANS = [
+    ({"n": 60}, "auto", 2, 1.12e-09),
+    ({"n": 60, "noise": 0.0001}, "auto", 5, 0.00101),
+    ({"n": 60, "decimals": 4}, "auto", 4, 0.000134),
+    ({"n": 60, "clip": 0.001, "noise": 0.001}, "auto", 8, 0.0048),
+    ({"n": 60, "float_dtype": "float32"}, "auto", 4, 8.22e-05),
+    ({"n": 60, "float_dtype": "float32", "noise": 0.001}, "auto", 6, 0.00383),
+    ({"n": 60, "reduction": "sum", "noise": 0.05}, "auto", 6, 0.233),
+    ({"n": 60, "summation": "sequential", "float_dtype": "float32"}, "auto", 4, 3.88e-06),
+    ({"n": 60, "submission": "positive"}, "auto", 3, 1.25e-06),
+    ({"n": 60, "submission": "positive", "noise": 0.0001}, "auto", 5, 0.000611),
+    ({"n": 60, "classes": 3}, "auto", 2, 4.04e-15),
+    ({"n": 60, "classes": 3, "noise": 0.001}, "auto", 10, 0.00246),
+    ({"n": 60, "classes": 10, "noise": 0.001}, "auto", 22, 0.00267),
+    ({"n": 60, "class_weight": (0.5, 2.0), "noise": 0.0001}, "auto", 6, 0.000253),
+    ({"n": 60, "scored": "unknown", "noise": 1e-05}, "auto", 18, 4.07e-05),
+    ({"n": 60, "scored": 30, "noise": 1e-05}, "auto", 12, 6.1e-05),
+    ({"n": 60, "scored": "unknown", "noise": 1e-05, "metric": "mae"}, "auto", 24, 4.57e-05),
+    ({"n": 60, "metric": "mae", "noise": 0.001}, "auto", 11, 0.00238),
+    ({"n": 60, "metric": "mse"}, "auto", 2, 6.25e-17),
+    ({"n": 60, "metric": "mse", "noise": 0.001}, "auto", 3, 0.0022),
+    ({"n": 60, "metric": "rmse", "noise": 0.0001}, "auto", 6, 0.00833),
+    ({"n": 60, "metric": "mse", "float_dtype": "float32"}, "auto", 4, 1.38e-06),
+    ({"n": 60, "metric": "squared_euclidean", "noise": 0.001}, "auto", 11, 0.00238),
+    ({"n": 60, "metric": "squared_euclidean", "classes": 3, "noise": 0.001}, "auto", 19, 0.00222),
+    ({"n": 60, "metric": "itakura_saito"}, "auto", 2, 1.53e-08),
+    ({"n": 60, "metric": "itakura_saito", "noise": 0.001}, "auto", 2, 0.257),
+    ({"n": 60, "metric": labels.norm_like(3), "noise": 0.001}, "auto", 8, 0.00208),
+    ({"n": 60, "metric": "softmax_cross_entropy"}, "auto", 2, 4200000000000000.0),
+    ({"n": 60, "metric": "softmax_cross_entropy", "classes": 3}, "auto", 2, 1.17e17),
+    ({"n": 60, "metric": "sigmoid_cross_entropy"}, "auto", 2, 4200000000000000.0),
+    ({"n": 60, "metric": "accuracy"}, "auto", 27, 0.0167),
+    ({"n": 60, "metric": "f1"}, "auto", 27, 0.00833),
+    ({"n": 60, "metric": "auc"}, "auto", 12, 0.000139),
+    ({"n": 20, "metric": "auc", "noise": 0.0001}, "auto", 6, 0.00125),
+    ({"n": 60, "metric": "accuracy", "decimals": 3}, "auto", 27, 0.0167),
+    ({"n": 40, "noise": 0.01, "noise_kind": "gaussian"}, "auto", 8, 0.15),
+    ({"n": 40, "noise": 0.001, "noise_kind": "laplace"}, "auto", 6, 0.041),
+    ({"n": 40, "noise": 0.2, "clip": 0.01, "noise_kind": "gaussian"}, "auto", 147, 0.0),
+    ({"n": 40, "metric": "rmse"}, "auto", 1, 1.01e-11),
+    ({"n": 30, "noise": 0.0001}, "theorem3", 5, 0.00022),
+    ({"n": 30, "noise": 0.0001}, "theorem14", 3, 0.00022),
+    ({"n": 30, "classes": 3, "noise": 1e-05}, "theorem3", 6, 2.2e-05),
+    ({"n": 12}, "primes", 1, 7.67e-07),
+    ({"n": 12}, "exhaustive", 1, 0.00147),
+    ({"n": 12, "classes": 3, "noise": 0.0001}, "exhaustive", 2, 0.00206),
+    ({"n": 60, "noise": 0.001}, "positional", 7, 0.00235),
+    ({"n": 60, "noise": 0.001}, "weighing", 6, 0.00235),
+    ({"n": 60, "noise": 0.001}, "dense", 6, 0.00388),
+    ({"n": 12, "metric": "squared_euclidean"}, "primes", 1, 5.73e-07),
+    ({"n": 12, "metric": "itakura_saito"}, "exhaustive", 1, 0.00163),
+    ({"n": 30, "float_dtype": "float32"}, "theorem3", 3, 9.68e-07),
+]
+
+
+@pytest.mark.parametrize(("oracle", "method", "count", "separation"), PLANS)
+def test_plans_ask_and_prove_what_they_did(oracle, method, count, separation):
+    plan = labels.design(labels.OracleSpec(**oracle), method)
+    assert plan.count == count
+    assert plan.certificate.separation == pytest.approx(separation, rel=0.01)
