@@ -10,7 +10,7 @@ from divulge.statistics import canonical, intervals, placements, ranking
 
 
 def naive_placements(inside, outside):
-    """Of each member the share of non-members below it, of each non-member the share of members above; ties one half."""
+    """Of each member the share of non-members below, of each non-member that of members above; ties one half."""
     members = [np.mean([(s > t) + 0.5 * (s == t) for t in outside]) for s in inside]
     return members, [np.mean([(s > t) + 0.5 * (s == t) for s in inside]) for t in outside]
 

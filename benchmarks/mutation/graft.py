@@ -13,7 +13,7 @@ import inspect
 import sys
 from types import FunctionType, ModuleType
 
-from faults import Fault
+from mutants import Fault
 
 
 def graft(fault: Fault) -> None:
@@ -48,7 +48,9 @@ def _move(new: object, old: object) -> None:
     if inspect.isclass(new) and inspect.isclass(old):
         for name, part in vars(new).items():
             there = vars(old).get(name)
-            if name in ("__dict__", "__weakref__", "__doc__", "__module__", "__slots__") or inspect.isdatadescriptor(part):
+            if name in ("__dict__", "__weakref__", "__doc__", "__module__", "__slots__") or inspect.isdatadescriptor(
+                part
+            ):
                 if isinstance(part, property) and isinstance(there, property):
                     _move(part.fget, there.fget)
             elif _function(part) is not None:
@@ -64,5 +66,7 @@ def _move(new: object, old: object) -> None:
 def _function(thing: object) -> FunctionType | None:
     if isinstance(thing, functools.cached_property):
         thing = thing.func
-    thing = inspect.unwrap(getattr(thing, "__func__", thing)) if callable(thing) or hasattr(thing, "__func__") else thing
+    thing = (
+        inspect.unwrap(getattr(thing, "__func__", thing)) if callable(thing) or hasattr(thing, "__func__") else thing
+    )
     return thing if isinstance(thing, FunctionType) else None

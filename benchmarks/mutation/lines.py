@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The tests that run each line of each file (both below the root), and the seconds each test takes."""
+    """The tests that run each line of each file, and the seconds of processor time each takes; paths below the root."""
 
     lines: Mapping[str, Mapping[int, Sequence[str]]]
     seconds: Mapping[str, float]
@@ -34,12 +35,15 @@ class Measured:
 
 
 def measure(path: Path, where: Sequence[str]) -> Measured:
-    """Run the tests once under `coverage`, unless ``path`` (``.coverage``, and ``.json`` beside it) has them already."""
+    """Run the tests once under `coverage`, unless ``path`` and the ``.json`` beside it hold that already."""
     from coverage import CoverageData
 
     if not path.with_suffix(".json").exists():
         words = ["run", f"--data-file={path}", f"--source={ROOT / 'src' / 'divulge'}", "-m", "pytest"]
-        there = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", Path(__file__).parent))), "MUTATION_MAP": str(path)}
+        there = {
+            "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "src", Path(__file__).parent))),
+            "MUTATION_MAP": str(path),
+        }
         ran = subprocess.run(
             [sys.executable, "-m", "coverage", *words, "-p", "lines", *where],
             cwd=ROOT, check=False, env=os.environ | there, capture_output=True, text=True,
@@ -71,16 +75,19 @@ class Watch:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self.item = item.nodeid
+        """What runs now belongs to this test."""
+        self.item, started = item.nodeid, time.process_time()
         self._switch(self.item)
         try:
             return (yield)
         finally:
+            self.seconds[self.item] = time.process_time() - started
             self.item = ""
             self._switch("")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
+        """What runs now belongs to all tests that use the fixture."""
         if fixturedef.scope == "function":
             return (yield)
         name = f"fixture {fixturedef.argname} of {fixturedef.baseid}"
@@ -95,10 +102,8 @@ class Watch:
         finally:
             self._switch(self.item)
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self.seconds[report.nodeid] = self.seconds.get(report.nodeid, 0.0) + report.duration
-
     def pytest_sessionfinish(self) -> None:
+        """Write what `coverage` does not."""
         found = {"seconds": self.seconds, "fixtures": self.fixtures}
         self.path.with_suffix(".json").write_text(json.dumps(found))
 

@@ -28,9 +28,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from faults import Fault, faults
 from graft import graft
 from lines import ROOT, Measured, measure
+from mutants import Fault, faults
 
 WING = ("attacks", "decisions", "evaluation", "labels", "margin", "reconstruction", "statistics")
 TESTS = (
@@ -40,14 +40,16 @@ TESTS = (
     *(f"src/divulge/{room}" for room in WING),
 )
 ENDLESS, HANGING = 60, 900
-"""Seconds of processor time beyond ``--seconds``, and seconds by the clock, after which tests are taken never to end."""
+"""Tests never end if they take so much processor time beyond ``--seconds``, or so many seconds by the clock."""
+Place = tuple[str, int]
+"""A file and a line of the repository that the map was measured in."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trials:
     """A plugin of pytest that runs the tests once per fault instead of once."""
 
-    drawn: Sequence[Fault]
+    drawn: Sequence[tuple[Fault, Place]]
     measured: Measured
     seconds: float
     also: Sequence[str]
@@ -55,22 +57,23 @@ class Trials:
 
     def files(self) -> list[str]:
         """All that has to be collected."""
-        names = {name.split("::")[0] for fault in self.drawn for name in self._names(fault)}
+        names = {name.split("::")[0] for fault, place in self.drawn for name in self._names(fault, place)}
         return sorted(name for name in {*names, *self.also} if (ROOT / name).exists())
 
-    def _names(self, fault: Fault) -> list[str]:
+    def _names(self, fault: Fault, place: Place) -> list[str]:
         room = fault.file.split("/")[2]
         own = (f"tests/{room}/", f"src/divulge/{room}/")
-        names = self.measured.tests(fault.file, None if fault.at_import else fault.line)
+        names = self.measured.tests(place[0], None if fault.at_import else place[1])
         return sorted(names, key=lambda name: not name.startswith(own))
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Try every fault; pytest itself runs nothing."""
         items = {item.nodeid: item for item in session.items}
         fresh = [item for name, item in items.items() if name not in self.measured.seconds]
         alive = 0
         with self.out.open("w") as out:
-            for done, fault in enumerate(self.drawn, start=1):
-                chosen = [items[name] for name in self._names(fault) if name in items]
+            for done, (fault, place) in enumerate(self.drawn, start=1):
+                chosen = [items[name] for name in self._names(fault, place) if name in items]
                 ran, end = self._try(fault, [*fresh, *chosen])
                 alive += end == "survived"
                 told = {key: getattr(fault, key) for key in ("file", "line", "text", "before", "after")}
@@ -120,6 +123,7 @@ class Trials:
         os._exit(0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """End the process at the first failure."""
         if report.failed:
             os._exit(1)
 
@@ -131,30 +135,35 @@ def every() -> Iterator[Fault]:
             yield from faults(ROOT, file)
 
 
-def drawn(count: int, seed: int) -> list[Fault]:
+def drawn(count: int, seed: int) -> list[tuple[Fault, Place]]:
     """Random faults."""
     known = list(every())
     print(f"{len(known)} faults known, {min(count, len(known))} drawn with seed {seed}", flush=True)
-    return random.Random(seed).sample(known, min(count, len(known)))
+    return [(fault, (fault.file, fault.line)) for fault in random.Random(seed).sample(known, min(count, len(known)))]
 
 
-def survivors(ended: Path) -> Iterator[Fault]:
-    """The faults of an earlier run that survived, in the files of today, where their lines are still there."""
+def survivors(ended: Path) -> Iterator[tuple[Fault, Place]]:
+    """The faults of an earlier run that survived, in the files of today, and where they were then."""
+    known = list(every())
     for line in ended.read_text(encoding="utf-8").splitlines():
         told = json.loads(line)
         if told["end"] == "killed":
             continue
-        known = faults(ROOT, ROOT / told["file"]) if (ROOT / told["file"]).exists() else ()
-        same = [fault for fault in known if all(getattr(fault, key) == told[key] for key in ("text", "before", "after"))]
+        same = [
+            fault for fault in known if all(getattr(fault, key) == told[key] for key in ("text", "before", "after"))
+        ]
         if same:
-            yield min(same, key=lambda fault: abs(fault.line - told["line"]))
+            nearest = min(same, key=lambda fault: (fault.file != told["file"], abs(fault.line - told["line"])))
+            yield nearest, (told["file"], told["line"])
         else:
             print(f"gone {told['file']}:{told['line']}\n    {told['text']}", flush=True)
 
 
 def unchanged(faults: Sequence[Fault]) -> list[Fault]:
     """The same places without the faults: none may be killed."""
-    return [replace(fault, source=(ROOT / fault.file).read_text(encoding="utf-8"), after=fault.before) for fault in faults]
+    return [
+        replace(fault, source=(ROOT / fault.file).read_text(encoding="utf-8"), after=fault.before) for fault in faults
+    ]
 
 
 def main() -> None:
@@ -171,9 +180,9 @@ def main() -> None:
     parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / "divulge-mutants.coverage")
     given = parser.parse_args()
     chosen = list(survivors(given.again)) if given.again else drawn(given.count, given.seed)
-    chosen = [fault for fault in chosen if fault.file.split("/")[2] in given.rooms]
+    chosen = [(fault, place) for fault, place in chosen if fault.file.split("/")[2] in given.rooms]
     trials = Trials(
-        unchanged(chosen) if given.unchanged else chosen,
+        [(unchanged(fault), place) for fault, place in chosen] if given.unchanged else chosen,
         measure(given.map, TESTS), given.seconds, given.also, given.out.absolute(),
     )  # fmt: skip
     os.chdir(ROOT)

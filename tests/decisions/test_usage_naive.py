@@ -1,5 +1,7 @@
 """The estimated share of members, against its definition written in loops over sets of scores."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -40,9 +42,7 @@ def naive_share(candidates, calibration, confidence=0.95):
     taken = next(nulls[i] for i in range(len(ranks)) if agrees(i))
     error = (1 - confidence) / 2
     each = error / (2 * len(ranks))
-    proven = max(
-        1 - upper(count, m, each) / lower(rank, n, each) for count, rank in zip(low, ranks, strict=True)
-    )
+    proven = max(1 - upper(count, m, each) / lower(rank, n, each) for count, rank in zip(low, ranks, strict=True))
     value = min(max(1 - taken, 0), 1)
     high = 1 - lower(low[-1], m, error / 2) / upper(ranks[-1], n, error / 2)
     return value, min(max(proven, 0), value), max(high if high >= 0 else 1, value)
@@ -73,7 +73,7 @@ def naive_mixture(candidates, calibration, members, confidence=0.95):
     mixed = [(above(calibration, cut) / n + above(members, cut) / k) / 2 for cut in ordered]
     cuts = sorted({ordered[int(np.argmin([abs(s - wanted) for s in mixed]))] for wanted in (0.8, 0.5, 0.25, 0.1, 0.03)})
     edges = [-np.inf, *cuts, np.inf]
-    held = [[sum((a < part) & (part <= b)) for a, b in zip(edges, edges[1:], strict=False)] for part in sets]
+    held = [[sum((a < part) & (part <= b)) for a, b in itertools.pairwise(edges)] for part in sets]
     # Two pseudo-observations shared out over the regions; one more calibration score above all.
     ones = [(count + 2 / len(cuts)) / (k + 2 * (1 + 1 / len(cuts))) for count in held[1]]
     zeros = [(count + (at == len(cuts))) / (n + 1) for at, count in enumerate(held[2])]

@@ -55,7 +55,9 @@ def faults(root: Path, file: Path) -> Iterator[Fault]:
     for line in code.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     ignored = set(_ignored(tree))
-    bodies = {inner for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda) for inner in _body(node)}
+    bodies = {
+        inner for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda) for inner in _body(node)
+    }
     for node in ast.walk(tree):
         if node in ignored or not isinstance(node, ast.expr):
             continue
