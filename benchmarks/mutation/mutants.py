@@ -1,6 +1,6 @@
 """The small faults that can be put into a file: a comparison, an operator, a constant, a condition, min for max.
 
-Left out is what computes nothing: annotations, docstrings, decorators, f-strings and what is raised (both are messages),
+Left out is what computes nothing: annotations, docstrings, decorators, f-strings and what is raised (messages both),
 blocks under `TYPE_CHECKING`, and ``strict`` of `zip`, which only guards.
 """
 
