@@ -21,7 +21,7 @@ from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, PTDI, Storey
 from divulge.decisions.moments import Moments
 from divulge.evaluation import auc
-from divulge.identification import language_demo as demo
+from divulge.identification import language_demo
 from divulge.signals import tokens
 
 LEVELS = (0.05, 0.1, 0.2, 0.5)
@@ -181,11 +181,11 @@ def splits(members, others, part, seed):
 
 def model(quick):
     """Two language models, with scores a black box gives, and knockoffs scored by a white box."""
-    texts, runs = demo.paragraphs(0)[:640], 20 if quick else 300
+    texts, runs = language_demo.paragraphs(0)[:640], 20 if quick else 300
     half = len(texts) // 2
     for epochs in (1, 2) if quick else (4, 12):
-        recipe = demo.Recipe(epochs=epochs, longest=128)
-        target = demo.train(texts[:half], recipe, seed=0)
+        recipe = language_demo.DemoModel(epochs=epochs, longest=128)
+        target = language_demo.train(texts[:half], recipe, seed=0)
         scored = tokens.all_signals(target.tokens(texts))
         rows = []
         for name in SCORES:
