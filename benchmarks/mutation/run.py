@@ -74,7 +74,8 @@ class Trials:
         with self.out.open("w") as out:
             for done, (fault, place) in enumerate(self.drawn, start=1):
                 chosen = [items[name] for name in self._names(fault, place) if name in items]
-                ran, end = self._try(fault, [*fresh, *chosen])
+                room = (f"tests/{fault.file.split('/')[2]}/", "tests/test_")
+                ran, end = self._try(fault, [*(item for item in fresh if item.nodeid.startswith(room)), *chosen])
                 alive += end == "survived"
                 told = {key: getattr(fault, key) for key in ("file", "line", "text", "before", "after")}
                 out.write(json.dumps({"end": end, "ran": ran, "of": len(chosen), **told}) + "\n")
@@ -174,7 +175,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--rooms", nargs="*", default=WING, help="try only the faults drawn in these")
     parser.add_argument("--again", type=Path, help="try the survivors of this file")
-    parser.add_argument("--also", nargs="*", default=(), help="files of tests that the map does not know")
+    parser.add_argument(
+        "--also",
+        nargs="*",
+        default=(),
+        help="files of tests that the map does not know: tried on their room's faults, or on all if they have no room",
+    )
     parser.add_argument("--unchanged", action="store_true", help="put no fault in: none may be killed")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
     parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / "divulge-mutants.coverage")

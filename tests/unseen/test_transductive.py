@@ -171,3 +171,26 @@ def test_bad_choices_are_named(change, message):
     } | change
     with pytest.raises(InputError, match=message):
         leave_one_class_out(**given)
+
+
+def test_scores_are_residuals_of_ridge_regressions_over_five_folds_and_slopes_of_classes_where_there_are_enough():
+    from sklearn.linear_model import RidgeCV
+
+    from divulge import seeds
+    from divulge.attacks.transductive import _PENALTIES
+
+    x, y, _, signal = classes(3, n=150)
+    y[y == 3] = np.where(np.arange((y == 3).sum()) < 15, 3, 2)  # too few for slopes of their own
+    table = (x - x.mean(axis=0)) / x.std(axis=0)
+    fold = seeds.generator(0, "transductive", "folds").permutation(150) % 5
+    for labels, columns in ((None, table), (y, np.hstack([table, 3.0 * (y[:, None] == np.arange(4))]))):
+        wanted = np.empty(150)
+        for k in range(5):
+            held = fold == k
+            rest = signal - RidgeCV(_PENALTIES).fit(columns[~held], signal[~held]).predict(columns)
+            for label in range(4) if labels is not None else ():
+                kind = y == label
+                if (kind & ~held).sum() >= 20:
+                    rest[kind] -= RidgeCV(_PENALTIES).fit(table[kind & ~held], rest[kind & ~held]).predict(table[kind])
+            wanted[held] = rest[held]
+        assert np.allclose(Transductive().score(Evidence(signal, features=x, labels=labels)), wanted)

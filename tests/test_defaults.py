@@ -1,0 +1,45 @@
+"""One word has one default wherever it is asked for."""
+
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+import divulge
+
+ROOMS = ("attacks", "decisions", "evaluation", "labels", "margin", "reconstruction", "statistics")
+DEFAULTS = {"confidence": 0.95, "seed": 0, "delta": 0.0, "power": 0.8, "gamma": 1.0}
+
+
+def callables():
+    for room in ROOMS:
+        package = importlib.import_module(f"divulge.{room}")
+        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(found.name)
+            for name, thing in vars(module).items():
+                if callable(thing) and getattr(thing, "__module__", "") == module.__name__:
+                    yield f"{module.__name__}.{name}", thing
+
+
+def given(name):
+    for where, thing in callables():
+        try:
+            parameter = inspect.signature(thing).parameters.get(name)
+        except ValueError:
+            continue
+        if parameter is not None and parameter.default is not parameter.empty:
+            yield where, parameter.default
+
+
+@pytest.mark.parametrize("name", DEFAULTS)
+def test_a_default_is_the_same_everywhere(name):
+    found = dict(given(name))
+    assert found
+    assert {where: value for where, value in found.items() if value != DEFAULTS[name]} == {}
+
+
+def test_controls_raise_a_false_alarm_in_one_of_twenty_cases_by_default():
+    found = dict(given("level"))
+    assert any(where.startswith("divulge.decisions.controls") for where in found)
+    assert {where: value for where, value in found.items() if value != 0.05} == {}
