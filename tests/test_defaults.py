@@ -6,8 +6,6 @@ import pkgutil
 
 import pytest
 
-import divulge
-
 ROOMS = ("attacks", "decisions", "evaluation", "labels", "margin", "reconstruction", "statistics")
 DEFAULTS = {"confidence": 0.95, "seed": 0, "delta": 0.0, "power": 0.8, "gamma": 1.0}
 

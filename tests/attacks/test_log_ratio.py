@@ -39,7 +39,7 @@ def test_probabilities_that_vanish_as_floats_are_still_compared():
 
 
 def test_what_is_no_log_probability_is_refused():
-    with pytest.raises(dv.InputError, match="at most 0, got 0.5"):
+    with pytest.raises(dv.InputError, match=r"at most 0, got 0\.5"):
         LogRatio().score(dv.Evidence(target=[0.5], references=[[-1.0]]))
     with pytest.raises(dv.InputError, match="over"):
         LogRatio(over="none")

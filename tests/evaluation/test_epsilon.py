@@ -108,3 +108,14 @@ def test_strategies_agree_on_what_is_there():
 def test_bad_input_is_named(name, kwargs, message):
     with pytest.raises(dv.InputError, match=message):
         getattr(dv.evaluation, name)([1.0, 2.0, 3.0, 4.0], [True, False, True, False], **kwargs)
+
+
+def test_any_bound_above_zero_says_whose_it_is():
+    members = np.arange(400) < 200
+    for turned, says in ((1, "sure members"), (-1, "sure non-members")):
+        # Twenty-six records of one kind lie beyond all others, and nothing else differs.
+        beyond = np.r_[np.arange(26) + 1000, np.arange(174), np.arange(200) + 0.5]
+        values = beyond if turned > 0 else -beyond[::-1]
+        found = dv.evaluation.epsilon_lower_bound(values, members)
+        assert 0 < found.low < 1
+        assert says in found.method

@@ -99,3 +99,17 @@ def test_capacity_bounds_every_plan():
     for options in ({"noise": 1e-4}, {"decimals": 5}, {"classes": 3, "noise": 1e-3}, {"metric": "accuracy"}, {}):
         spec = labels.OracleSpec(n=300, **options)
         assert labels.design(spec).count >= labels.capacity(spec).queries
+
+
+def test_what_is_too_much_to_enumerate_is_not_certified():
+    rng = np.random.default_rng(1)
+    for n, classes, proven in ((31, 2, False), (18, 3, False), (10, 3, True)):
+        rows = rng.dirichlet(np.ones(classes), n)
+        found = labels.certify(labels.OracleSpec(n=n, classes=classes), rows)
+        assert (found.method == "meet in the middle") == proven
+        assert ("too many to enumerate" in found.why) == (not proven)
+
+
+def test_one_row_whose_labels_cost_the_same_tells_nothing():
+    found = labels.certify(labels.OracleSpec(n=1), [[0.5, 0.5]])
+    assert (found.certified, found.separation, found.why) == (False, 0.0, "two labellings give the same answers")

@@ -268,3 +268,11 @@ def test_the_implied_answer_is_what_the_oracle_says():
 )
 def test_decimals_are_counted_as_floats_show_them(value, decimals, fits):
     assert bool(contradiction.on_decimals(np.array([value]), decimals)[0]) == fits
+
+
+def test_only_three_equal_answers_or_more_are_called_constant():
+    oracle = labels.OracleSpec(n=9)
+    assert contradiction.shown(np.full(3, 0.7), oracle) == "constant (every answer is 0.7)"
+    assert contradiction.shown(np.array([0.7, np.nan, 0.7, 0.7]), oracle).startswith("constant")
+    assert not contradiction.shown(np.full(2, 0.1234567890123), oracle).startswith("constant")
+    assert not contradiction.shown(np.array([0.7, 0.7, 0.8]), oracle).startswith("constant")
