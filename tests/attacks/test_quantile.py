@@ -275,3 +275,13 @@ def test_bad_evidence_is_refused(parts, message):
 def test_wrong_settings_are_refused(make, message):
     with pytest.raises(dv.InputError, match=message):
         make()
+
+
+def test_a_class_of_ten_records_has_a_distribution_of_its_own_and_one_of_nine_has_not():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [40, 10, 9])
+    signal = rng.normal(size=59) + 5 * labels
+    fitted = PerClass().fit(np.zeros((59, 1)), signal, labels)
+    assert fitted.classes.tolist() == [0, 1]
+    assert fitted.locations[1] == pytest.approx(signal[labels == 1].mean())
+    assert fitted.location == pytest.approx(signal.mean())

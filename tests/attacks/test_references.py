@@ -344,3 +344,11 @@ def test_importing_attacks_is_light():
     here = {**os.environ, "PYTHONPATH": str(Path(dv.__file__).parents[1])}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=here)
     assert done.stdout.split() == []
+
+
+def test_rmia_takes_probabilities_alone():
+    parts = {"references": [[1.0]], "population": [0.0, 1.0], "population_references": [[0.5, 1.0]]}
+    assert np.isfinite(RMIA().score(dv.Evidence(target=[1.0], **parts))).all()
+    for value in (1.5, -0.5):
+        with pytest.raises(dv.InputError, match=r"evidence\.target must hold probabilities"):
+            RMIA().score(dv.Evidence(target=[value], **parts))

@@ -84,6 +84,10 @@ def test_features_that_say_nothing_leave_the_nulls_their_worth():
         (lambda: weighted.p_values([1.0, 2.0], [1.0], weighted.Weights(np.ones(1), np.ones(1))), "2 values"),
         (lambda: weighted.density_ratio(np.zeros((5, 1)), np.zeros((20, 1))), "calibration_features: at least 10"),
         (lambda: weighted.density_ratio(np.zeros((20, 1)), np.zeros((20, 2))), "1 columns"),
+        (
+            lambda: weighted.density_ratio(np.zeros((20, 1)), np.r_[np.zeros(19), -1e101][:, None]),
+            "features: values beyond",
+        ),
     ],
 )
 def test_bad_input_is_named(work, message):
