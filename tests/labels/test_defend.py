@@ -370,3 +370,9 @@ def test_one_label_moves_a_ratio_no_further_than_is_said(metric):
             rows = (np.arange(41) == 0).astype(float)
         a, b = scored(spec, [y, turned], rows)
         assert abs(a - b) <= accuracy_bounds.swing(spec) + 1e-12
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_epsilon_is_that_of_randomised_response_with_this_accuracy(classes):
+    found = labels.defend(labels.OracleSpec(n=50, classes=classes, clip=0.01), accuracy=0.7)
+    assert math.exp(found.epsilon) / (math.exp(found.epsilon) + classes - 1) == pytest.approx(0.7)

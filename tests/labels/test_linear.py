@@ -372,3 +372,13 @@ def test_gaps_are_what_the_tables_say():
         close = 1e-2 if spec.float_dtype == "float32" else 1e-9
         assert np.allclose(table - table[:, :1], gaps[:, None] * digits, atol=close), name
     assert labels.OracleSpec(n=5).loss().reach(np.arange(2)) > 36.04
+
+
+@pytest.mark.parametrize("order", ["pairwise", "sequential"])
+@pytest.mark.parametrize("n", [5, 20, 300])
+def test_no_row_is_left_out_of_the_drift(n, order):
+    """What one row lies off its grid value, far more than rounding can hide, is in the bound whichever row it is."""
+    ones = np.ones((n, n))
+    found = floats.drift(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
+    assert (found >= 0.5).all()
+    assert (found <= 0.75).all()
