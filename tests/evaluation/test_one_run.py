@@ -8,7 +8,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.evaluation import Gaussian, SubsampledGaussian, epsilon_one_run, one_run, one_run_bound
+from divulge.evaluation import Gaussian, SubsampledGaussian, epsilon_one_run, guess_bounds, one_run_bound
 
 PUBLISHED = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": 1e-5}
 
@@ -63,11 +63,11 @@ class TestSteinke:
             return min(beta + alpha * delta * 2 * m, 1)
 
         for m, r, v, eps, delta in [(100, 60, 45, 0.3, 1e-4), (50, 50, 50, 1.0, 1e-3), (1000, 200, 120, 0.1, 1e-5)]:
-            assert one_run._p_value(v, r, m, float(expit(eps)), delta) == pytest.approx(naive(m, r, v, eps, delta))
+            assert guess_bounds._p_value(v, r, m, float(expit(eps)), delta) == pytest.approx(naive(m, r, v, eps, delta))
 
 
 class TestTight:
-    @pytest.mark.parametrize("sides", one_run.SIDES)
+    @pytest.mark.parametrize("sides", guess_bounds.SIDES)
     def test_the_law_of_wrong_guesses_is_that_of_the_game(self, sides):
         """20,000 games of 60 canaries, 15 guesses, μ = 1: the share of games with so few errors (4.5 sd)."""
         rng, games = np.random.default_rng(0), 20_000
@@ -79,7 +79,7 @@ class TestTight:
         wrong = (said != np.take_along_axis(used, guessed, 1)).sum(1)
         for most in (0, 1, 3, 5):
             seen = (wrong <= most).mean()
-            rule = one_run.Rule.of("gaussian", "tight", sides, 0.0)
+            rule = guess_bounds.Rule.of("gaussian", "tight", sides, 0.0)
             slack = 4.5 * math.sqrt(seen * (1 - seen) / games) + 1e-3
             assert rule._refuted_tight(1.0, 60, 15, most, seen + slack)
             assert not rule._refuted_tight(1.0, 60, 15, most, seen - slack)
@@ -96,8 +96,8 @@ class TestFDP:
         """P(right) of one guess is at most Φ(μ/2): not refuted a little above it, refuted a little below."""
         for strength in (0.5, 1.0, 3.0):
             best = float(ndtr(strength / 2))
-            assert one_run._refuted_f_dp(strength, 1, 1, 0, best + 1e-6)
-            assert not one_run._refuted_f_dp(strength, 1, 1, 0, best - 1e-6)
+            assert guess_bounds._refuted_f_dp(strength, 1, 1, 0, best + 1e-6)
+            assert not guess_bounds._refuted_f_dp(strength, 1, 1, 0, best - 1e-6)
 
     def test_it_lies_between_the_bounds_that_assume_less_and_more(self):
         lows = [one_run_bound(**PUBLISHED, **how).low for how in ({}, {"family": "gaussian", "bound": "f-dp"})]
@@ -161,6 +161,74 @@ def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(mechanism, tr
     """300 games of 120 canaries, the number of guesses chosen and paid for; 1e-4 to fail in a true world."""
     lows = np.array([epsilon_one_run(z, used, 1e-5, **how).low for z, used in games(mechanism, 120, 300, 3)])
     assert (lows > truth + 1e-9).sum() <= binom.isf(1e-4, 300, 0.05)
+
+
+class TestFixedCount:
+    """Half of the canaries, drawn to a fixed number, were included: coins are not independent, pairs are."""
+
+    def fixed(self, mechanism, canaries, runs, seed):
+        rng = np.random.default_rng(seed)
+        for _ in range(runs):
+            used = rng.permutation(canaries) < canaries // 2
+            yield mechanism(rng, used), used
+
+    @pytest.mark.parametrize(
+        ("mechanism", "truth", "how"),
+        [
+            (gaussian(0.0), 0.0, {}),
+            (gaussian(0.0), 0.0, {"family": "gaussian"}),
+            (gaussian(1.0), Gaussian().epsilon(1.0, 1e-5), {"family": "gaussian"}),
+            (response(1.0), 1.0, {}),
+        ],
+    )
+    def test_the_bound_exceeds_the_truth_in_at_most_5_percent_of_games(self, mechanism, truth, how):
+        """300 games of 60 canaries; 1e-4 to fail in a true world."""
+        bounds = [
+            dv.evaluation.epsilon_fixed_count(z, used, 1e-5, **how).low for z, used in self.fixed(mechanism, 60, 300, 6)
+        ]
+        assert (np.array(bounds) > truth + 1e-9).sum() <= binom.isf(1e-4, 300, 0.05)
+
+    def test_it_sees_a_leak(self):
+        for z, used in self.fixed(gaussian(2.0), 2000, 2, 7):
+            assert dv.evaluation.epsilon_fixed_count(z, used, 1e-5).low > 0.5
+            low = dv.evaluation.epsilon_fixed_count(z, used, 1e-5, family="gaussian").low
+            assert 0.6 * Gaussian().epsilon(2.0, 1e-5) < low < Gaussian().epsilon(2.0, 1e-5)
+
+    def test_the_order_of_rows_changes_nothing(self):
+        rng = np.random.default_rng(0)
+        z, used = rng.normal(size=200), np.arange(200) < 100
+        z += used
+        order = rng.permutation(200)
+        assert dv.evaluation.epsilon_fixed_count(z, used) == dv.evaluation.epsilon_fixed_count(z[order], used[order])
+
+
+class TestPower:
+    @pytest.mark.parametrize("family", [None, "gaussian"])
+    def test_the_power_that_is_planned_is_the_one_that_is_had(self, family):
+        """200 games of the planned size, and of a quarter of it: found in 80 % or more, and in fewer (4.5 sd)."""
+        planned = dv.evaluation.canaries_needed(1.0, 6.0, 1e-5, family=family)
+        mu = min(np.linspace(1, 2, 101), key=lambda strength: abs(Gaussian().epsilon(strength, 1e-5) - 6))
+        slack = 4.5 * math.sqrt(0.2 * 0.8 / 200)
+        found = [
+            np.mean([epsilon_one_run(z, u, 1e-5, family=family).low > 1.0 for z, u in games(gaussian(mu), n, 200, 8)])
+            for n in (planned.canaries, max(8, planned.canaries // 4))
+        ]
+        assert found[0] >= 0.8 - slack
+        assert found[1] < found[0]
+
+    def test_the_smallest_violation_is_what_so_many_canaries_were_planned_for(self):
+        planned = dv.evaluation.canaries_needed(1.0, 6.0, 1e-5)
+        seen = dv.evaluation.smallest_violation(planned.canaries, 1.0, 1e-5)
+        assert 1.0 < seen.epsilon <= 6.0
+
+    def test_what_cannot_be_seen_is_said(self):
+        assert dv.evaluation.canaries_needed(8.0, 8.001, 1e-5) is None
+        assert dv.evaluation.smallest_violation(8, 8.0, 1e-5) is None
+
+    @pytest.mark.parametrize(("claimed", "true"), [(8.0, 8.0), (-1.0, 2.0), (1.0, float("nan")), (1.0, 65.0)])
+    def test_impossible_plans_are_refused(self, claimed, true):
+        with pytest.raises(dv.InputError, match="claimed|true"):
+            dv.evaluation.canaries_needed(claimed, true, 1e-5)
 
 
 def test_80_percent_of_the_truth_is_proven_of_10_000_canaries():

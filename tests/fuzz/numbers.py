@@ -196,6 +196,9 @@ EVALUATION = {
         long=("permutations",),
     ),
     "evaluation.blind.duplicates": call(x_members=X[:30], x_nonmembers=X[20:]),
+    "evaluation.canaries_needed": call(claimed=1.0, true=8.0, delta=1e-5, power=0.8, confidence=0.95),
+    "evaluation.smallest_violation": call(canaries=64, claimed=1.0, delta=1e-5, power=0.8, confidence=0.95),
+    "evaluation.epsilon_fixed_count": call(**SMALL, delta=1e-5, family="gaussian", seed=0),
     "evaluation.epsilon_lower_bound": call(**SMALL, delta=1e-5, strategy="bonferroni", seed=0),
     "evaluation.epsilon_one_run": call(**SMALL, delta=1e-5, guesses=40),
     "evaluation.one_run_bound": call(

@@ -5,12 +5,13 @@ member, and no function depends on the order of the rows.
 """
 
 from divulge.evaluation import blind, families, linearity, transfer
+from divulge.evaluation.canary_power import CanaryPower, canaries_needed, smallest_violation
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
 from divulge.evaluation.families import Gaussian, SubsampledGaussian
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
-from divulge.evaluation.one_run import epsilon_one_run, one_run_bound
+from divulge.evaluation.one_run import epsilon_fixed_count, epsilon_one_run, one_run_bound
 from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
 from divulge.statistics import intervals
 from divulge.statistics.intervals import proportion
@@ -19,6 +20,7 @@ from divulge.statistics.tables import least_nonmembers
 
 __all__ = [
     "ROC",
+    "CanaryPower",
     "Detectable",
     "Exposure",
     "Gaussian",
@@ -28,6 +30,8 @@ __all__ = [
     "advantage",
     "auc",
     "blind",
+    "canaries_needed",
+    "epsilon_fixed_count",
     "epsilon_lower_bound",
     "epsilon_one_run",
     "families",
@@ -44,6 +48,7 @@ __all__ = [
     "records_to_see",
     "roc",
     "smallest_detectable",
+    "smallest_violation",
     "subgroups",
     "tpr_at_fpr",
     "transfer",

@@ -12,35 +12,20 @@ bounded by the privacy of the training, in three ways:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
-from divulge.evaluation import families
-from divulge.evaluation.families import Gaussian, largest
+from divulge import checks, seeds
+from divulge.evaluation.families import SubsampledGaussian
+from divulge.evaluation.guess_bounds import Rule, guess_counts
 from divulge.statistics.tables import table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
-    from divulge.evaluation.families import Errors, Families
+    from divulge.evaluation.families import Families
+    from divulge.evaluation.guess_bounds import Bound, Sides
     from divulge.types import Bools, Floats
-
-Bound: TypeAlias = Literal["steinke", "f-dp", "tight"]
-Sides: TypeAlias = Literal["both", "in"]
-BOUNDS: tuple[Bound, ...] = get_args(Bound)
-SIDES: tuple[Sides, ...] = get_args(Sides)
-COINS = "each canary was included by its own fair coin"
-APART = "what the model tells of one canary does not depend on the coins of the others"
-_NODES = 400  # of the quadrature over how telling the guessed canaries are
-_LEAST_GUESSES = 8  # fewer cannot bound ε at 95 %
-_SOURCES: dict[Bound, str] = {
-    "steinke": "one run (Steinke et al. 2023)",
-    "f-dp": "one run (Mahloujifar et al. 2024)",
-    "tight": "one run (tight within the family)",
-}
 
 
 def one_run_bound(
@@ -129,7 +114,7 @@ def epsilon_one_run(
     rule = Rule.of(family, bound, sides, delta)
     n = len(values)
     if guesses is None:
-        counts = [n >> k for k in range(n.bit_length()) if n >> k >= _LEAST_GUESSES] or [n]
+        counts = guess_counts(n)
     else:
         counts = [checks.integer(guesses, "guesses", least=1)]
         if counts[0] > n:
@@ -143,113 +128,61 @@ def epsilon_one_run(
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, {choice}")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """How a number of wrong guesses becomes a bound on ε.
+def epsilon_fixed_count(
+    scores: object,
+    members: object,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+    *,
+    family: Families | str | None = None,
+    seed: int = 0,
+) -> Estimate:
+    """An ε lower bound from one training run in which a fixed number of records, drawn at random, was included.
+
+    Coins of records that are drawn to a fixed number are not independent, so `epsilon_one_run` does not apply.
+    Records are paired at random instead. Of a pair with one record in and one out it is a fair coin, independent of
+    all others, which of the two is in; the guess is the one that scores higher, and the pairs that differ most are
+    guessed first. Such a coin swaps one record for another, which (ε, δ)-DP covers as one added and one removed.
 
     Args:
-        bound: "steinke", "f-dp" or "tight".
-        family: what is assumed of the mechanism; None for "steinke" alone.
-        sides: whether canaries are guessed included and not included, or included only.
-        delta: the δ of (ε, δ)-DP.
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``; a random subset of fixed size was included.
+        delta: the δ of (ε, δ)-DP with records added or removed, in [0, 1).
+        confidence: P(bound ≤ true ε) is at least this.
+        family: None or "gaussian", see `one_run_bound`.
+        seed: of the pairing.
+
+    Raises:
+        divulge.InputError: as for `epsilon_lower_bound`; another family.
+
+    Examples:
+        >>> members = np.arange(1000) % 2 == 0
+        >>> 1.5 < epsilon_fixed_count(members.astype(float), members).low < 3.0
+        True
     """
-
-    bound: Bound
-    family: Families | None
-    sides: Sides
-    delta: float
-
-    @classmethod
-    def of(cls, family: Families | str | None, bound: Bound | str | None, sides: Sides | str, delta: float) -> Rule:
-        """The rule that was asked for.
-
-        Raises:
-            divulge.InputError: see `one_run_bound`.
-        """
-        assumed = families.named(family)
-        default = "steinke" if assumed is None else "tight"
-        chosen = cast("Bound", default if bound is None else checks.choice(bound, "bound", BOUNDS))
-        if (chosen == "steinke") != (assumed is None):
-            holds = "holds for every mechanism" if assumed else "needs a family, such as 'gaussian'"
-            raise checks.InputError(f"family: the bound {chosen!r} {holds}, got {checks.shown(family)}")
-        if chosen == "f-dp" and not isinstance(assumed, Gaussian):
-            raise checks.InputError(f"family: the bound 'f-dp' takes 'gaussian', got {checks.shown(family)}")
-        side = cast("Sides", checks.choice(sides, "sides", SIDES))
-        slack = checks.number(delta, "delta", above=0, below=1, closed=True)
-        return cls(chosen, assumed, side, checks.number(slack, "delta", above=0, below=1) if slack else 0.0)
-
-    @property
-    def method(self) -> str:
-        """The bound and what it assumes."""
-        return "; ".join([_SOURCES[self.bound], *([f"if {' and '.join(self.assumes)}"] if self.family else [])])
-
-    @property
-    def assumes(self) -> tuple[str, ...]:
-        """One sentence per assumption beside the coins."""
-        family = () if self.family is None else (self.family.assumes,)
-        return (*family, APART) if self.bound == "tight" else family
-
-    def epsilon(self, canaries: int, guesses: int, wrong: int, error: float) -> float:
-        """The largest ε at which so few wrong guesses have a probability of at most ``error``."""
-        if guesses == 0:
-            return 0.0
-        if self.family is None:
-            return _steinke(canaries, guesses, wrong, self.delta, error)
-        refuted = self._refuted_tight if self.bound == "tight" else _refuted_f_dp
-        strength = largest(lambda strength: refuted(strength, canaries, guesses, wrong, error))
-        return self.family.epsilon(strength, self.delta)
-
-    def _refuted_tight(self, strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
-        """Whether even the best auditor of this mechanism is that rarely wrong with probability ``error`` at most.
-
-        The share of canaries at least as telling as the last one guessed is a Beta variable; given it, the guesses
-        are wrong independently, with the mean error of that share.
-        """
-        from scipy.special import bdtr
-
-        assert self.family is not None
-        means = _errors(self.family, strength, self.sides).mean(_shares(guesses, canaries))
-        return float(bdtr(wrong, guesses, means).mean()) <= error
+    values, truth = table(scores, members)
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    rule = Rule.of(family, None, "both", delta)
+    if isinstance(rule.family, SubsampledGaussian):
+        raise checks.InputError(f"family: None or 'gaussian' is needed here, got {checks.shown(family)}")
+    order = np.lexsort((values, truth))  # the order of the rows changes nothing
+    order = order[seeds.generator(checks.integer(seed, "seed", least=0), "epsilon", "pairs").permutation(len(order))]
+    first, second = order[: len(order) // 2], order[len(order) // 2 : len(order) // 2 * 2]
+    mixed = truth[first] != truth[second]
+    lead, right = (values[first] - values[second])[mixed], truth[first][mixed]
+    low = 0.0
+    if n := len(lead):
+        counts = guess_counts(n)
+        low = max(_swapped(lead, right, count, rule, error / len(counts)) for count in counts)
+    return Estimate(low, low, np.inf, confidence, f"{rule.method}, of {n} pairs, each a coin between two canaries")
 
 
-@lru_cache(maxsize=1024)
-def _errors(family: Families, strength: float, sides: Sides) -> Errors:
-    # A search by halving comes back to the same strengths.
-    return family.losses(strength).errors(both_sides=sides == "both")
-
-
-@lru_cache(maxsize=64)
-def _shares(guesses: int, canaries: int) -> Floats:
-    """Quantiles of the share of canaries at least as telling as the last one guessed, ``[q]``."""
-    from scipy.special import betaincinv
-
-    levels = (np.arange(_NODES) + 0.5) / _NODES
-    return np.ones(1) if guesses == canaries else betaincinv(guesses + 1, canaries - guesses, levels)
-
-
-def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
-    """Whether under μ-Gaussian DP so few guesses are wrong with probability ``error`` at most: the paper's recursion.
-
-    It follows two shares of all canaries, guessed rightly and guessed wrongly in the unlikely event, from "all of
-    ``right`` and more" down to "any number"; if they outgrow the share that was guessed, the event is too unlikely.
-    """
-    from scipy.special import ndtr, ndtri
-
-    right = guesses - wrong
-    rightly, wrongly = error * right / canaries, error * wrong / canaries
-    for i in range(right - 1, -1, -1):
-        least = max(float(ndtr(ndtri(min(rightly, 1.0)) - strength)), wrongly)
-        rightly += i / (guesses - i) * (least - wrongly)
-        wrongly = least
-        if rightly + wrongly >= guesses / canaries:
-            return True
-    return False
-
-
-def _steinke(canaries: int, guesses: int, wrong: int, delta: float, error: float) -> float:
-    from scipy.special import expit
-
-    return largest(lambda epsilon: _p_value(guesses - wrong, guesses, canaries, float(expit(epsilon)), delta) <= error)
+def _swapped(lead: Floats, right: Bools, count: int, rule: Rule, error: float) -> float:
+    """The bound from the ``count`` pairs whose scores differ most; those that tie with the next count as wrong."""
+    size = np.abs(lead)
+    sure = size > (np.sort(size)[-count - 1] if count < len(size) else 0.0)
+    wrong = int((sure & ((lead > 0) != right)).sum())
+    return rule.epsilon(len(lead), count, wrong + count - int(sure.sum()), error, swaps=True)
 
 
 def _guess(values: Floats, truth: Bools, top: int, bottom: int, rule: Rule) -> tuple[int, int]:
@@ -264,16 +197,3 @@ def _guess(values: Floats, truth: Bools, top: int, bottom: int, rule: Rule) -> t
     no &= ~yes
     made, wrong = int(yes.sum() + no.sum()), int((yes & ~truth).sum() + (no & truth).sum())
     return (made, wrong) if rule.family is None else (top + bottom, wrong + top + bottom - made)
-
-
-def _p_value(right: int, made: int, n: int, chance: float, delta: float) -> float:
-    """P(at least ``right`` of ``made`` guesses are right) under (ε, δ)-DP with e^ε/(1+e^ε) = ``chance``."""
-    from scipy.special import bdtrc
-
-    tail = float(bdtrc(right - 1, made, chance)) if right > 0 else 1.0
-    if delta == 0 or right == 0:
-        return tail
-    # Thm 5.2: δ lets the adversary move mass by i right guesses at a price of 1/i.
-    i = np.arange(1, right + 1)
-    reachable = np.where(right - i > 0, bdtrc(np.maximum(right - i - 1, 0), made, chance), 1.0)
-    return min(1.0, tail + 2 * n * delta * float(np.max((reachable - tail) / i)))

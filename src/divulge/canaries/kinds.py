@@ -1,0 +1,154 @@
+"""What canaries are made of: records unlike the rest, so that a model which uses them shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from divulge import checks
+from divulge.types import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from divulge.types import Array, Ints
+
+Kind: TypeAlias = Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram", "own"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+_TEXT: tuple[Kind, ...] = ("random-token", "unigram")
+_TRIES = 20  # rounds of drawing anew what is already there
+
+Rng: TypeAlias = "np.random.Generator"
+
+
+def build(kind: Kind, data: Records, count: int, rng: Rng) -> Records:
+    """``count`` canaries of a kind, no two alike and none of them a record of ``data``.
+
+    Args:
+        kind: any of `KINDS` but "own".
+        data: records of the training set, or like them.
+        count: how many.
+        rng: of every draw.
+
+    Raises:
+        divulge.InputError: a kind that does not suit the records, more than there can be.
+    """
+    if data.y is None:
+        raise checks.InputError("data: canaries need labels, and the records have none")
+    if (data.x.dtype.kind in "US") != (kind in _TEXT):
+        what = "documents" if kind in _TEXT else "numbers"
+        raise checks.InputError(f"kind: {kind!r} canaries are made of {what}, and the records are not")
+    taken, parts = set(map(_name, data.x, data.y)), []
+    made = 0
+    for _ in range(_TRIES):
+        x, y = _MAKERS[kind](data, count, rng)
+        fresh = []
+        for i in range(len(x)):
+            name = _name(x[i], y[i])
+            if name not in taken and made + len(fresh) < count:
+                taken.add(name)
+                fresh.append(i)
+        parts.append((x[fresh], y[fresh]))
+        made += len(fresh)
+        if made == count:
+            return Records(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]))
+    raise checks.InputError(
+        f"count: only {made} of {count} different {kind!r} canaries that are no records of the data could be made"
+    )
+
+
+def _name(x: Array, y: int) -> bytes:
+    return (str(x).encode() if x.ndim == 0 else np.ascontiguousarray(x).tobytes()) + bytes([255]) + str(int(y)).encode()
+
+
+def _mislabelled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+    """Real records under a label that is not theirs."""
+    assert data.y is not None
+    rows = rng.permutation(len(data))[:count]
+    return data.x[rows], _other(data.y[rows], _classes(data), rng)
+
+
+def _far(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+    """The records farthest from their nearest neighbour, under a label that is not theirs."""
+    from sklearn.neighbors import NearestNeighbors
+
+    assert data.y is not None
+    flat = data.x.reshape(len(data), -1).astype(np.float64)
+    spread = flat.std(0)
+    flat = (flat - flat.mean(0)) / np.where(spread > 0, spread, 1.0)
+    away = NearestNeighbors(n_neighbors=min(2, len(flat))).fit(flat).kneighbors(flat)[0][:, -1]
+    rows = np.argsort(-away, kind="stable")[:count]
+    return data.x[rows], _other(data.y[rows], _classes(data), rng)
+
+
+def _shuffled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+    """Every value from another record: each column as in the data, no two columns as they go together."""
+    flat = data.x.reshape(len(data), -1)
+    rows = rng.integers(0, len(flat), (count, flat.shape[1]))
+    return np.take_along_axis(flat, rows, 0).reshape(count, *data.x.shape[1:]), _any(data, count, rng)
+
+
+def _random(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+    """Values drawn evenly between the least and the greatest of their column."""
+    low, high = data.x.min(0).astype(np.float64), data.x.max(0).astype(np.float64)
+    return _like(rng.uniform(low, high, (count, *data.x.shape[1:])), data.x), _any(data, count, rng)
+
+
+def _blank(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+    """One value throughout, another one in each record."""
+    level = rng.uniform(float(data.x.min()), float(data.x.max()), count)
+    shape = (count, *(1 for _ in data.x.shape[1:]))
+    return _like(np.broadcast_to(level.reshape(shape), (count, *data.x.shape[1:])), data.x), _any(data, count, rng)
+
+
+def _random_token(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+    """As many words as some document has, each drawn evenly from all words of the data."""
+    return _words(data, count, rng, lambda words: np.unique(words))
+
+
+def _unigram(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+    """As many words as some document has, each drawn as often as the data use it."""
+    return _words(data, count, rng, lambda words: words)
+
+
+def _words(data: Records, count: int, rng: Rng, pool: Callable[[Array], Array]) -> tuple[Array, Ints]:
+    documents = [str(text).split() for text in data.x]
+    words = pool(np.array([word for document in documents for word in document]))
+    if not len(words):
+        raise checks.InputError("data: the documents have no words")
+    lengths = rng.choice([max(len(document), 1) for document in documents], count)
+    return np.array([" ".join(rng.choice(words, length)) for length in lengths]), _any(data, count, rng)
+
+
+def _like(values: Array, kind: Array) -> Array:
+    return np.rint(values).astype(kind.dtype) if kind.dtype.kind in "iub" else values.astype(kind.dtype)
+
+
+def _classes(data: Records) -> Ints:
+    classes = np.unique(data.y) if data.y is not None else np.zeros(0, np.int64)
+    if len(classes) < 2:
+        raise checks.InputError(f"data: at least 2 classes are needed for a wrong label, got {len(classes)}")
+    return classes
+
+
+def _any(data: Records, count: int, rng: Rng) -> Ints:
+    """Labels drawn evenly from those of the data."""
+    return rng.choice(np.unique(data.y) if data.y is not None else np.zeros(1, np.int64), count)
+
+
+def _other(labels: Ints, classes: Ints, rng: Rng) -> Ints:
+    """Labels drawn evenly from the other classes."""
+    step = rng.integers(1, len(classes), len(labels))
+    return classes[(np.searchsorted(classes, labels) + step) % len(classes)]
+
+
+_MAKERS: Mapping[str, Callable[[Records, int, Rng], tuple[Array, Ints]]] = {
+    "mislabelled": _mislabelled,
+    "far": _far,
+    "shuffled": _shuffled,
+    "random": _random,
+    "blank": _blank,
+    "random-token": _random_token,
+    "unigram": _unigram,
+}

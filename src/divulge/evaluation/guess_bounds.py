@@ -1,0 +1,178 @@
+"""The three bounds on ε from one run: how surprising a number of wrong guesses is, and the ε that it refutes.
+
+`divulge.evaluation.one_run` says what each assumes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+
+from divulge import checks
+from divulge.evaluation import families
+from divulge.evaluation.families import Gaussian, largest
+
+if TYPE_CHECKING:
+    from divulge.evaluation.families import Errors, Families
+    from divulge.types import Floats
+
+Bound: TypeAlias = Literal["steinke", "f-dp", "tight"]
+Sides: TypeAlias = Literal["both", "in"]
+BOUNDS: tuple[Bound, ...] = get_args(Bound)
+SIDES: tuple[Sides, ...] = get_args(Sides)
+COINS = "each canary was included by its own fair coin"
+APART = "what the model tells of one canary does not depend on the coins of the others"
+_LEAST_GUESSES = 8  # fewer cannot bound ε at 95 %
+_NODES = 400  # of the quadrature over how telling the guessed canaries are
+_SOURCES: dict[Bound, str] = {
+    "steinke": "one run (Steinke et al. 2023)",
+    "f-dp": "one run (Mahloujifar et al. 2024)",
+    "tight": "one run (tight within the family)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How a number of wrong guesses becomes a bound on ε.
+
+    Args:
+        bound: "steinke", "f-dp" or "tight".
+        family: what is assumed of the mechanism; None for "steinke" alone.
+        sides: whether canaries are guessed included and not included, or included only.
+        delta: the δ of (ε, δ)-DP.
+    """
+
+    bound: Bound
+    family: Families | None
+    sides: Sides
+    delta: float
+
+    @classmethod
+    def of(cls, family: Families | str | None, bound: Bound | str | None, sides: Sides | str, delta: float) -> Rule:
+        """The rule that was asked for.
+
+        Raises:
+            divulge.InputError: see `one_run_bound`.
+        """
+        assumed = families.named(family)
+        default = "steinke" if assumed is None else "tight"
+        chosen = cast("Bound", default if bound is None else checks.choice(bound, "bound", BOUNDS))
+        if (chosen == "steinke") != (assumed is None):
+            holds = "holds for every mechanism" if assumed else "needs a family, such as 'gaussian'"
+            raise checks.InputError(f"family: the bound {chosen!r} {holds}, got {checks.shown(family)}")
+        if chosen == "f-dp" and not isinstance(assumed, Gaussian):
+            raise checks.InputError(f"family: the bound 'f-dp' takes 'gaussian', got {checks.shown(family)}")
+        side = cast("Sides", checks.choice(sides, "sides", SIDES))
+        slack = checks.number(delta, "delta", above=0, below=1, closed=True)
+        return cls(chosen, assumed, side, checks.number(slack, "delta", above=0, below=1) if slack else 0.0)
+
+    @property
+    def method(self) -> str:
+        """The bound and what it assumes."""
+        return "; ".join([_SOURCES[self.bound], *([f"if {' and '.join(self.assumes)}"] if self.family else [])])
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """One sentence per assumption beside the coins."""
+        family = () if self.family is None else (self.family.assumes,)
+        return (*family, APART) if self.bound == "tight" else family
+
+    def epsilon(self, canaries: int, guesses: int, wrong: int, error: float, *, swaps: bool = False) -> float:
+        """The largest ε that so few wrong guesses refute, with probability ``error`` at most where it is true.
+
+        Args:
+            canaries: number of coins.
+            guesses: how many of them were guessed.
+            wrong: how many of these guesses were wrong.
+            error: probability of refuting what is true.
+            swaps: a coin decides which of two canaries is included, which counts as one record added and one removed.
+        """
+        if guesses == 0:
+            return 0.0
+        if self.family is None:
+            return largest(lambda epsilon: self.refutes(epsilon, canaries, guesses, wrong, error, swaps=swaps))
+        strength = largest(lambda strength: self.refutes(strength, canaries, guesses, wrong, error))
+        return self.family.epsilon(strength / 2 if swaps else strength, self.delta)
+
+    def refutes(
+        self, level: float, canaries: int, guesses: int, wrong: int, error: float, *, swaps: bool = False
+    ) -> bool:
+        """Whether so few wrong guesses refute a level: a strength of the family, or an ε where there is none."""
+        if self.bound == "tight":
+            return self._refuted_tight(level, canaries, guesses, wrong, error)
+        if self.bound == "f-dp":
+            return _refuted_f_dp(level, canaries, guesses, wrong, error)
+        chance, slack = (2 * level, self.delta * (1 + np.exp(level))) if swaps else (level, self.delta)
+        return _p_value(guesses - wrong, guesses, canaries, 1 / (1 + np.exp(-chance)), min(slack, 1.0)) <= error
+
+    def _refuted_tight(self, strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
+        """Whether even the best auditor of this mechanism is that rarely wrong with probability ``error`` at most.
+
+        The share of canaries at least as telling as the last one guessed is a Beta variable; given it, the guesses
+        are wrong independently, with the mean error of that share.
+        """
+        from scipy.special import bdtr
+
+        assert self.family is not None
+        errors = best_errors(self.family, strength, self.sides, guesses, canaries)
+        return float(bdtr(wrong, guesses, errors).mean()) <= error
+
+
+def guess_counts(canaries: int) -> list[int]:
+    """Numbers of guesses to try and to pay for: all canaries, half of them, a quarter, and so on."""
+    return [canaries >> k for k in range(canaries.bit_length()) if canaries >> k >= _LEAST_GUESSES] or [canaries]
+
+
+def best_errors(family: Families, strength: float, sides: Sides, guesses: int, canaries: int) -> Floats:
+    """Mean errors of the best auditor's guesses, at quantiles of how telling the guessed canaries are, ``[q]``."""
+    return _errors(family, strength, sides).mean(_shares(guesses, canaries))
+
+
+@lru_cache(maxsize=1024)
+def _errors(family: Families, strength: float, sides: Sides) -> Errors:
+    # A search by halving comes back to the same strengths.
+    return family.losses(strength).errors(both_sides=sides == "both")
+
+
+@lru_cache(maxsize=64)
+def _shares(guesses: int, canaries: int) -> Floats:
+    """Quantiles of the share of canaries at least as telling as the last one guessed, ``[q]``."""
+    from scipy.special import betaincinv
+
+    levels = (np.arange(_NODES) + 0.5) / _NODES
+    return np.ones(1) if guesses == canaries else betaincinv(guesses + 1, canaries - guesses, levels)
+
+
+def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
+    """Whether under μ-Gaussian DP so few guesses are wrong with probability ``error`` at most: the paper's recursion.
+
+    It follows two shares of all canaries, guessed rightly and guessed wrongly in the unlikely event, from "all of
+    ``right`` and more" down to "any number"; if they outgrow the share that was guessed, the event is too unlikely.
+    """
+    from scipy.special import ndtr, ndtri
+
+    right = guesses - wrong
+    rightly, wrongly = error * right / canaries, error * wrong / canaries
+    for i in range(right - 1, -1, -1):
+        least = max(float(ndtr(ndtri(min(rightly, 1.0)) - strength)), wrongly)
+        rightly += i / (guesses - i) * (least - wrongly)
+        wrongly = least
+        if rightly + wrongly >= guesses / canaries:
+            return True
+    return False
+
+
+def _p_value(right: int, made: int, n: int, chance: float, delta: float) -> float:
+    """P(at least ``right`` of ``made`` guesses are right) under (ε, δ)-DP with e^ε/(1+e^ε) = ``chance``."""
+    from scipy.special import bdtrc
+
+    tail = float(bdtrc(right - 1, made, chance)) if right > 0 else 1.0
+    if delta == 0 or right == 0:
+        return tail
+    # Thm 5.2: δ lets the adversary move mass by i right guesses at a price of 1/i.
+    i = np.arange(1, right + 1)
+    reachable = np.where(right - i > 0, bdtrc(np.maximum(right - i - 1, 0), made, chance), 1.0)
+    return min(1.0, tail + 2 * n * delta * float(np.max((reachable - tail) / i)))
