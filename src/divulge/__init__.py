@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from divulge import (
         access,
         attacks,
+        canaries,
         completion,
         decisions,
         evaluation,
@@ -27,11 +28,13 @@ if TYPE_CHECKING:
         targets,
     )
     from divulge.auditing import audit
+    from divulge.canaries import Claim
     from divulge.errors import InputError, MissingExtraError
     from divulge.identification import identify
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
 
 __all__ = [
+    "Claim",
     "Estimate",
     "Evidence",
     "Guarantee",
@@ -44,6 +47,7 @@ __all__ = [
     "access",
     "attacks",
     "audit",
+    "canaries",
     "completion",
     "decisions",
     "evaluation",
@@ -61,6 +65,7 @@ __all__ = [
 # behind `audit` and `identify` have other names on purpose: importing a sub-module sets an attribute
 # of its name on this package and would hide the function.
 _HOMES = {
+    "Claim": "divulge.canaries",
     "Estimate": "divulge.types",
     "Evidence": "divulge.types",
     "Guarantee": "divulge.types",

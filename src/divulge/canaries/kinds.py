@@ -34,85 +34,92 @@ def build(kind: Kind, data: Records, count: int, rng: Rng) -> Records:
     Raises:
         divulge.InputError: a kind that does not suit the records, more than there can be.
     """
-    if data.y is None:
-        raise checks.InputError("data: canaries need labels, and the records have none")
-    if (data.x.dtype.kind in "US") != (kind in _TEXT):
+    if documents(data) != (kind in _TEXT):
         what = "documents" if kind in _TEXT else "numbers"
         raise checks.InputError(f"kind: {kind!r} canaries are made of {what}, and the records are not")
-    taken, parts = set(map(_name, data.x, data.y)), []
-    made = 0
+    taken = set(names(data))
+    chosen: list[tuple[Array, int | None]] = []
     for _ in range(_TRIES):
         x, y = _MAKERS[kind](data, count, rng)
-        fresh = []
-        for i in range(len(x)):
-            name = _name(x[i], y[i])
-            if name not in taken and made + len(fresh) < count:
+        drawn = Records(x, y)
+        for i, name in enumerate(names(drawn)):
+            if name not in taken and len(chosen) < count:
                 taken.add(name)
-                fresh.append(i)
-        parts.append((x[fresh], y[fresh]))
-        made += len(fresh)
-        if made == count:
-            return Records(np.concatenate([x for x, _ in parts]), np.concatenate([y for _, y in parts]))
+                chosen.append((drawn.x[i], None if drawn.y is None else int(drawn.y[i])))
+        if len(chosen) == count:
+            labels = None if data.y is None else [label for _, label in chosen]
+            return Records(np.array([x for x, _ in chosen]), labels)
     raise checks.InputError(
-        f"count: only {made} of {count} different {kind!r} canaries that are no records of the data could be made"
+        f"count: only {len(chosen)} of {count} different {kind!r} canaries that are no records of the data can be made"
     )
 
 
-def _name(x: Array, y: int) -> bytes:
-    return (str(x).encode() if x.ndim == 0 else np.ascontiguousarray(x).tobytes()) + bytes([255]) + str(int(y)).encode()
+def names(records: Records) -> list[bytes]:
+    """What tells each record and its label from others."""
+    labels = [b""] * len(records) if records.y is None else [str(label).encode() for label in records.y.tolist()]
+    return [_content(x) + b"\xff" + label for x, label in zip(records.x, labels, strict=True)]
 
 
-def _mislabelled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+def documents(records: Records) -> bool:
+    """Whether the records are texts."""
+    return records.x.dtype.kind in "OU"
+
+
+def _content(x: Array | str) -> bytes:
+    return x.encode() if isinstance(x, str) else np.ascontiguousarray(x).tobytes()
+
+
+def _mislabelled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
     """Real records under a label that is not theirs."""
-    assert data.y is not None
+    labels = _labels(data, count)
     rows = rng.permutation(len(data))[:count]
-    return data.x[rows], _other(data.y[rows], _classes(data), rng)
+    return data.x[rows], _other(labels[rows], np.unique(labels), rng)
 
 
-def _far(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+def _far(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
     """The records farthest from their nearest neighbour, under a label that is not theirs."""
     from sklearn.neighbors import NearestNeighbors
 
-    assert data.y is not None
+    labels = _labels(data, count)
     flat = data.x.reshape(len(data), -1).astype(np.float64)
     spread = flat.std(0)
     flat = (flat - flat.mean(0)) / np.where(spread > 0, spread, 1.0)
     away = NearestNeighbors(n_neighbors=min(2, len(flat))).fit(flat).kneighbors(flat)[0][:, -1]
     rows = np.argsort(-away, kind="stable")[:count]
-    return data.x[rows], _other(data.y[rows], _classes(data), rng)
+    return data.x[rows], _other(labels[rows], np.unique(labels), rng)
 
 
-def _shuffled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+def _shuffled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
     """Every value from another record: each column as in the data, no two columns as they go together."""
     flat = data.x.reshape(len(data), -1)
     rows = rng.integers(0, len(flat), (count, flat.shape[1]))
     return np.take_along_axis(flat, rows, 0).reshape(count, *data.x.shape[1:]), _any(data, count, rng)
 
 
-def _random(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+def _random(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
     """Values drawn evenly between the least and the greatest of their column."""
     low, high = data.x.min(0).astype(np.float64), data.x.max(0).astype(np.float64)
     return _like(rng.uniform(low, high, (count, *data.x.shape[1:])), data.x), _any(data, count, rng)
 
 
-def _blank(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+def _blank(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
     """One value throughout, another one in each record."""
     level = rng.uniform(float(data.x.min()), float(data.x.max()), count)
     shape = (count, *(1 for _ in data.x.shape[1:]))
     return _like(np.broadcast_to(level.reshape(shape), (count, *data.x.shape[1:])), data.x), _any(data, count, rng)
 
 
-def _random_token(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+def _random_token(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
     """As many words as some document has, each drawn evenly from all words of the data."""
     return _words(data, count, rng, lambda words: np.unique(words))
 
 
-def _unigram(data: Records, count: int, rng: Rng) -> tuple[Array, Ints]:
+def _unigram(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
     """As many words as some document has, each drawn as often as the data use it."""
     return _words(data, count, rng, lambda words: words)
 
 
-def _words(data: Records, count: int, rng: Rng, pool: Callable[[Array], Array]) -> tuple[Array, Ints]:
+def _words(data: Records, count: int, rng: Rng, pool: Callable[[Array], Array]) -> tuple[Array, Ints | None]:
     documents = [str(text).split() for text in data.x]
     words = pool(np.array([word for document in documents for word in document]))
     if not len(words):
@@ -125,16 +132,17 @@ def _like(values: Array, kind: Array) -> Array:
     return np.rint(values).astype(kind.dtype) if kind.dtype.kind in "iub" else values.astype(kind.dtype)
 
 
-def _classes(data: Records) -> Ints:
-    classes = np.unique(data.y) if data.y is not None else np.zeros(0, np.int64)
-    if len(classes) < 2:
-        raise checks.InputError(f"data: at least 2 classes are needed for a wrong label, got {len(classes)}")
-    return classes
+def _labels(data: Records, count: int) -> Ints:
+    if count > len(data):
+        raise checks.InputError(f"count: must be at most {len(data)}, one canary per record, got {count}")
+    if data.y is None or len(np.unique(data.y)) < 2:
+        raise checks.InputError("data: a wrong label needs labels of at least 2 classes, which the records lack")
+    return data.y
 
 
-def _any(data: Records, count: int, rng: Rng) -> Ints:
-    """Labels drawn evenly from those of the data."""
-    return rng.choice(np.unique(data.y) if data.y is not None else np.zeros(1, np.int64), count)
+def _any(data: Records, count: int, rng: Rng) -> Ints | None:
+    """Labels drawn evenly from those of the data; None where it has none."""
+    return None if data.y is None else rng.choice(np.unique(data.y), count)
 
 
 def _other(labels: Ints, classes: Ints, rng: Rng) -> Ints:
@@ -143,7 +151,7 @@ def _other(labels: Ints, classes: Ints, rng: Rng) -> Ints:
     return classes[(np.searchsorted(classes, labels) + step) % len(classes)]
 
 
-_MAKERS: Mapping[str, Callable[[Records, int, Rng], tuple[Array, Ints]]] = {
+_MAKERS: Mapping[str, Callable[[Records, int, Rng], tuple[Array, Ints | None]]] = {
     "mislabelled": _mislabelled,
     "far": _far,
     "shuffled": _shuffled,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, identify, labels, pool, printing, weights
+from divulge.cli import audit, canaries, identify, labels, pool, printing, weights
 
 app = typer.Typer(
     name="divulge",
@@ -39,5 +39,6 @@ app.command("identify")(identify.identify)
 app.command("score")(identify.score)
 app.command("weights")(weights.weights)
 app.command("reconstruct")(weights.reconstruct)
+app.add_typer(canaries.app, name="canaries")
 app.add_typer(pool.app)
 app.add_typer(labels.app, name="labels")

@@ -13,6 +13,7 @@ from divulge.results.audit import (
     SmallestLeak,
     VerdictSummary,
 )
+from divulge.results.canaries import CanarySummary, LeastEpsilon
 from divulge.results.environment import environment
 from divulge.results.identification import Asked, ControlResult, IdentificationSummary, Realised
 from divulge.results.json_files import VERSION, plain, read, write
@@ -52,7 +53,9 @@ __all__ = [
     "Group",
     "IdentificationSummary",
     "LabelsSummary",
+    "CanarySummary",
     "CapacitySummary",
+    "LeastEpsilon",
     "LowerBound",
     "Numbers",
     "OpenStretch",

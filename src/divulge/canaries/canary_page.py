@@ -1,0 +1,105 @@
+"""The report of a test of a claim of differential privacy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge.canaries.claim import Claim
+from divulge.evaluation import roc
+from divulge.report import charts
+from divulge.report.curves import Curve
+from divulge.report.page import Chart, Page, Paragraph, Section, Table
+
+if TYPE_CHECKING:
+    from divulge.results import CanarySummary
+    from divulge.types import Bools, Floats
+
+_POINTS = 200
+_ASKED = "what decides"
+
+
+def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
+    """Claimed and proven ε, the trade-off curve with the claim's own, and what more canaries would show.
+
+    Args:
+        summary: what was proven.
+        scores: of the canaries, ``[n]``.
+        included: bool ``[n]``.
+    """
+    bounds = {_ASKED: summary.bound, **summary.others}
+    rows = [[name, f"{bound.low:.3f}", bound.method] for name, bound in bounds.items()]
+    return Page(
+        title="A claim of differential privacy",
+        verdict=summary.verdict,
+        tone=summary.tone,
+        sections=[
+            Section(
+                "What is proven",
+                [
+                    Table(["bound", "ε ≥", "how"], rows, f"At {summary.bound.confidence:.0%} confidence each"),
+                    Paragraph(f"{summary.guarantee[:1].upper()}{summary.guarantee[1:]}."),
+                ],
+            ),
+            Section("Errors of a test on one canary", [_curve(summary, scores, included)]),
+            Section("Scores", [Chart(_histogram(scores, included))]),
+            Section("What would show more", [Paragraph(text) for text in _more(summary)]),
+            *([Section("Warnings", [Paragraph(note) for note in summary.warnings])] if summary.warnings else []),
+        ],
+        facts=facts(summary),
+    )
+
+
+def facts(summary: CanarySummary) -> dict[str, str]:
+    """What was tested, and how."""
+    told = {
+        "claim": "none" if summary.claimed is None else f"ε = {summary.claimed:g}, δ = {summary.delta:g}",
+        "proven": f"ε ≥ {summary.bound.low:.3f}",
+        "canaries": f"{summary.canaries} {summary.kind_of_canary}, {summary.included} of them included",
+        "records beside them": str(summary.trained_on),
+        "models trained": str(summary.runs),
+        "score": summary.recipe,
+        "exposure": f"mean {summary.mean_exposure:.2f} bits, largest {summary.largest_exposure:.2f}",
+    }
+    if summary.accuracy and summary.accuracy_without:
+        told["accuracy"] = f"{_share(summary.accuracy)} with canaries, {_share(summary.accuracy_without)} without"
+    return told
+
+
+def _share(ends: tuple[float, float, float]) -> str:
+    return f"{ends[0]:.3f} [{ends[1]:.3f}, {ends[2]:.3f}]"
+
+
+def _curve(summary: CanarySummary, scores: Floats, included: Bools) -> Chart:
+    seen = roc(scores, included)
+    fpr = np.linspace(0.0, 1.0, _POINTS)
+    curves = {"canaries": Curve(seen.fpr, 1 - seen.tpr)}
+    if summary.claimed is not None and summary.delta is not None:
+        claim = Claim(summary.claimed, summary.delta)
+        curves["least the claim allows"] = Curve(fpr, [claim.fnr(rate) for rate in fpr])
+    proven = Claim(summary.bound.low, summary.delta or 0.0)
+    curves["least at the ε that is proven"] = Curve(fpr, [proven.fnr(rate) for rate in fpr])
+    spec = charts.lines(curves, x="false-positive rate", y="false-negative rate")
+    return Chart(spec, note="Below what the claim allows, a curve contradicts it, up to chance.")
+
+
+def _histogram(scores: Floats, included: Bools) -> charts.Spec:
+    groups = {"included": scores[included], "not included": scores[~included]}
+    return charts.histogram(groups, quantity="score")
+
+
+def _more(summary: CanarySummary) -> list[str]:
+    text = [
+        "Canaries change the model: the more of them, the more a trained model differs from one without. "
+        "`divulge.canaries.play` measures the accuracy of both."
+    ]
+    if summary.answer == "not testable":
+        text.insert(0, "More canaries: `divulge canaries plan` says how many this claim needs.")
+    elif summary.answer == "consistent":
+        text.insert(
+            0,
+            "A consistent claim is not a true one: more canaries, canaries that a model remembers better, or a "
+            "stated family (--family gaussian) prove larger ε where it is there.",
+        )
+    return text

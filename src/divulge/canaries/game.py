@@ -1,0 +1,340 @@
+"""The game: canaries against a trained model, or against a training function that we may call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import attacks, checks, seeds, store
+from divulge.attacks import Need
+from divulge.auditing import audit as run_audit
+from divulge.canaries import canary_page
+from divulge.canaries.claim import Claim
+from divulge.canaries.planted import Canaries, refuse_known
+from divulge.canaries.proof import Proof, prove
+from divulge.dossier import Dossier
+from divulge.errors import UserCodeError
+from divulge.evaluation import proportion
+from divulge.evidence import concatenate, of_logits
+from divulge.recipes import PartialSignal, Recipe, resolve
+from divulge.report import html
+from divulge.results import CanarySummary, LeastEpsilon, environment, write
+from divulge.signals import tokens
+from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
+from divulge.types import Estimate, Evidence, Records
+
+if TYPE_CHECKING:
+    from divulge.evaluation.families import Families
+    from divulge.request import Outputs
+    from divulge.types import Bools, Floats
+
+KIND = "canary-audit"
+_HALF = 0.5  # the FPR an audit is asked for, which any number of canaries can give
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CanaryAudit:
+    """What canaries gave away.
+
+    Args:
+        scores: ``[n]``, larger = more like an included one; over several runs, one run after the other.
+        included: bool ``[n]``.
+        proof: what is proven, and of what.
+        recipe: how the canaries were scored.
+        kind: what they are made of.
+        trained_on: number of records of the training set without them.
+        runs: number of models trained.
+        accuracy: of the model with canaries, and of one without, where that was measured.
+        warnings: what the user must know.
+    """
+
+    scores: Floats
+    included: Bools
+    proof: Proof
+    recipe: str
+    kind: str
+    trained_on: int
+    runs: int = 1
+    accuracy: tuple[Estimate, Estimate] | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def epsilon(self) -> Estimate:
+        """The bound on ε that decides."""
+        return self.proof.bound
+
+    @property
+    def exposures(self) -> Floats:
+        """Exposure of each included canary in bits, ``[k]``: log2 |R| - log2 rank (Carlini et al. 2019, §4.2).
+
+        R are the canary itself and those that were not included; of equal scores the worst rank counts.
+        """
+        others = np.sort(self.scores[~self.included])
+        above = len(others) - np.searchsorted(others, self.scores[self.included], side="left")
+        return np.log2(len(others) + 1) - np.log2(above + 1.0)
+
+    def summary(self) -> CanarySummary:
+        """All of it, typed, for JSON and for the report."""
+        proof, exposures = self.proof, self.exposures
+        return CanarySummary(
+            verdict=proof.text,
+            tone=proof.tone,
+            answer=proof.answer,
+            claimed=None if proof.claim is None else proof.claim.epsilon,
+            delta=None if proof.claim is None else proof.claim.delta,
+            bound=_least(proof.bound),
+            others={name: _least(bound) for name, bound in proof.others.items()},
+            most=proof.most,
+            would_see=proof.would_see,
+            guarantee=str(proof.guarantee),
+            canaries=len(self.scores),
+            included=int(self.included.sum()),
+            kind_of_canary=self.kind,
+            recipe=self.recipe,
+            trained_on=self.trained_on,
+            runs=self.runs,
+            accuracy=None if self.accuracy is None else _ends(self.accuracy[0]),
+            accuracy_without=None if self.accuracy is None else _ends(self.accuracy[1]),
+            mean_exposure=float(exposures.mean()),
+            largest_exposure=float(exposures.max()),
+            warnings=self.warnings,
+            environment=environment(),
+        )
+
+    def report(self, path: str | Path) -> None:
+        """Write the report, one HTML file."""
+        html.write(canary_page.page(self.summary(), self.scores, self.included), checks.path(path, "path"))
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write scores, summary and report into a run directory.
+
+        Raises:
+            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
+        """
+        key = store.digest(KIND, self.scores, self.included, self.recipe, str(self.proof.claim))
+        with Dossier(checks.path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
+            draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
+            write(draft, self.summary())
+            html.write(canary_page.page(self.summary(), self.scores, self.included), draft.path / "report.html")
+
+    def __str__(self) -> str:
+        return self.proof.text
+
+
+def _least(bound: Estimate) -> LeastEpsilon:
+    return LeastEpsilon(bound.low, bound.confidence, bound.method)
+
+
+def _ends(share: Estimate) -> tuple[float, float, float]:
+    return share.value, share.low, share.high
+
+
+def audit(
+    target: Any,
+    canaries: Canaries | str | Path,
+    *,
+    claim: Claim | None = None,
+    recipe: Any = "loss",
+    population: Records | None = None,
+    references: Any = None,
+    training: Records | None = None,
+    family: Families | str | None = None,
+    confidence: float = 0.95,
+    outputs: Outputs = "logits",
+    device: str = "auto",
+    seed: int = 0,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+) -> CanaryAudit:
+    """What a model that was trained with canaries gives away of them, and what that proves of a claim.
+
+    Args:
+        target: as for `divulge.audit`; for canaries that are documents a language model
+            (`divulge.targets.CausalLM` or an endpoint).
+        canaries: what `make` returned, or the folder it wrote.
+        claim: the claim of differential privacy to test; None for the bound alone.
+        recipe: how canaries are scored: any recipe of `divulge.audit`.
+        population: other records, for recipes that learn from them ("quantile": each canary against what such a
+            record would have).
+        references: how reference models are trained, for recipes that need them.
+        training: the training set, to be searched for canaries that should not be in it.
+        family: what is assumed of the training: None (nothing), "gaussian", or
+            `divulge.evaluation.SubsampledGaussian(rate, steps)`.
+        confidence: of the bound.
+        outputs: as for `divulge.audit`.
+        device: as for `divulge.audit`.
+        seed: of every random draw.
+        out: run directory to write.
+        overwrite: replace a finished run in ``out``.
+
+    Raises:
+        divulge.InputError: canaries that are damaged or known to the training set, a δ that is not below 1/n of the
+            training set, a target or a recipe that does not fit them.
+    """
+    planted = canaries if isinstance(canaries, Canaries) else Canaries.load(canaries)
+    if claim is not None:
+        _refuse_large(checks.instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
+    if training is not None:
+        refuse_known(planted, checks.instance(training, "training", Records))
+    scores, name, notes = _scored(target, planted, recipe, population, references, outputs, device, seed)
+    proof = prove(
+        scores,
+        planted.included,
+        claim=claim,
+        design=planted.design,
+        family=family,
+        confidence=confidence,
+        seed=checks.integer(seed, "seed", least=0),
+    )
+    result = CanaryAudit(scores, planted.included, proof, name, planted.kind, planted.trained_on, warnings=notes)
+    if out is not None:
+        result.save(out, overwrite=overwrite)
+    return result
+
+
+def play(
+    train: Callable[[Records, int], Any],
+    canaries: Canaries,
+    data: Records,
+    *,
+    claim: Claim | None = None,
+    runs: int = 1,
+    holdout: Records | None = None,
+    recipe: Any = "loss",
+    population: Records | None = None,
+    family: Families | str | None = None,
+    confidence: float = 0.95,
+    outputs: Outputs = "logits",
+    device: str = "auto",
+    seed: int = 0,
+) -> CanaryAudit:
+    """The whole game: train with the included canaries, score all of them, and say what is proven.
+
+    Args:
+        train: ``train(records, seed) -> target``, the training that is claimed to be private.
+        canaries: what `make` returned; their coins are thrown anew for every run.
+        data: the training set without canaries.
+        claim: as for `audit`.
+        runs: number of models to train; each has coins of its own, so their canaries add up.
+        holdout: records to measure accuracy on, with canaries and, by one more training, without.
+        recipe: as for `audit`.
+        population: as for `audit`.
+        family: as for `audit`.
+        confidence: as for `audit`.
+        outputs: as for `audit`.
+        device: as for `audit`.
+        seed: of every random draw, coins included.
+
+    Raises:
+        divulge.InputError: as for `audit`; canaries that are among ``data``.
+        divulge.errors.UserCodeError: the training raised an error.
+    """
+    checks.able(train, "train")
+    checks.instance(canaries, "canaries", Canaries)
+    refuse_known(replace(canaries, included=np.zeros(len(canaries), bool)), checks.instance(data, "data", Records))
+    count = checks.integer(runs, "runs", least=1)
+    start = checks.integer(seed, "seed", least=0)
+    games, targets = [], []
+    for i in range(count):
+        planted = canaries.redrawn(seeds.integer(start, "canaries", "run", i))
+        targets.append(_trained(train, concatenate([data, planted.insert]), seeds.integer(start, "training", i)))
+        games.append((planted, _scored(targets[-1], planted, recipe, population, None, outputs, device, start)))
+    scores = np.concatenate([scored[0] for _, scored in games])
+    included = np.concatenate([planted.included for planted, _ in games])
+    if claim is not None:
+        _refuse_large(checks.instance(claim, "claim", Claim), len(data) + int(games[0][0].included.sum()))
+    proof = prove(
+        scores, included, claim=claim, design=canaries.design, family=family, confidence=confidence, seed=start
+    )
+    accuracy = None
+    if holdout is not None:
+        plain = _trained(train, data, seeds.integer(start, "training", 0))
+        accuracy = (_accuracy(targets[0], holdout, outputs), _accuracy(plain, holdout, outputs))
+    notes = tuple(dict.fromkeys(note for _, scored in games for note in scored[2]))
+    return CanaryAudit(
+        scores, included, proof, games[0][1][1], canaries.kind, len(data), count, accuracy, warnings=notes
+    )
+
+
+def _scored(
+    target: Any,
+    canaries: Canaries,
+    recipe: Any,
+    population: Records | None,
+    references: Any,
+    outputs: Outputs,
+    device: str,
+    seed: int,
+) -> tuple[Floats, str, tuple[str, ...]]:
+    """Scores in the order of the canaries, the name of the recipe, and what is to be known of them."""
+    if isinstance(target, GivesTokens):
+        if recipe != "loss":
+            raise checks.InputError(f"recipe: documents are scored by 'loss', got {checks.shown(recipe)}")
+        scores = tokens.log_likelihood(target.tokens([str(text) for text in canaries.records.x]))
+        if np.isnan(scores).any():
+            raise checks.InputError(f"canaries: {np.isnan(scores).sum()} documents have no token that could be scored")
+        return scores, "loss", ()
+    if population is None:
+        return _asked(adapt(target, outputs=outputs, device=device), canaries, resolve(recipe))
+    included = canaries.included
+    if not included.any() or included.all():
+        raise checks.InputError(f"canaries: some must be in and some out, got {included.sum()} of {len(included)} in")
+    result = run_audit(
+        target,
+        members=canaries.records[included],
+        nonmembers=canaries.records[~included],
+        population=population,
+        recipes=[recipe],
+        references=references,
+        fpr=[_HALF],
+        outputs=outputs,
+        device=device,
+        seed=seed,
+    )
+    name = next(iter(result.scores))
+    scores = np.empty(len(included))
+    scores[included], scores[~included] = result.scores[name][result.members], result.scores[name][~result.members]
+    return scores, name, tuple(result.about.warnings)
+
+
+def _asked(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Floats, str, tuple[str, ...]]:
+    """Scores by a recipe that looks at nothing but the target's answers on the canaries."""
+    records = canaries.records
+    signal = recipe.signal
+    learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
+    if learns or isinstance(signal, PartialSignal):
+        raise checks.InputError(f"population: {recipe.name!r} learns from other records, and none are given")
+    if isinstance(signal, str):
+        values = of_logits(target.logits(records), records.y, (signal,))[:, 0]
+    else:
+        values = signal.measure(target, records)
+    scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.y))
+    return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)
+
+
+def _trained(train: Callable[[Records, int], Any], records: Records, seed: int) -> Any:
+    try:
+        return train(records.copy(), seed)
+    except checks.InputError:
+        raise
+    except Exception as error:
+        raise UserCodeError(f"train: it raised {type(error).__name__}: {checks.reason(error)}") from error
+
+
+def _accuracy(target: Any, holdout: Records, outputs: Outputs) -> Estimate:
+    adapted = adapt(target, outputs=outputs)
+    if not isinstance(adapted, GivesLabels) or holdout.y is None:
+        raise checks.InputError("holdout: accuracy needs a target that gives labels, and records that have them")
+    return proportion(int((adapted.labels(holdout) == holdout.y).sum()), len(holdout))
+
+
+def _refuse_large(claim: Claim, records: int) -> None:
+    if claim.delta * records >= 1:
+        raise checks.InputError(
+            f"claim.delta: must be below 1/{records} (one over the records trained on), got {claim.delta:g}; "
+            "such a δ allows whole records to be published"
+        )

@@ -1,0 +1,166 @@
+"""Scores of canaries, and which were included, into what is proven of a claim. Arrays only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from divulge import checks
+from divulge.evaluation import (
+    Gaussian,
+    epsilon_fixed_count,
+    epsilon_one_run,
+    smallest_violation,
+)
+from divulge.evaluation.families import named
+from divulge.evaluation.guess_bounds import COINS, Rule
+from divulge.types import Guarantee
+
+if TYPE_CHECKING:
+    from divulge.canaries.claim import Claim
+    from divulge.canaries.planted import Design
+    from divulge.evaluation.families import Families
+    from divulge.types import Estimate, Floats, Tone
+
+Answer: TypeAlias = Literal["violated", "consistent", "not testable", "no claim"]
+TONES: dict[Answer, Tone] = {
+    "violated": "leak",
+    "consistent": "clear",
+    "not testable": "undecided",
+    "no claim": "plain",
+}
+_FIXED = "a random half of the canaries was included"
+_POWER = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What canaries prove of a claim.
+
+    Args:
+        answer: "violated": the bound on ε exceeds the claim; where the claim and the assumptions are true this
+            happens in at most 1 - confidence of audits. "consistent": it does not, and could have. "not testable":
+            even if every guess had been right, the bound would not exceed the claim. "no claim": none was given.
+        bound: the bound that decides.
+        others: bounds that assume less or more, by what they assume; they decide nothing.
+        most: the bound if every guess had been right.
+        would_see: the smallest true ε of a Gaussian mechanism that so many canaries find to violate the claim with
+            80 % probability; None where there is none, or no claim.
+        guarantee: what is claimed of ``bound``, and under which assumptions.
+        claim: what was tested, if anything.
+        constant: whether all canaries have the same score.
+    """
+
+    answer: Answer
+    bound: Estimate
+    others: dict[str, Estimate]
+    most: float
+    would_see: float | None
+    guarantee: Guarantee
+    claim: Claim | None
+    constant: bool
+
+    @property
+    def tone(self) -> Tone:
+        """The tone of the verdict."""
+        return TONES[self.answer]
+
+    @property
+    def text(self) -> str:
+        """The verdict in two or three sentences."""
+        sure = f"with {self.bound.confidence:.0%} confidence"
+        proven = f"The training spent ε ≥ {self.bound.low:.2f} ({sure})."
+        if self.constant:
+            return f"{self._answered} All canaries have the same score, so nothing can be told of any of them."
+        if self.answer == "violated":
+            return f"{self._answered} {proven}"
+        if self.answer == "not testable":
+            return f"{self._answered} Had every guess been right, ε ≥ {self.most:.2f} would have been proven. {proven}"
+        if self.answer == "no claim":
+            return proven
+        missed = (
+            f"A Gaussian mechanism of ε = {self.would_see:.1f} would have been found in 80 % of audits."
+            if self.would_see is not None
+            else "Only a mechanism of more than ε = 64 would have been found in 80 % of audits."
+        )
+        return f"{self._answered} {proven} {missed}"
+
+    @property
+    def _answered(self) -> str:
+        return {
+            "violated": f"The claim of {self.claim} is violated.",
+            "consistent": f"What the model gives away is consistent with the claim of {self.claim}.",
+            "not testable": f"Too few canaries to test the claim of {self.claim}.",
+            "no claim": "No claim was tested.",
+        }[self.answer]
+
+
+def prove(
+    scores: object,
+    included: object,
+    *,
+    claim: Claim | None = None,
+    delta: float | None = None,
+    design: Design = "coins",
+    family: Families | str | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> Proof:
+    """What the scores of canaries prove.
+
+    Args:
+        scores: ``[n]``; larger means more like an included one.
+        included: bool ``[n]``.
+        claim: the claim to test.
+        delta: the δ of the bound where there is no claim, 0 when None.
+        design: how it was decided what is included, see `divulge.canaries.make`; the bound that fits is used.
+        family: what is assumed of the training: None (nothing), "gaussian" or
+            `divulge.evaluation.SubsampledGaussian`.
+        confidence: of the bound.
+        seed: of the pairing of canaries, for "fixed".
+
+    Raises:
+        divulge.InputError: as for `divulge.evaluation.epsilon_one_run`; a ``delta`` beside a claim.
+
+    Examples:
+        >>> from divulge.canaries import Claim
+        >>> included = np.random.default_rng(0).random(500) < 0.5
+        >>> prove(included.astype(float), included, claim=Claim(1.0, 1e-5)).answer
+        'violated'
+        >>> prove(np.random.default_rng(1).random(500), included, claim=Claim(1.0, 1e-5)).answer
+        'consistent'
+    """
+    values = checks.vector(scores, "scores")
+    truth = checks.mask(included, "included", (len(values),))
+    if claim is not None and delta is not None:
+        raise checks.InputError("delta: the claim has one; give only one of them")
+    slack = claim.delta if claim is not None else 0.0 if delta is None else delta
+    assumed = named(family)
+
+    def bound_on(values: Floats, family: Families | None) -> Estimate:
+        if design == "coins":
+            return epsilon_one_run(values, truth, slack, confidence, family=family)
+        return epsilon_fixed_count(values, truth, slack, confidence, family=family, seed=seed)
+
+    bound, most = bound_on(values, assumed), bound_on(truth.astype(float), assumed).low
+    others = {
+        name: bound_on(values, other)
+        for name, other in (("of any mechanism", None), ("if Gaussian", Gaussian()))
+        if other != assumed
+    }
+    answer: Answer = "no claim"
+    seen = None
+    if claim is not None:
+        violated, testable = bound.low > claim.epsilon, most > claim.epsilon
+        answer = "violated" if violated else "consistent" if testable else "not testable"
+        if design == "coins":
+            found = smallest_violation(
+                len(values), claim.epsilon, slack, power=_POWER, confidence=confidence, family=assumed
+            )
+            seen = None if found is None else found.epsilon
+    rule = Rule.of(assumed, None, "both", slack)
+    drawn = COINS if design == "coins" else _FIXED
+    claims = Guarantee("probability that the bound exceeds the true ε", 1 - confidence, (drawn, *rule.assumes))
+    return Proof(answer, bound, others, most, seen, claims, claim, bool(np.ptp(values) == 0))

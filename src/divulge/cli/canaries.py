@@ -1,0 +1,156 @@
+"""`divulge canaries`: does a claim of differential privacy hold?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from divulge.cli import printing
+from divulge.cli.exit_codes import Exit
+from divulge.errors import InputError
+
+if TYPE_CHECKING:
+    from divulge.evaluation.families import Families
+
+app = typer.Typer(help="Canaries: does a claim of differential privacy hold?", no_args_is_help=True)
+
+Epsilon = Annotated[float | None, typer.Option("--claim-epsilon", help="The ε that is claimed.")]
+Family = Annotated[
+    str | None,
+    typer.Option(help="Assume the training to be: gaussian, or subsampled:RATE:STEPS (as accountants see DP-SGD)."),
+]
+Confidence = Annotated[float, typer.Option(help="Of the bound on ε.")]
+
+
+@app.command()
+def make(
+    data: Annotated[Path, typer.Option(help="The training set, or records like it: .npz, .parquet, .csv.")],
+    out: Annotated[Path, typer.Option(help="Folder to write: insert.npz, and secret/ to keep to yourself.")],
+    kind: Annotated[
+        str, typer.Option(help="mislabelled, far, shuffled, random, blank; random-token or unigram for documents.")
+    ] = "mislabelled",
+    count: Annotated[int, typer.Option(help="Number of canaries.")] = 1000,
+    design: Annotated[str, typer.Option(help="coins (each by its own coin) or fixed (half of them).")] = "coins",
+    own: Annotated[Path | None, typer.Option(help="Canaries of your own, in a file like --data.")] = None,
+    label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
+    seed: Annotated[int | None, typer.Option(help="Of canaries and coins; drawn from entropy by default.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace canaries in --out.")] = False,
+) -> None:
+    """Make canaries: what to add to a training set, and what to keep."""
+    from divulge import canaries, datafiles
+
+    layout = datafiles.FileLayout(label=label)
+    given = None if own is None else datafiles.read(own, layout).records
+    made = canaries.make(
+        datafiles.read(data, layout).records,
+        kind=kind,
+        count=count,
+        design=design,
+        own=given,
+        seed=seed,
+        out=out,
+        overwrite=overwrite,
+    )
+    printing.line(f"{len(made)} canaries, {int(made.included.sum())} of them in {out / 'insert.npz'}.")
+    printing.line("Add these to the training set and train as always.")
+    printing.line(f"Keep {out / 'secret'} from whoever trains: it says which canaries were included.")
+
+
+@app.command()
+def audit(
+    model: Annotated[str, typer.Argument(help="The trained model: a file, or module:callable.")],
+    canaries: Annotated[Path, typer.Option(help="The folder that `divulge canaries make` wrote.")],
+    claim_epsilon: Epsilon = None,
+    delta: Annotated[float, typer.Option(help="The δ that is claimed.")] = 0.0,
+    factory: Annotated[str | None, typer.Option(help="module:callable that builds the empty network.")] = None,
+    recipe: Annotated[str, typer.Option(help="How canaries are scored; `divulge list` shows the recipes.")] = "loss",
+    population: Annotated[Path | None, typer.Option(help="Other records, for recipes that learn from them.")] = None,
+    training: Annotated[Path | None, typer.Option(help="The training set, to be searched for canaries.")] = None,
+    family: Family = None,
+    confidence: Confidence = 0.95,
+    outputs: Annotated[str, typer.Option(help="logits or probabilities.")] = "logits",
+    label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Of every random draw.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Run directory to write, with the report.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
+    json: printing.Json = False,
+) -> None:
+    """What a trained model gives away of its canaries, and whether that contradicts the claim (then exit code 1)."""
+    from divulge import canaries as room
+    from divulge import checks, datafiles, targets
+    from divulge.canaries import canary_page
+    from divulge.results import plain
+
+    layout = datafiles.FileLayout(label=label)
+    checks.choice(outputs, "--outputs", ("logits", "probabilities"))
+    planted = room.Canaries.load(canaries)
+    claim = None if claim_epsilon is None else room.Claim(claim_epsilon, delta)
+    chosen: Any = {"outputs": outputs, "device": device}
+    result = room.audit(
+        targets.load(model, factory=factory, folder=Path(), **chosen),
+        planted,
+        claim=claim,
+        recipe=recipe,
+        population=None if population is None else datafiles.read(population, layout).records,
+        training=None if training is None else datafiles.read(training, layout).records,
+        family=_family(family),
+        confidence=confidence,
+        seed=seed,
+        out=out,
+        overwrite=overwrite,
+        **chosen,
+    )
+    summary = result.summary()
+    if json:
+        printing.as_json(plain(summary))
+    else:
+        printing.verdict(summary.tone, summary.verdict)
+        rows = [["what decides", f"{summary.bound.low:.3f}", summary.bound.method]]
+        rows += [[name, f"{bound.low:.3f}", bound.method] for name, bound in summary.others.items()]
+        printing.table("Bounds", ["bound", "ε ≥", "how"], rows)
+        for name, value in canary_page.facts(summary).items():
+            printing.line(f"{name}: {value}")
+        for note in summary.warnings:
+            printing.line(note)
+    if summary.answer == "violated":
+        raise typer.Exit(Exit.BROKEN)
+
+
+@app.command()
+def plan(
+    claim_epsilon: Annotated[float, typer.Option("--claim-epsilon", help="The ε that is claimed.")],
+    true_epsilon: Annotated[float, typer.Option("--true-epsilon", help="The ε that is to be found if it is there.")],
+    delta: Annotated[float, typer.Option(help="The δ of both.")] = 1e-5,
+    power: Annotated[float, typer.Option(help="Probability of finding it.")] = 0.8,
+    family: Family = None,
+    confidence: Confidence = 0.95,
+) -> None:
+    """How many canaries find that a claim is violated."""
+    from divulge.evaluation import canaries_needed
+
+    needed = canaries_needed(
+        claim_epsilon, true_epsilon, delta, power=power, confidence=confidence, family=_family(family)
+    )
+    if needed is None:
+        printing.line("A million canaries would not do; assume a family (--family gaussian), or expect a larger ε.")
+        return
+    printing.line(
+        f"{needed.canaries} canaries find a Gaussian mechanism of ε = {true_epsilon:g} with probability "
+        f"{needed.power:.2f} (from {needed.guesses} guesses)."
+    )
+
+
+def _family(text: str | None) -> Families | str | None:
+    from divulge.evaluation import SubsampledGaussian
+
+    if text is None or not text.startswith("subsampled"):
+        return text
+    try:
+        _, rate, steps = text.split(":")
+        numbers = float(rate), int(steps)
+    except ValueError:
+        raise InputError(f"--family: subsampled:RATE:STEPS is needed (subsampled:0.01:1000), got {text!r}") from None
+    return SubsampledGaussian(*numbers)

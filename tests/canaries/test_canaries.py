@@ -1,0 +1,348 @@
+"""Canaries: made, kept, played, and what they prove of claims that are true, false and too strong to test."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import divulge as dv
+from divulge import canaries, cli
+from divulge.canaries import Canaries, kinds, make, play, prove
+from divulge.errors import UserCodeError
+from divulge.evaluation import Gaussian, SubsampledGaussian
+
+
+def data(n=300, d=6, classes=3, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, classes, n)
+    return dv.Records(rng.normal(size=(n, d)) + y[:, None], y)
+
+
+TEXTS = dv.Records(
+    [f"the {a} sat on the {b} mat" for a in ("cat", "dog", "owl", "elk") for b in ("red", "blue", "old")]
+)
+
+
+class TestKinds:
+    @pytest.mark.parametrize("kind", [kind for kind in canaries.KINDS if kind not in ("own", *kinds._TEXT)])
+    @pytest.mark.parametrize("images", [False, True])
+    def test_none_repeats_and_none_is_a_record_of_the_data(self, kind, images):
+        rng = np.random.default_rng(0)
+        x = (
+            rng.integers(0, 256, (200, 4, 4)).astype(np.uint8)
+            if images
+            else rng.normal(size=(200, 5)).astype(np.float32)
+        )
+        records = dv.Records(x, rng.integers(0, 3, 200))
+        made = make(records, kind=kind, count=100, seed=1).records
+        names = kinds.names(made)
+        assert len(set(names)) == 100
+        assert not set(names) & set(kinds.names(records))
+        assert made.x.shape[1:] == x.shape[1:]
+        assert set(made.y.tolist()) <= {0, 1, 2}
+
+    @pytest.mark.parametrize("kind", ["mislabelled", "far"])
+    def test_a_wrong_label_is_wrong(self, kind):
+        records = data()
+        truth = {x.tobytes(): y for x, y in zip(records.x, records.y, strict=True)}
+        made = make(records, kind=kind, count=90, seed=0).records
+        assert all(truth[x.tobytes()] != y for x, y in zip(made.x, made.y, strict=True))
+
+    def test_far_ones_are_the_most_isolated(self):
+        records = data(100)
+        lonely = dv.Records(
+            np.vstack([records.x, np.full((1, 6), 50.0), np.full((1, 6), -50.0)]), np.append(records.y, [0, 1])
+        )
+        made = make(lonely, kind="far", count=2, seed=0).records
+        assert sorted(made.x[:, 0]) == [-50.0, 50.0]
+
+    @pytest.mark.parametrize("kind", kinds._TEXT)
+    def test_documents_are_made_of_the_words_of_the_data(self, kind):
+        made = make(TEXTS, kind=kind, count=40, seed=0).records
+        words = {word for text in TEXTS.x for word in text.split()}
+        assert all(set(text.split()) <= words for text in made.x)
+        assert made.y is None
+
+    def test_unigrams_are_drawn_as_often_as_they_occur(self):
+        made = make(TEXTS, kind="unigram", count=300, seed=0).records
+        drawn = np.array([word for text in made.x for word in text.split()])
+        share = (drawn == "the").mean()
+        assert abs(share - 2 / 7) < 4.5 * np.sqrt(2 / 7 * 5 / 7 / len(drawn))
+
+
+class TestKept:
+    def test_what_is_written_is_what_is_read(self, tmp_path):
+        made = make(data(), count=50, out=tmp_path / "c")
+        read = Canaries.load(tmp_path / "c")
+        np.testing.assert_array_equal(read.records.x, made.records.x)
+        np.testing.assert_array_equal(read.included, made.included)
+        assert (read.design, read.kind, read.seed, read.trained_on) == ("coins", "mislabelled", made.seed, 300)
+        inserted = np.load(tmp_path / "c" / "insert.npz")
+        np.testing.assert_array_equal(inserted["x"], made.insert.x)
+        assert "included" not in inserted
+        assert (tmp_path / "c" / "secret").stat().st_mode & 0o077 == 0
+
+    def test_the_insert_may_be_gone(self, tmp_path):
+        make(data(), count=50, out=tmp_path / "c")
+        (tmp_path / "c" / "insert.npz").unlink()
+        assert len(Canaries.load(tmp_path / "c")) == 50
+
+    @pytest.mark.parametrize("change", ["fewer", "other"])
+    def test_an_insert_of_other_canaries_is_refused(self, tmp_path, change):
+        made = make(data(), count=50, out=tmp_path / "c")
+        insert = made.insert
+        x = insert.x[1:] if change == "fewer" else insert.x + 1
+        np.savez(tmp_path / "c" / "insert.npz", x=x, y=insert.y[: len(x)])
+        with pytest.raises(dv.InputError, match="were to be included"):
+            Canaries.load(tmp_path / "c")
+
+    def test_a_damaged_secret_is_refused(self, tmp_path):
+        made = make(data(), count=50, out=tmp_path / "c")
+        np.savez(
+            tmp_path / "c" / "secret" / "canaries.npz", x=made.records.x, y=made.records.y, included=~made.included
+        )
+        with pytest.raises(dv.InputError, match="damaged"):
+            Canaries.load(tmp_path / "c")
+
+    def test_the_coins_are_not_those_of_another_seed_and_no_seed_is_secret(self):
+        drawn = [tuple(make(data(), count=64).included) for _ in range(2)]
+        assert drawn[0] != drawn[1]
+        assert tuple(make(data(), count=64, seed=5).included) == tuple(make(data(), count=64, seed=5).included)
+
+    def test_a_fixed_number_is_half(self):
+        assert make(data(), count=51, design="fixed", seed=0).included.sum() == 25
+
+    def test_coins_are_fair(self):
+        heads = sum(make(data(), count=200, kind="random", seed=seed).included.sum() for seed in range(50))
+        assert abs(heads - 5000) < 4.5 * np.sqrt(2500)
+
+
+def noisy(mu):
+    """A training whose model gives every canary away as a Gaussian mechanism of strength μ does."""
+
+    def train(records, seed):
+        rng = np.random.default_rng(seed)
+        known = {x.tobytes() for x in records.x}
+
+        def model(x):
+            used = np.array([row.tobytes() in known for row in x])
+            z = mu * used + rng.normal(size=len(x))
+            return np.stack([z, np.zeros(len(x))], axis=1)
+
+        return model
+
+    return train
+
+
+def same_label(n, seed=0):
+    """Canaries of class 0, so that the first logit is the score."""
+    rng = np.random.default_rng(seed)
+    own = dv.Records(rng.normal(size=(n, 3)) + 9, np.zeros(n, np.int64))
+    return make(dv.Records(rng.normal(size=(40, 3)), np.arange(40) % 2), own=own, seed=seed)
+
+
+class TestGame:
+    BASE = dv.Records(np.random.default_rng(5).normal(size=(40, 3)), np.arange(40) % 2)
+
+    def test_a_violated_claim_is_found(self):
+        result = play(noisy(4.0), same_label(400), self.BASE, claim=dv.Claim(1.0, 1e-5), seed=1)
+        assert result.proof.answer == "violated"
+        assert 1.0 < result.epsilon.low < Gaussian().epsilon(4.0, 1e-5)
+        assert result.exposures.mean() > 4
+
+    def test_true_claims_are_called_violated_in_at_most_5_percent_of_games(self):
+        """200 games at exactly the claimed ε, with and without the family; 1e-4 to fail in a true world."""
+        truth = Gaussian().epsilon(1.0, 1e-5)
+        planted = same_label(60)
+        for family in (None, "gaussian"):
+            wrong = sum(
+                prove(
+                    np.random.default_rng(seed).normal(size=60) + coins,
+                    coins,
+                    claim=dv.Claim(truth, 1e-5),
+                    family=family,
+                ).answer
+                == "violated"
+                for seed in range(200)
+                for coins in [planted.redrawn(seed).included]
+            )
+            assert wrong <= binom.isf(1e-4, 200, 0.05)
+
+    def test_several_runs_add_up(self):
+        one, three = (play(noisy(2.0), same_label(100), self.BASE, runs=runs, seed=2) for runs in (1, 3))
+        assert len(three.scores) == 3 * len(one.scores)
+        assert three.epsilon.low > one.epsilon.low
+
+    def test_accuracy_with_and_without(self):
+        holdout = dv.Records(np.random.default_rng(6).normal(size=(50, 3)), np.arange(50) % 2)
+        result = play(noisy(0.0), same_label(20), self.BASE, holdout=holdout)
+        assert all(0 <= share.low <= share.value <= share.high <= 1 for share in result.accuracy)
+
+    def test_same_seed_same_result(self):
+        first, second = (play(noisy(1.0), same_label(50), self.BASE, seed=3) for _ in range(2))
+        np.testing.assert_array_equal(first.scores, second.scores)
+        assert first.epsilon == second.epsilon
+
+    def test_a_training_that_raises_is_named(self):
+        def broken(records, seed):
+            raise RuntimeError("no memory")
+
+        with pytest.raises(UserCodeError, match="no memory"):
+            play(broken, same_label(20), self.BASE)
+
+    def test_canaries_among_the_data_are_refused(self):
+        planted = same_label(20)
+        with pytest.raises(dv.InputError, match="are records of the training set"):
+            play(noisy(1.0), planted, dv.Records(planted.records.x[:5], planted.records.y[:5]))
+
+
+class TestProof:
+    COINS = np.random.default_rng(0).random(500) < 0.5
+
+    def test_a_model_that_answers_the_same_to_all_shows_nothing(self):
+        found = prove(np.ones(500), self.COINS, claim=dv.Claim(1.0, 1e-5))
+        assert found.bound.low == 0
+        assert "nothing can be told" in found.text
+
+    def test_too_few_canaries_are_not_taken_for_a_kept_claim(self):
+        coins = np.arange(20) % 2 == 0
+        found = prove(coins.astype(float), coins, claim=dv.Claim(8.0, 1e-5))
+        assert found.answer == "not testable"
+        assert found.most < 8
+        assert "Too few canaries" in found.text
+
+    def test_the_bound_that_fits_the_design_is_used(self):
+        coins = np.arange(500) % 2 == 0
+        assert "pairs" in prove(coins + 0.0, coins, design="fixed").bound.method
+        assert "pairs" not in prove(coins + 0.0, coins).bound.method
+
+    def test_a_consistent_claim_says_what_would_have_been_seen(self):
+        found = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 1e-5))
+        assert found.answer == "consistent"
+        assert 1.0 < found.would_see < 20
+        assert f"ε = {found.would_see:.1f}" in found.text
+
+    def test_a_stated_family_is_an_assumption(self):
+        found = prove(self.COINS + 0.0, self.COINS, family=SubsampledGaussian(0.5), delta=1e-5)
+        assert any("uses it with probability 0.5" in each for each in found.guarantee.assumes)
+        assert set(found.others) == {"of any mechanism", "if Gaussian"}
+
+    @pytest.mark.parametrize(
+        ("how", "message"),
+        [
+            ({"included": np.ones(500, bool)}, "at least 1 member and 1 non-member"),
+            ({"scores": np.full(500, np.nan)}, "scores"),
+            ({"claim": dv.Claim(1, 1e-5), "delta": 1e-5}, "the claim has one"),
+            ({"design": "fixed", "family": SubsampledGaussian(0.5)}, "None or 'gaussian'"),
+        ],
+    )
+    def test_bad_input_is_named(self, how, message):
+        with pytest.raises(dv.InputError, match=message):
+            prove(**({"scores": self.COINS + 0.0, "included": self.COINS} | how))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(-1, 0), (float("inf"), 0), (float("nan"), 0), (65, 0), (1, 1), (1, -1e-9)]
+)
+def test_impossible_claims_are_refused(epsilon, delta):
+    with pytest.raises(dv.InputError, match=r"claim\.(epsilon|delta): must lie"):
+        dv.Claim(epsilon, delta)
+
+
+def test_a_claim_of_zero_is_violated_by_any_leak():
+    coins = np.random.default_rng(0).random(500) < 0.5
+    assert prove(coins + 0.0, coins, claim=dv.Claim(0, 0)).answer == "violated"
+    assert prove(np.random.default_rng(2).normal(size=500), coins, claim=dv.Claim(0, 0)).answer == "consistent"
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"kind": "mislabeled"}, "did you mean 'mislabelled'"),
+        ({"count": 1}, "count: must be at least 2"),
+        ({"count": 301}, "at most 300, one canary per record"),
+        ({"kind": "unigram"}, "made of documents"),
+        ({"design": "both"}, "design: "),
+        ({"own": dv.Records(np.zeros((3, 6)), [0, 0, 0])}, "repeat others"),
+        ({"own": dv.Records(data().x[:3], data().y[:3])}, "are records of the data"),
+        ({"own": dv.Records(np.zeros((3, 2)), [0, 1, 0])}, "of the data's shape"),
+        ({"seed": -1}, "seed: "),
+    ],
+)
+def test_canaries_that_cannot_be_made(how, message):
+    with pytest.raises(dv.InputError, match=message):
+        make(data(), **({"kind": "mislabelled"} | how))
+
+
+def test_a_delta_that_allows_whole_records_is_refused():
+    planted = same_label(100)
+    with pytest.raises(dv.InputError, match=r"claim\.delta: must be below 1/"):
+        canaries.audit(noisy(1.0)(planted.insert, 0), planted, claim=dv.Claim(1.0, 0.05))
+
+
+class TestCommand:
+    @pytest.fixture
+    def divulge(self, monkeypatch, capsys):
+        def run(*arguments):
+            monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
+            with pytest.raises(SystemExit) as left:
+                cli.main()
+            told = capsys.readouterr()
+            return left.value.code or 0, told.out, told.err
+
+        return run
+
+    @pytest.fixture
+    def trained(self, divulge, tmp_path, monkeypatch):
+        """Make, train a nearest-neighbour model with what was inserted, and name it for the audit."""
+        records = data(200)
+        np.savez(tmp_path / "train.npz", x=records.x, y=records.y)
+        made = ["canaries", "make", "--data", tmp_path / "train.npz", "--count", 400, "--kind", "random", "--seed", 1]
+        code, out, err = divulge(*made, "--out", tmp_path / "c")
+        assert code == 0, err
+        assert "of them in" in out
+        (tmp_path / "served.py").write_text(
+            "import numpy as np\n"
+            "parts = [np.load(f'{path}') for path in ('train.npz', 'c/insert.npz')]\n"
+            "X, Y = (np.concatenate([part[name] for part in parts]) for name in 'xy')\n"
+            "def model(x):\n"
+            "    near = ((x[:, None] - X[None]) ** 2).sum(-1).argmin(1)\n"
+            "    return 3.0 * np.eye(3)[Y[near]]\n"
+        )
+        monkeypatch.chdir(tmp_path)
+        return tmp_path
+
+    def test_make_train_audit(self, divulge, trained):
+        told = ["canaries", "audit", "served:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
+        code, out, err = divulge(*told, "--out", "run", "--training", "train.npz")
+        assert code == 1, err
+        assert "The claim of (1, 1e-05)-DP is violated" in " ".join(out.split())
+        page = (trained / "run" / "report.html").read_text()
+        assert "A claim of differential privacy" in page
+        assert "least the claim allows" in page
+        kept = json.loads((trained / "run" / "summary.json").read_text())
+        assert kept["answer"] == "violated"
+        assert kept["bound"]["low"] > 1
+
+    def test_a_plan(self, divulge):
+        code, out, _ = divulge("canaries", "plan", "--claim-epsilon", 1, "--true-epsilon", 8)
+        assert code == 0
+        assert out.startswith("128 canaries find")
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["plan", "--claim-epsilon", 8, "--true-epsilon", 2], "true: must lie"),
+            (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "subsampled:a"], "subsampled:RATE:STEPS"),
+            (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "subsampled:2:9"], "rate: must lie"),
+            (["audit", "served:model", "--canaries", "nowhere"], "nowhere"),
+            (["make", "--data", "none.npz", "--out", "x"], "no such file"),
+        ],
+    )
+    def test_user_errors_exit_with_2(self, divulge, tmp_path, monkeypatch, arguments, message):
+        monkeypatch.chdir(tmp_path)
+        code, _, err = divulge("canaries", *arguments)
+        assert code == 2, err
+        assert message in " ".join(err.split())
