@@ -232,7 +232,7 @@ class TestProof:
     @pytest.mark.parametrize(
         ("how", "message"),
         [
-            ({"included": np.ones(500, bool)}, "at least 1 member and 1 non-member"),
+            ({"included": np.ones(500, bool)}, "some must be in and some out"),
             ({"scores": np.full(500, np.nan)}, "scores"),
             ({"claim": dv.Claim(1, 1e-5), "delta": 1e-5}, "the claim has one"),
             ({"design": "fixed", "family": SubsampledGaussian(0.5)}, "None or 'gaussian'"),

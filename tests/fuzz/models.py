@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import divulge as dv
-from divulge import completion, references, regressors, signals, targets
+from divulge import canaries, completion, references, regressors, signals, targets
 from fuzz.numbers import SCORES, X, Y
 from fuzz.table import call
 
@@ -45,6 +45,45 @@ def measured(made):
 def trained(made):
     return made.fit(RECORDS, references.splits.online(60, 2, 0), seed=0, observe=[RECORDS]).outputs
 
+
+PLANTED = canaries.make(RECORDS, count=20, seed=0)
+CANARIES = {
+    "canaries.Claim": call(epsilon=8.0, delta=1e-5),
+    "canaries.make": call(
+        data=RECORDS, kind="random", count=20, design="coins", own=None, seed=0, use=lambda made: made.included
+    ),
+    "canaries.audit": call(
+        target=targets.SklearnTarget(MODEL),
+        canaries=PLANTED,
+        claim=dv.Claim(1.0, 1e-5),
+        recipe="loss",
+        family=None,
+        confidence=0.95,
+        seed=0,
+        use=lambda made: made.scores,
+    ),
+    "canaries.play": call(
+        train=fitted,
+        canaries=PLANTED,
+        data=RECORDS,
+        claim=dv.Claim(1.0, 1e-5),
+        runs=1,
+        confidence=0.95,
+        seed=0,
+        use=lambda made: made.scores,
+        free=("train",),
+        long=("runs",),
+    ),
+    "canaries.prove": call(
+        scores=SCORES,
+        included=np.arange(60) % 2 == 0,
+        claim=dv.Claim(1.0, 1e-5),
+        design="coins",
+        confidence=0.95,
+        seed=0,
+        use=lambda made: made.bound.low,
+    ),
+}
 
 TARGETS = {
     "targets.CallableTarget": call(function=lambda x: x, outputs="logits", use=logits, free=("function",)),
@@ -237,4 +276,4 @@ AUDIT = {
     ),
 }
 
-CALLS = TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT
+CALLS = CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT

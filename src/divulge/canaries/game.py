@@ -180,6 +180,7 @@ def audit(
         _refuse_large(checks.instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
     if training is not None:
         refuse_known(planted, checks.instance(training, "training", Records))
+    _refuse_one_sided(planted.included)
     scores, name, notes = _scored(target, planted, recipe, population, references, outputs, device, seed)
     proof = prove(
         scores,
@@ -281,8 +282,6 @@ def _scored(
     if population is None:
         return _asked(adapt(target, outputs=outputs, device=device), canaries, resolve(recipe))
     included = canaries.included
-    if not included.any() or included.all():
-        raise checks.InputError(f"canaries: some must be in and some out, got {included.sum()} of {len(included)} in")
     result = run_audit(
         target,
         members=canaries.records[included],
@@ -299,6 +298,11 @@ def _scored(
     scores = np.empty(len(included))
     scores[included], scores[~included] = result.scores[name][result.members], result.scores[name][~result.members]
     return scores, name, tuple(result.about.warnings)
+
+
+def _refuse_one_sided(included: Bools) -> None:
+    if not included.any() or included.all():
+        raise checks.InputError(f"canaries: some must be in and some out, got {included.sum()} of {len(included)} in")
 
 
 def _asked(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Floats, str, tuple[str, ...]]:

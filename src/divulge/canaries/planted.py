@@ -80,7 +80,10 @@ class Canaries:
         """
         place = checks.path(folder, "canaries")
         dossier = Dossier(place)
-        canaries = dossier.read(KIND, lambda: _read(dossier), only="secret/")
+        try:
+            canaries = dossier.read(KIND, lambda: _read(dossier), only="secret/")
+        except checks.InputError as error:
+            raise checks.InputError(f"canaries: {error}") from None
         if (place / "insert.npz").exists():
             _same(store.read_arrays(place / "insert.npz"), canaries, place / "insert.npz")
         return canaries

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks
+from divulge.canaries.claim import Claim
 from divulge.evaluation import (
     Gaussian,
     epsilon_fixed_count,
@@ -19,7 +20,6 @@ from divulge.evaluation.guess_bounds import COINS, Rule
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
-    from divulge.canaries.claim import Claim
     from divulge.canaries.planted import Design
     from divulge.evaluation.families import Families
     from divulge.types import Estimate, Floats, Tone
@@ -134,6 +134,12 @@ def prove(
     """
     values = checks.vector(scores, "scores")
     truth = checks.mask(included, "included", (len(values),))
+    if not truth.any() or truth.all():
+        raise checks.InputError(f"included: some must be in and some out, got {truth.sum()} of {len(truth)} in")
+    if claim is not None:
+        checks.instance(claim, "claim", Claim)
+    checks.choice(design, "design", ("coins", "fixed"))
+    checks.integer(seed, "seed", least=0)
     if claim is not None and delta is not None:
         raise checks.InputError("delta: the claim has one; give only one of them")
     slack = claim.delta if claim is not None else 0.0 if delta is None else delta

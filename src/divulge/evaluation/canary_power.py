@@ -72,11 +72,15 @@ def canaries_needed(
     wanted = checks.number(power, "power", above=0, below=1)
     test = _Test.of(claimed, delta, confidence, family)
     strength = _strength(Gaussian(), true, test.rule.delta)
-    for k in range(3, _MOST.bit_length()):
-        guesses, reached = test.of_size(1 << k).best(strength)
-        if reached >= wanted:
-            return CanaryPower(1 << k, guesses, true, reached)
-    return None
+    low, high = 2, _MOST.bit_length()
+    while high - low > 1:  # the power of a test grows with the number of canaries
+        middle = (low + high) // 2
+        enough = test.of_size(1 << middle).best(strength)[1] >= wanted
+        low, high = (low, middle) if enough else (middle, high)
+    if high == _MOST.bit_length():
+        return None
+    guesses, reached = test.of_size(1 << high).best(strength)
+    return CanaryPower(1 << high, guesses, true, reached)
 
 
 def smallest_violation(

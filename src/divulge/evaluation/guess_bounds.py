@@ -17,7 +17,7 @@ from divulge.evaluation.families import Gaussian, largest
 
 if TYPE_CHECKING:
     from divulge.evaluation.families import Errors, Families
-    from divulge.types import Floats
+    from divulge.types import Floats, Ints
 
 Bound: TypeAlias = Literal["steinke", "f-dp", "tight"]
 Sides: TypeAlias = Literal["both", "in"]
@@ -26,6 +26,7 @@ SIDES: tuple[Sides, ...] = get_args(Sides)
 COINS = "each canary was included by its own fair coin"
 APART = "what the model tells of one canary does not depend on the coins of the others"
 _LEAST_GUESSES = 8  # fewer cannot bound ε at 95 %
+_SINGLE = 4096  # right guesses up to which each is looked at by itself
 _NODES = 400  # of the quadrature over how telling the guessed canaries are
 _SOURCES: dict[Bound, str] = {
     "steinke": "one run (Steinke et al. 2023)",
@@ -173,6 +174,18 @@ def _p_value(right: int, made: int, n: int, chance: float, delta: float) -> floa
     if delta == 0 or right == 0:
         return tail
     # Thm 5.2: δ lets the adversary move mass by i right guesses at a price of 1/i.
-    i = np.arange(1, right + 1)
-    reachable = np.where(right - i > 0, bdtrc(np.maximum(right - i - 1, 0), made, chance), 1.0)
-    return min(1.0, tail + 2 * n * delta * float(np.max((reachable - tail) / i)))
+    ends = _steps(right)
+    starts = np.append(1, ends[:-1] + 1)
+    reachable = np.where(right - ends > 0, bdtrc(np.maximum(right - ends - 1, 0), made, chance), 1.0)
+    return min(1.0, tail + 2 * n * delta * float(np.max((reachable - tail) / starts)))
+
+
+@lru_cache(maxsize=64)
+def _steps(most: int) -> Ints:
+    """The last number of each block of 1, 2, …, ``most``: single numbers first, then blocks of a thousandth.
+
+    A block is judged by its largest gain at its smallest price, which errs by a thousandth, on the safe side.
+    """
+    count = int(np.log(max(most / _SINGLE, 1.0)) / np.log1p(1e-3)) + 1
+    wide = (_SINGLE * (1 + 1e-3) ** np.arange(1, count + 1)).astype(np.int64)
+    return np.unique(np.concatenate([np.arange(1, min(most, _SINGLE) + 1), wide[wide < most], [most]]))
