@@ -39,6 +39,7 @@ RECEIVED = {
     "evaluation.blind.Duplicates",
     "evaluation.families.Errors",
     "evaluation.families.PrivacyLoss",
+    "evaluation.linearity.Linearity",
     "evaluation.transfer.Transfer",
     "labels.Capacity",
     "labels.Certificate",
@@ -79,6 +80,10 @@ CHECKED = {
     "evaluation.intervals.rank_above",
     "evaluation.intervals.rank_below",
     "evaluation.intervals.upper",
+    "evaluation.linearity.basis",
+    "evaluation.linearity.both",
+    "evaluation.linearity.mixture",
+    "evaluation.linearity.violation",
 }
 
 # They open the file they are given; the formats have cases of their own.
