@@ -72,7 +72,10 @@ def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
     """
     known, asked = both(seen, query)
     fitted = _fitted_plane(known)
-    inside, outside = fitted(known), fitted(asked)
+    with np.errstate(over="ignore", invalid="ignore"):
+        inside, outside = fitted(known), fitted(asked)
+    if not (np.isfinite(outside).all() and np.isfinite(outside**2).all()):
+        raise checks.InputError(f"query: values up to {np.abs(asked).max():g} are too far from seen for a density")
     near, far = mixture(inside, seed), mixture(outside, seed)
     ratio = np.exp(np.clip(far.score_samples(outside) - near.score_samples(outside), -_LARGEST, _LARGEST))
     rows = np.ones(len(asked), dtype=bool)
