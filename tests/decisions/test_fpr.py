@@ -128,3 +128,10 @@ def test_bad_input_is_named(calibration, level, kwargs, message):
 def test_too_few_nulls_for_an_interval():
     with pytest.raises(dv.InputError, match="n: 99 calibration scores"):
         fpr.realised_interval(98, 0.01)
+
+
+def test_a_single_score_above_the_threshold_has_an_interval_of_its_own():
+    # With n = 1 / level - 1 scores the threshold is the largest: its FPR is the smallest of n uniform draws.
+    found = fpr.realised_interval(19, 0.05)
+    assert found.value == pytest.approx(0.05)
+    assert (found.low, found.high) == pytest.approx((1 - 0.975 ** (1 / 19), 1 - 0.025 ** (1 / 19)))

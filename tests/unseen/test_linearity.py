@@ -80,3 +80,10 @@ def test_multiaccuracy_is_the_largest_over_linear_functions_of_unit_size():
 def test_bad_input_is_named(wrong, message):
     with pytest.raises(InputError, match=message):
         wrong()
+
+
+def test_a_mixture_has_as_many_parts_as_the_records_have():
+    rng = np.random.default_rng(2)
+    one = rng.normal(size=(400, 2))
+    assert linearity.mixture(one, 0).n_components == 1
+    assert linearity.mixture(np.vstack([one, one + 12]), 0).n_components == 2

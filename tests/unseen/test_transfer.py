@@ -87,3 +87,11 @@ def test_the_seed_decides_and_one_column_will_do():
 def test_bad_input_is_named(seen, query, selected, level, message):
     with pytest.raises(InputError, match=message):
         transfer.assess(seen, query, selected, level)
+
+
+def test_the_records_that_count_are_kishs_effective_number():
+    rng = np.random.default_rng(5)
+    found = transfer.assess(rng.normal(size=(600, 3)), rng.normal(0.4, 1, size=(200, 3)), rng.random(600) < 0.05, 0.05)
+    assert found.ratio.mean() == pytest.approx(1.0)
+    assert found.effective == pytest.approx(300**2 / (found.ratio**2).sum())
+    assert found.effective < 300
