@@ -166,6 +166,7 @@ SECTIONS = {
     "width": weights_figures.width,
     "learnable": weights_figures.learnable,
     "univariate": weights_line.univariate,
+    "algorithms": weights_line.algorithms,
 }
 FIGURES = {"1": "dimension", "2": "mnist", "3": "cnn", "4": "epochs", "5": "width", "C": "learnable"}
 

@@ -87,3 +87,45 @@ def reconstructed(scheme, target, seed):
     rates["stretches"] = len(found.ambiguous)
     rates["held"] = sum(((x >= s.low - near) & (x <= s.high + near)).any() for s in found.ambiguous)
     return rates
+
+
+def algorithms(runs, quick):
+    """The paper's own algorithms at exact points: how often they return anything, and how much of it is right."""
+    names = ["labels", "break-points", "of them where 1 returns nothing"]
+    names += ["1: returns something", "least share right", "recall", "2: returns something", "least share right"]
+    names += ["on-off-on", "windows", "of them hold a point", "a neuron active on all"]
+    title = f"The paper's algorithms 1 and 2 at exact points, n = 10, {runs} data sets each"
+    table(title, names, (_algorithms(scheme, runs) for scheme in SCHEMES))
+
+
+def _algorithms(scheme, runs):
+    each = [_told(*line(seed, scheme)) for seed in range(runs)]
+    one, two = (np.array([told[algorithm] for told in each]) for algorithm in (1, 2))
+    nothing = np.isnan(one[:, 0])
+    bent = np.array([told["bends"] for told in each])
+    cells = [scheme, _range(bent), _range(bent[nothing]), *_shares(one, runs), shown(one[:, 1], 2), *_shares(two, runs)]
+    return [*cells, *(sum(told[key] for told in each) for key in ("flat", "windows", "held", "everywhere"))]
+
+
+def _told(x, y):
+    """Of each algorithm the share of candidates that are right and of records found; what the line is like."""
+    net = margin.solve(x[:, None], y).net
+    told = {}
+    for algorithm in (1, 2):
+        read = reconstruction.univariate(net, 1.0, algorithm)
+        gap = np.abs(np.subtract.outer(read.candidates, x)) <= 1e-3
+        told[algorithm] = (gap.any(axis=1).mean() if len(gap) else np.nan, gap.any(axis=0).mean())
+        told["flat"] = told.get("flat", False) or any("flat" in rules for rules in read.rules)
+    told["bends"], told["windows"] = len(read.break_points), len(read.windows)
+    told["held"] = sum(gap[list(window)].any() for window in read.windows)
+    told["everywhere"] = ((x[:, None] * net.w[:, 0] + net.b > 1e-6).all(axis=0) & (net.v != 0)).any()
+    return told
+
+
+def _range(counts):
+    return f"{counts.min()} to {counts.max()}" if len(counts) else "–"
+
+
+def _shares(rates, runs):
+    right = rates[~np.isnan(rates[:, 0]), 0]
+    return f"{len(right)}/{runs}", f"{right.min():.2f}" if len(right) else "–"

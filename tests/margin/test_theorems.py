@@ -212,6 +212,17 @@ class TestSources:
             assert found == sorted(found, reverse=True)
             assert found[-1] < found[0] / 1.5
 
+    def test_what_makes_four_gaussians_learnable_makes_them_near_orthogonal(self):
+        # Appendix C with constants of 1: d = n²·‖μ‖² and ‖μ‖² = n^.51·√d, so d = n^5.02; n·δ/Δ falls with n.
+        found = []
+        for n in (6, 12):
+            d = math.ceil(n**5.02)
+            means = np.zeros((4, d))
+            means[np.arange(4), [0, 0, 1, 1]] = math.sqrt(d / n**2) * np.array([1, -1, 1, -1])
+            source = margin.Mixture(means)
+            found.append(np.mean([margin.orthogonality(source.sample(n, seed)).ratio for seed in range(3)]))
+        assert 0.25 > found[0] > 1.5 * found[1]
+
     def test_lemma_d1_and_remark_d2(self):
         for d in np.unique(np.geomspace(2, 1e7, 300).astype(int)):
             stated = d ** (1 - math.log(d) / 4)

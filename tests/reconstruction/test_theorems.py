@@ -87,6 +87,22 @@ class TestBreakPoints:
             assert sum(len(crossings(net, level, 1e-6)) for level in (-1.0, 1.0)) <= 6 * len(x)
 
 
+def test_break_points_and_answers_suffice(exact):
+    # Footnote 6: between break-points the line is known by its ends, so places on the margin need no weights.
+    for x, net in exact:
+        at = bends(net, 1e-6).at
+        seen = net(at[:, None])
+        read = [
+            low + (level - left) / (right - left) * (high - low)
+            for (low, high), (left, right) in zip(itertools.pairwise(at), itertools.pairwise(seen), strict=True)
+            for level in (-1.0, 1.0)
+            if min(left, right) < level - HERE and level + HERE < max(left, right)
+        ]
+        found = reconstruction.univariate(net, 1.0, "crossings").candidates
+        assert np.abs(np.subtract.outer(read, found)).min(axis=1, initial=np.inf).max(initial=0.0) < HERE
+        assert np.abs(np.subtract.outer(read, x)).min(axis=1, initial=np.inf).max(initial=0.0) < HERE
+
+
 def on_off_on(seed):
     """A line on the margin, off it and on it again, from a neuron active everywhere and one for each end.
 
