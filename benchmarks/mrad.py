@@ -25,35 +25,12 @@ import divulge as dv
 from divulge import completion, signals
 from divulge.evaluation import auc
 from divulge.targets import TorchTarget
-from partial_cases import CASES, DATA, Cell, N
+from partial_cases import CASES, Cell, N, cifar10
 
 MEAN = completion.Mean(per_class=False)
 DETECTORS = ("cade", "msad", "nci", "gradient-norm")
 
 
-@cache
-def cifar10(side=16):
-    """12,000 images of CIFAR-10, those that the stranger trained on first."""
-    z = np.load(Path(os.environ["DIVULGE_DATA"]) / "cifar10_12k.npz")
-    parts = []
-    for name in ("res_train", "res_test"):
-        x = np.cumsum(np.cumsum(z[name], 2, dtype=np.uint8), 3, dtype=np.uint8)
-        x[0] += x[1]
-        x[2] += x[1]
-        parts.append(x.transpose(1, 2, 3, 0))
-    x, step = np.concatenate(parts), 32 // side
-    x = x.reshape(-1, side, step, side, step, 3).mean((2, 4)) / 255
-    return x.astype(np.float32), np.r_[z["y_train"], z["y_test"]].astype(int)
-
-
-@cache
-def fashion():
-    """Fashion-MNIST, 28 × 28."""
-    records = dv.demo.fashion_mnist()
-    return records.x.astype(np.float32), records.y
-
-
-DATA |= {"cifar10": cifar10, "fashion28": fashion}
 TARGETS = {
     "CIFAR-10, MLP": replace(CASES["cifar-mlp"], data="cifar10"),
     "CIFAR-10, CNN": replace(CASES["cifar-cnn"], data="cifar10"),
@@ -186,8 +163,8 @@ def about(names, seeds):
 
 def starts(names, seeds):
     """Half of the pixels known: white box, from zeros and from the mean."""
-    rows = []
     for name in names:
+        rows = []
         for kind in DETECTORS:
             cells = [
                 over(name, seeds, lambda s, k=kind, n=name, b=begin, c=clip: measured(n, s, 0.5, k, b, c))
@@ -196,9 +173,9 @@ def starts(names, seeds):
                 for begin in ("zeros", "mean")
                 for clip in (None, "range")
             ]
-            rows.append((name, kind, *cells))
-    columns = ("target", "detector", "zeros", "zeros, clipped", "mean", "mean, clipped")
-    table("Half of the pixels known: AUC by start", columns, rows)
+            rows.append((kind, *cells))
+        columns = ("detector", "zeros", "zeros, clipped", "mean", "mean, clipped")
+        table(f"{name}, half of the pixels known: AUC by start", columns, rows)
 
 
 def ablation(names, seeds):

@@ -20,20 +20,32 @@ N, AUXILIARY, DRAWS = 800, 4000, 8
 NAMES = ("negative-loss", "scaled-logit")
 
 
-@cache
-def cifar():
-    """Ten superclasses of CIFAR-100, 16 x 16."""
-    z = np.load(Path(os.environ["DIVULGE_DATA"]) / "cifar100_full.npz")
-    parts = []
-    for name in ("train_res", "test_res"):
+def images(file: str, names, side: int) -> np.ndarray:
+    """Losslessly coded images of 32 × 32, in [0, 1], averaged to ``side``."""
+    z, parts = np.load(Path(os.environ["DIVULGE_DATA"]) / file), []
+    for name in names:
         x = np.cumsum(np.cumsum(z[name], 2, dtype=np.uint8), 3, dtype=np.uint8)
         x[0] += x[1]
         x[2] += x[1]
         parts.append(x.transpose(1, 2, 3, 0))
-    y = np.r_[z["coarse_train"], z["coarse_test"]]
-    x = np.concatenate(parts)[y < 10]
-    x = x.reshape(-1, 16, 2, 16, 2, 3).mean((2, 4)) / 255
-    return x.astype(np.float32), y[y < 10].astype(int)
+    x = np.concatenate(parts).reshape(-1, side, 32 // side, side, 32 // side, 3).mean((2, 4)) / 255
+    return x.astype(np.float32)
+
+
+@cache
+def cifar():
+    """Ten superclasses of CIFAR-100, 16 x 16."""
+    z = np.load(Path(os.environ["DIVULGE_DATA"]) / "cifar100_full.npz")
+    y = np.r_[z["coarse_train"], z["coarse_test"]].astype(int)
+    return images("cifar100_full.npz", ("train_res", "test_res"), 16)[y < 10], y[y < 10]
+
+
+@cache
+def cifar10(side: int = 16):
+    """12,000 images of CIFAR-10; the first half are training images."""
+    z = np.load(Path(os.environ["DIVULGE_DATA"]) / "cifar10_12k.npz")
+    y = np.r_[z["y_train"], z["y_test"]].astype(int)
+    return images("cifar10_12k.npz", ("res_train", "res_test"), side), y
 
 
 @cache
@@ -41,6 +53,13 @@ def fashion():
     """Fashion-MNIST, 14 x 14."""
     records = fashion_mnist()
     return records.x.reshape(-1, 14, 2, 14, 2).mean((2, 4)), records.y
+
+
+@cache
+def fashion28():
+    """Fashion-MNIST as it is, 28 x 28."""
+    records = fashion_mnist()
+    return records.x, records.y
 
 
 @cache
@@ -70,7 +89,10 @@ def attributes() -> tuple[str, ...]:
     return (*map(str, z["num_names"]), *(f"{name}={code}" for name, count in codes for code in range(count)))
 
 
-DATA = {"cifar": cifar, "fashion": fashion, "location": location, "adult": adult}
+DATA = {
+    "cifar": cifar, "cifar10": cifar10, "fashion": fashion, "fashion28": fashion28,
+    "location": location, "adult": adult,
+}  # fmt: skip
 
 
 class Channels(nn.Module):
