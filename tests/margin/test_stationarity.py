@@ -119,3 +119,17 @@ def test_multipliers_with_kinks_are_those_of_a_quadratic_program():
         )  # fmt: skip
         assert np.sum((columns @ found - target) ** 2) <= best.fun * (1 + 1e-4) + 1e-6
         assert (found[n:] <= found[:n][owner] + 1e-3).all()
+
+
+def test_records_within_a_tenth_of_the_margin_are_on_it_and_slackness_is_their_weighted_distance():
+    rng = np.random.default_rng(8)
+    net = margin.ShallowReLU(rng.normal(size=(40, 3)), rng.normal(size=40), rng.normal(size=40))
+    x = rng.normal(size=(2000, 3))
+    x = x[(np.abs(net(x)) > 1) & (np.abs(net(x)) < 3)]
+    y = np.sign(net(x)).astype(int)
+    found = margin.kkt(net, x, y)
+    distance = np.abs(net(x)) / np.abs(net(x)).min() - 1
+    assert found.on_margin.tolist() == (distance <= 0.1).tolist()
+    assert 1 < found.on_margin.sum() < len(x)
+    assert found.slackness == pytest.approx(found.multipliers @ distance / found.multipliers.sum())
+    assert 0 < found.slackness < 0.1
