@@ -1,11 +1,13 @@
 """The real leaderboard on loopback: attack, crash, quota, errors, submissions by hand, and the command line."""
 
+import asyncio
+import itertools
 import json
 import os
 import sqlite3
 import subprocess
 import sys
-import time
+import threading
 from contextlib import closing
 
 import numpy as np
@@ -66,14 +68,26 @@ def test_a_quota_stop_and_a_crash_lose_no_answer_and_repeat_no_query(leaderboard
     assert len(journal.read_text().splitlines()) == plan.count + 1
 
 
-def test_a_killed_attack_goes_on_where_it_was(leaderboard, tmp_path):
+def test_a_killed_attack_goes_on_where_it_was(leaderboard, server_module, tmp_path):
+    """The board says when it has the sixth submission, and holds its answer back until the attack is killed."""
     y = np.random.default_rng(1).integers(0, 2, 700)
-    url = leaderboard(y, **BOARD)
+    app = server_module.create_app(tmp_path / "board0.sqlite", y, server_module.Rules(**BOARD))
+    submissions, at_work, killed = itertools.count(1), threading.Event(), threading.Event()
+
+    @app.middleware("http")
+    async def hold(request, answer):
+        if next(submissions) == 6:
+            at_work.set()
+            await asyncio.to_thread(killed.wait)
+        return await answer(request)
+
+    url = leaderboard.app(app)
     common = ("--n", 700, "--clip", "1e-15", "--decimals", 5, "--journal", tmp_path / "j", "--json")
-    with start("attack", url, *common) as killed:
-        while not (tmp_path / "j").exists() or len((tmp_path / "j").read_text().splitlines()) < 5:
-            time.sleep(0.01)
-        killed.kill()
+    with start("attack", url, *common) as attack:
+        arrived = at_work.wait(300)
+        attack.kill()
+        killed.set()
+    assert arrived
     kept = (tmp_path / "j").read_text()
     found = json.loads(run("attack", url, *common).stdout)
     assert found["labels"] == y.tolist()
