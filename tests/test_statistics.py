@@ -139,3 +139,14 @@ def test_the_order_of_records_is_the_same_in_every_unit(unit):
     order = canonical.order(x, None, np.zeros(30, bool))[0]
     assert canonical.order(unit * x, None, np.zeros(30, bool))[0].tolist() == order.tolist()
     assert canonical.order(x[order], None, np.zeros(30, bool))[0].tolist() == list(range(30))
+
+
+def test_ends_move_towards_gaffkes_bound_by_twice_the_share_of_pairs_that_repeat():
+    mean = placements.of_counts(np.array([3, 1, 4]), np.array([5, 2, 1]))
+    end = np.array(0.8)
+    for share, part in ((0.1, 0.2), (0.25, 0.5), (0.5, 1.0), (0.9, 1.0)):
+        weight = np.array(share)
+        furthest = placements.gaffke(mean, weight, 1.0, 0.025)
+        assert furthest > end
+        assert placements.moved_out(end, mean, weight, 1.0, 0.025) == pytest.approx(0.8 + part * (furthest - 0.8))
+    assert placements.moved_out(np.array(1.5), mean, np.array(0.9), 1.0, 0.025) == 1.5
