@@ -197,7 +197,10 @@ def named(method: object, kinds: Sequence[type[Kind]], *, eta: float = 0.05, lam
     ptdi, storey = PTDI(eta), Storey(lam)
     if isinstance(method, tuple(kinds)):
         return method
-    checks.choice(getattr(method, "name", method), "method", [kind.name for kind in kinds])
+    names = [kind.name for kind in kinds]
+    if not isinstance(method, str) and hasattr(method, "name"):
+        raise checks.InputError(f"method: {type(method).__name__} does not apply here (known: {', '.join(names)})")
+    checks.choice(method, "method", names)
     defaults: tuple[Method, ...] = (Auto(ptdi, storey), BH(), ptdi, storey, AdaDetect(), Knockoff())
     return next(one for one in defaults if isinstance(one, tuple(kinds)) and one.name == method)
 
