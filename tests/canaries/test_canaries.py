@@ -213,6 +213,12 @@ class TestProof:
         assert found.most < 8
         assert "Too few canaries" in found.text
 
+    def test_a_claim_that_perfect_guesses_would_refute_is_testable(self):
+        coins = np.random.default_rng(3).random(600) < 0.5
+        found = prove(np.random.default_rng(4).normal(size=600), coins, claim=dv.Claim(4.0, 1e-5), family="gaussian")
+        assert found.answer == "consistent"
+        assert found.most > 10
+
     def test_the_bound_that_fits_the_design_is_used(self):
         coins = np.arange(500) % 2 == 0
         assert "pairs" in prove(coins + 0.0, coins, design="fixed").bound.method

@@ -46,12 +46,20 @@ def trained(made):
     return made.fit(RECORDS, references.splits.online(60, 2, 0), seed=0, observe=[RECORDS]).outputs
 
 
+def planted_gradients(made):
+    total = [torch.zeros(3, 3), torch.zeros(3)]
+    made.plant(total)
+    made.observe(total)
+    return made.scores()
+
+
 PLANTED = canaries.make(RECORDS, count=20, seed=0)
 CANARIES = {
     "canaries.Claim": call(epsilon=8.0, delta=1e-5),
     "canaries.make": call(
         data=RECORDS, kind="random", count=20, design="coins", own=None, seed=0, use=lambda made: made.included
     ),
+    "canaries.GradientCanaries": call(count=4, clip=1.0, rate=0.5, seed=0, use=lambda made: planted_gradients(made)),
     "canaries.audit": call(
         target=targets.SklearnTarget(MODEL),
         canaries=PLANTED,

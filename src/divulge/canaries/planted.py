@@ -126,7 +126,7 @@ def make(
     Examples:
         >>> rng = np.random.default_rng(0)
         >>> canaries = make(Records(rng.normal(size=(50, 3)), rng.integers(0, 2, 50)), count=20, seed=0)
-        >>> len(canaries), len(canaries.insert) == canaries.included.sum()
+        >>> len(canaries), len(canaries.insert) == int(canaries.included.sum())
         (20, True)
     """
     checks.instance(data, "data", Records)

@@ -1,0 +1,171 @@
+"""White-box canaries: gradients instead of records, planted in a training loop that we are handed.
+
+Nasr et al. 2023 (arXiv:2302.07956): a canary is a direction of the parameters, as long as the clipping norm. If its
+coin included it, a step adds it to the sum of clipped gradients with the probability with which it would have used a
+record; the auditor reads how much of it is in what the step releases. Nothing weaker is hidden by DP-SGD, and nothing
+stronger: these canaries come closest to the ε that is really spent. They test the noise and what accountants are told;
+they pass by the clipping of records, which canaries that are records test.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.canaries.claim import Claim
+from divulge.canaries.game import CanaryAudit
+from divulge.canaries.proof import prove
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+
+    from divulge.evaluation.families import Families
+    from divulge.types import Bools, Floats, Ints
+
+
+Score: TypeAlias = Literal["sum", "spread"]
+SCORES: tuple[Score, ...] = get_args(Score)
+
+
+class GradientCanaries:
+    """Directions of the parameters, each of which is included by its own fair coin.
+
+    Every canary is one parameter of its own, so no canary is in another's way. In a loop of one's own, call `plant` on
+    the sum of the clipped gradients before noise is added and `observe` on the sum after; `attach` does both to an
+    optimizer of Opacus.
+
+    Args:
+        count: how many; at most one per parameter of the network.
+        clip: norm to which the loop clips the gradient of a record.
+        rate: probability with which a step uses a record, 1 for full batches.
+        seed: of directions, coins and steps; drawn from the system's entropy when None.
+
+    Raises:
+        divulge.InputError: fewer than 2 canaries, a clip that is not positive, a rate outside (0, 1].
+
+    Examples:
+        >>> import torch
+        >>> canaries = GradientCanaries(200, clip=1.0, seed=0)
+        >>> for step in range(10):
+        ...     total = [torch.zeros(20, 20)]  # of the clipped gradients
+        ...     canaries.plant(total)
+        ...     canaries.observe([each + 0.5 * torch.randn(each.shape) for each in total])
+        >>> canaries.audit(claim=Claim(epsilon=1.0, delta=1e-5)).proof.answer
+        'violated'
+    """
+
+    def __init__(self, count: int = 1000, *, clip: float, rate: float = 1.0, seed: int | None = None) -> None:
+        self.count = checks.integer(count, "count", least=2, most=10**7)
+        self.clip = checks.number(clip, "clip", above=0.0)
+        checks.number(rate, "rate", above=0.0)
+        self.rate = checks.number(rate, "rate", above=0.0, below=1.0, closed=True)
+        self.seed = secrets.randbits(63) if seed is None else checks.integer(seed, "seed", least=0)
+        self.included: Bools = seeds.generator(self.seed, "canaries", "coins").random(self.count) < 0.5
+        self.total: Floats = np.zeros(self.count)
+        self.squares: Floats = np.zeros(self.count)
+        self.steps = 0
+        self._draws = seeds.generator(self.seed, "canaries", "steps")
+        self._places: list[tuple[Ints, Ints]] | None = None
+
+    def plant(self, total: Sequence[torch.Tensor]) -> None:
+        """Add the canaries that this step uses to the sum of clipped gradients, in place.
+
+        Args:
+            total: one tensor per parameter, the same and in the same order at every step.
+
+        Raises:
+            divulge.InputError: fewer parameters than canaries.
+        """
+        import torch
+
+        used = self.included & (self._draws.random(self.count) < self.rate)
+        for gradient, (canaries, at) in zip(total, self._where(total), strict=True):
+            here = torch.as_tensor(at[used[canaries]], device=gradient.device)
+            gradient.view(-1)[here] += self.clip
+
+    def observe(self, released: Sequence[torch.Tensor]) -> None:
+        """Read the canaries' directions in what the step releases: the sum of gradients with its noise."""
+        import torch
+
+        for gradient, (canaries, at) in zip(released, self._where(released), strict=True):
+            here = torch.as_tensor(at, device=gradient.device)
+            seen = gradient.detach().reshape(-1)[here].double().cpu().numpy() / self.clip
+            self.total[canaries] += seen
+            self.squares[canaries] += seen**2
+        self.steps += 1
+
+    def attach(self, optimizer: Any) -> None:
+        """Plant and observe at every step of an Opacus optimizer.
+
+        Raises:
+            divulge.InputError: not an optimizer that adds noise to ``summed_grad``, or one that clips to another norm.
+        """
+        if not hasattr(optimizer, "add_noise") or not hasattr(optimizer, "params"):
+            raise checks.InputError(f"optimizer: Opacus' DPOptimizer is needed, got {type(optimizer).__name__}")
+        norm = getattr(optimizer, "max_grad_norm", self.clip)
+        if norm != self.clip:
+            raise checks.InputError(f"clip: the optimizer clips to {norm:g}, the canaries are {self.clip:g} long")
+        add_noise = optimizer.add_noise
+
+        def with_canaries() -> None:
+            self.plant([parameter.summed_grad for parameter in optimizer.params])
+            add_noise()
+            self.observe([parameter.grad for parameter in optimizer.params])
+
+        optimizer.add_noise = with_canaries
+
+    def scores(self, score: Score | str = "sum") -> Floats:
+        """What was seen of each canary, ``[n]``: its part in the released steps, summed, or its spread over them.
+
+        Raises:
+            divulge.InputError: another score; no step was observed.
+        """
+        if not self.steps:
+            raise checks.InputError("canaries: no step was observed yet; attach them before training")
+        if checks.choice(score, "score", SCORES) == "sum":
+            return self.total.copy()
+        return self.squares / self.steps - (self.total / self.steps) ** 2
+
+    def audit(
+        self,
+        *,
+        claim: Claim | None = None,
+        score: Score | str = "sum",
+        family: Families | str | None = None,
+        confidence: float = 0.95,
+    ) -> CanaryAudit:
+        """What the released gradients give away of the canaries, and what that proves.
+
+        Args:
+            score: "sum", the best one of a correct loop, or "spread", which sees noise that is drawn once and reused.
+                To be chosen before looking at either.
+            claim: the claim to test.
+            family: see `divulge.canaries.audit`.
+            confidence: of the bound.
+
+        Raises:
+            divulge.InputError: no step was observed; another score.
+        """
+        seen = self.scores(score)
+        proof = prove(seen, self.included, claim=claim, family=family, confidence=confidence)
+        return CanaryAudit(seen, self.included, proof, f"{score} over {self.steps} steps", "gradient", 0)
+
+    def _where(self, tensors: Sequence[torch.Tensor]) -> list[tuple[Ints, Ints]]:
+        """For each tensor, the canaries that lie in it and their places."""
+        if self._places is None:
+            sizes = np.array([tensor.numel() for tensor in tensors])
+            if sizes.sum() < self.count:
+                raise checks.InputError(f"count: must be at most {sizes.sum()} (the parameters), got {self.count}")
+            rng = seeds.generator(self.seed, "canaries", "directions")
+            chosen = rng.choice(int(sizes.sum()), self.count, replace=False)
+            ends = np.cumsum(sizes)
+            owner = np.searchsorted(ends, chosen, side="right")
+            starts = ends - sizes
+            rows = [np.flatnonzero(owner == i) for i in range(len(sizes))]
+            self._places = [(row, chosen[row] - starts[i]) for i, row in enumerate(rows)]
+        return self._places
