@@ -91,12 +91,7 @@ class Rule:
             error: probability of refuting what is true.
             swaps: a coin decides which of two canaries is included, which counts as one record added and one removed.
         """
-        if guesses == 0:
-            return 0.0
-        if self.family is None:
-            return largest(lambda epsilon: self.refutes(epsilon, canaries, guesses, wrong, error, swaps=swaps))
-        strength = largest(lambda strength: self.refutes(strength, canaries, guesses, wrong, error))
-        return self.family.epsilon(strength / 2 if swaps else strength, self.delta)
+        return _epsilon(self, canaries, guesses, wrong, error, swaps) if guesses else 0.0
 
     def refutes(
         self, level: float, canaries: int, guesses: int, wrong: int, error: float, *, swaps: bool = False
@@ -125,6 +120,15 @@ class Rule:
 def guess_counts(canaries: int) -> list[int]:
     """Numbers of guesses to try and to pay for: all canaries, half of them, a quarter, and so on."""
     return [canaries >> k for k in range(canaries.bit_length()) if canaries >> k >= _LEAST_GUESSES] or [canaries]
+
+
+@lru_cache(maxsize=1 << 14)
+def _epsilon(rule: Rule, canaries: int, guesses: int, wrong: int, error: float, swaps: bool) -> float:
+    # In many games the same counts come again.
+    if rule.family is None:
+        return largest(lambda epsilon: rule.refutes(epsilon, canaries, guesses, wrong, error, swaps=swaps))
+    strength = largest(lambda strength: rule.refutes(strength, canaries, guesses, wrong, error))
+    return rule.family.epsilon(strength / 2 if swaps else strength, rule.delta)
 
 
 def best_errors(family: Families, strength: float, sides: Sides, guesses: int, canaries: int) -> Floats:
