@@ -1,7 +1,7 @@
 """Unseen classes against defended targets, with what the defence costs: Tables 1 and 2 of Thaker et al. 2025.
 
     DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/unseen_defences.py --out RUN [--seeds 1 2 3]
-        [--decay 5e-4 5e-3 5e-2] [--epsilon 1 4 16] [--most 5]
+        [--decay 5e-4 5e-3 5e-2] [--epsilon 1 4 16] [--data cifar10 cifar100] [--most 3]
 
 Table 1: CIFAR-100 (20 superclasses), weight decay of the target, with 1, 2 or 5 superclasses dropped at once.
 Table 2: CIFAR-10 and CIFAR-100 under DP-SGD (δ = 1e-5), one class dropped. The first ``--most`` folds of each seed
@@ -21,8 +21,9 @@ import unseen_models as models
 from divulge.auditing.selector import mean
 from unseen_classes import Found
 from unseen_data import DataSet, cifar10, cifar100
-from unseen_regression import ATTACKS, accuracy, candidates, measures, say, scored, spread, table
+from unseen_regression import ATTACKS, GAIN, accuracy, candidates, measures, say, scored, spread, table
 
+SETS = {"cifar10": cifar10, "cifar100": cifar100}
 DROPPED = {1: 20, 2: 10, 5: 4}  # classes dropped at once, and the folds that makes of 20
 
 
@@ -61,7 +62,7 @@ def decay_table(data: DataSet, given: argparse.Namespace) -> None:
         columns = [f"{name}, {count} dropped" for name, _, _ in measures() for count in DROPPED]
         rows = {
             key: [spread(found[count], key, of, digits) for _, of, digits in measures() for count in DROPPED]
-            for key in ATTACKS
+            for key in (*ATTACKS, GAIN)
         }
         table("attack", columns, rows)
         print(flush=True)
@@ -75,7 +76,7 @@ def privacy_table(sets: dict[str, DataSet], given: argparse.Namespace) -> None:
             cases = [models.case(key, data, seed, folds, given.out, epsilon=epsilon) for seed in given.seeds]
             cells = {place: cell for of in cases for place, cell in dropped_in_turn(of, given.most).items()}
             print(f"### {data.name}, ε = {epsilon:g}; target accuracy: {accuracies(cases)}\n")
-            rows = {key: [spread(cells, key, of, digits) for _, of, digits in measures()] for key in ATTACKS}
+            rows = {key: [spread(cells, key, of, digits) for _, of, digits in measures()] for key in (*ATTACKS, GAIN)}
             table("attack", [name for name, _, _ in measures()], rows)
             print(flush=True)
             say(f"{data.name}, epsilon {epsilon:g}: done")
@@ -85,14 +86,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--decay", type=float, nargs="+", default=[5e-4, 5e-3, 5e-2])
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 4.0, 16.0])
-    parser.add_argument("--most", type=int, default=5, help="folds asked about, of each seed")
+    parser.add_argument("--decay", type=float, nargs="*", default=[5e-4, 5e-3, 5e-2])
+    parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0, 4.0, 16.0])
+    parser.add_argument("--data", nargs="+", default=list(SETS), choices=list(SETS), help="of Table 2")
+    parser.add_argument("--most", type=int, default=3, help="folds asked about, of each seed")
     given = parser.parse_args()
     given.out = given.out or Path(tempfile.mkdtemp())
-    images = cifar100()
-    decay_table(images, given)
-    privacy_table({"cifar10": cifar10(), "cifar100": images}, given)
+    if given.decay:
+        decay_table(cifar100(), given)
+    if given.epsilon:
+        privacy_table({key: SETS[key]() for key in given.data}, given)
 
 
 if __name__ == "__main__":

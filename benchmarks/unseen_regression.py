@@ -6,9 +6,10 @@ import sys
 from collections.abc import Callable, Iterable
 
 import numpy as np
+from scipy.stats import rankdata
 
 import unseen_models as models
-from divulge import Evidence
+from divulge import Evidence, evaluation
 from divulge.attacks import QuantileRegression
 from divulge.attacks.boosting import Booster
 from divulge.attacks.regressors import Boosted
@@ -16,6 +17,7 @@ from divulge.signals import classification as signals
 from unseen_classes import Found, auc, features, over_seeds, tpr
 
 ATTACKS = ("LOSS", "quantile, hinge", "quantile, gap")
+GAIN = "hinge less LOSS"
 
 
 def scored(of: models.Case, population: np.ndarray, asked: np.ndarray) -> Found:
@@ -69,8 +71,35 @@ def measures(level: float = 0.01) -> tuple[tuple[str, Callable[[np.ndarray, np.n
 
 
 def spread(cells: dict[tuple[int, int], Found], key: str, measure: Callable, digits: int) -> str:
-    """Mean over the cells of each seed, with Student's interval over seeds."""
+    """Mean over the cells of each seed, with Student's interval over seeds; ``GAIN`` is taken cell by cell."""
+    if key == GAIN:
+        return over_seeds(
+            cells, lambda c: measure(c[ATTACKS[1]], c["member"]) - measure(c[ATTACKS[0]], c["member"]), digits, "+"
+        )
     return over_seeds(cells, lambda c: measure(c[key], c["member"]), digits)
+
+
+def pooled(cells: list[Found], key: str) -> tuple[np.ndarray, np.ndarray]:
+    """Ranks within each cell, from 0 to 1, of all cells together, and who is a member."""
+    ranks = [rankdata(cell[key]) / len(cell["member"]) for cell in cells]
+    return np.concatenate(ranks), np.concatenate([cell["member"] for cell in cells])
+
+
+def compare(cells: list[Found], levels: tuple[float, ...] = (0.01,)) -> None:
+    """Markdown where seeds are too few for an interval over them: every cell's candidates are pooled by rank.
+
+    The intervals are those of `divulge.evaluation` for the AUC, for its difference from that of LOSS, and for the TPR.
+    """
+    loss, member = pooled(cells, "LOSS")
+    print(f"{int(member.sum())} members and {int((~member).sum())} non-members asked about.\n")
+    rows = {}
+    for key in [key for key in cells[0] if key not in ("member", "asked")]:
+        ranks, _ = pooled(cells, key)
+        estimates = [evaluation.auc(ranks, member), evaluation.paired_difference(ranks, loss, member)]
+        estimates += [evaluation.tpr_at_fpr(ranks, member, level) for level in levels]
+        rows[key] = [f"{one.value:.4f} [{one.low:.4f}, {one.high:.4f}]" for one in estimates]
+    table("attack", ["AUC", "AUC less LOSS's", *(f"TPR at FPR {100 * level:g} %" for level in levels)], rows)
+    print(flush=True)
 
 
 def say(text: str) -> None:

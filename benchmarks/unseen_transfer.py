@@ -12,7 +12,10 @@ variance beside it.
 At a nominal false-positive rate of 5 %, the second table has the multi-accuracy violation on the training records and
 the realised rates on non-members, for the Gaussian head and for a linear quantile regression on 16 principal
 components of φ, which minimises the pinball loss exactly, as the theorem assumes. The first classes of the order that
-seed 1 deals are unseen in turn; intervals are Student's over classes.
+seed 1 deals are unseen in turn. Shown is the median over classes, and the range: ratios of densities have heavy tails.
+
+Last, early stopping (§4.1) on Location-30: the hinge under an MLP 256-128 of at most 30 passes, stopped by a held-out
+part or learning from all records to the last pass; four folds of one seed, pooled by rank.
 """
 
 from __future__ import annotations
@@ -25,13 +28,12 @@ import numpy as np
 
 import unseen_models as models
 from divulge import regressors
-from divulge.auditing.selector import mean
 from divulge.evaluation import linearity
 from divulge.regressors import bodies
 from divulge.signals import classification as signals
 from unseen_classes import Found
 from unseen_data import DATA_SETS
-from unseen_regression import candidates, say, table
+from unseen_regression import candidates, compare, say, table
 
 LEVEL = 0.05
 WIDTH = 16
@@ -68,7 +70,7 @@ def refitted(layer: np.ndarray, gap: np.ndarray, held: np.ndarray) -> tuple[np.n
     return few, fit.predict(few)
 
 
-def measured(of: models.Case, fold: int) -> tuple[list[float], list[float]]:
+def measured(of: models.Case, fold: int) -> Found:
     """The figures of both tables for one unseen class."""
     made = models.kept(of.folder / f"layer-{fold}-of-{of.folds}.npz", lambda: embedded(of, fold))
     gap, layer, held = made["gap"], made["layer"].astype(np.float64), made["held"]
@@ -86,14 +88,30 @@ def measured(of: models.Case, fold: int) -> tuple[list[float], list[float]]:
         above = gap > bound
         size, p_value = linearity.multiaccuracy(few[held], above[held], LEVEL)
         second += [size, p_value, *(100 * above[rows].mean() for rows in (seen, outside, gone))]
-    return first, second
+    return {"fit": np.array(first), "rates": np.array(second)}
+
+
+def stopped(of: models.Case, fold: int) -> Found:
+    """The hinge of candidates of ``fold``, and its scores by a network that stops early and by one that does not."""
+    held, asked = models.population(of, fold), candidates(of)
+    asked = asked[of.fold[asked] == fold]
+    hinge = signals.hinge(models.target(of)["logits"].astype(np.float64), of.y)
+    found = {"member": asked < of.data.members, "LOSS": hinge[asked]}
+    for name, share in (("stopped early", 0.2), ("30 passes", 0.0)):
+        fitted = regressors.Network(bodies.MLP(), held=share).fit(of.raw[held], hinge[held], seed=of.seed)
+        location, scale = fitted.predict(of.raw[asked])
+        found[name] = (hinge[asked] - location) / scale
+    return found
+
+
+def stopping(out: Path) -> None:
+    of = models.case("location", DATA_SETS["location"](), SEED, 4, out)
+    print("\n## Early stopping: Location-30, a quarter of the classes unseen\n")
+    compare([models.kept(of.folder / f"stopped-{f}.npz", lambda f=f: stopped(of, f)) for f in range(4)])
 
 
 def shown(values: np.ndarray) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.3g}"
-    found = mean(values)
-    return f"{found.value:.3g} [{found.low:.3g}, {found.high:.3g}]"
+    return f"{np.median(values):.3g} [{values.min():.3g}, {values.max():.3g}]"
 
 
 def main() -> None:
@@ -110,9 +128,9 @@ def main() -> None:
         of = models.case(key, data, SEED, len(np.unique(data.group)), out)
         found = []
         for fold in range(given.classes):
-            found.append(measured(of, fold))
+            found.append(models.kept(of.folder / f"carries-{fold}.npz", lambda of=of, fold=fold: measured(of, fold)))
             say(f"{data.name}, class {fold}: done")
-        first, second = (np.array(part) for part in zip(*found, strict=True))
+        first, second = (np.array([one[part] for one in found]) for part in ("fit", "rates"))
         for name, part in (("everything", first[:, :4]), ("the unseen class", first[:, 4:])):
             fits[f"{data.name}, {name}"] = [shown(column) for column in part.T]
         for name, part in (("Gaussian head", second[:, :5]), ("exact pinball", second[:, 5:])):
@@ -122,6 +140,8 @@ def main() -> None:
     print("\n## Multi-accuracy on the training records, and the realised rate at a nominal 5 %, %\n")
     columns = ["violation", "its p-value", "seen classes", "everything", "the unseen class"]
     table("regressor", columns, rates)
+    if "location" in given.data:
+        stopping(out)
 
 
 if __name__ == "__main__":
