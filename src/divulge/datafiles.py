@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.types import Array, Bools, Floats
+else:
+    pl = lazy.module("polars")
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST = 60  # characters of a column's name
@@ -142,8 +144,6 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
 
 
 def _from_table(path: Path, layout: FileLayout) -> DataFile:
-    import polars as pl
-
     frame = _frame(path, layout)
     for key in sorted(layout.named & {"label", "id", "group"}):
         checks.choice(getattr(layout, key), f"data.{key}", frame.columns)
@@ -157,8 +157,6 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
 
 
 def _frame(path: Path, layout: FileLayout) -> pl.DataFrame:
-    import polars as pl
-
     kind = checks.choice(path.suffix, "file type", [".npz", ".parquet", ".csv"])
     with store.tables(str(path)), path.open("rb") as opened:  # not by name: polars takes * and [ in one for a pattern
         frame = pl.read_parquet(opened) if kind == ".parquet" else pl.read_csv(opened, separator=layout.separator)
@@ -175,8 +173,6 @@ def _frame(path: Path, layout: FileLayout) -> pl.DataFrame:
 
 
 def _refuse_odd(rest: pl.DataFrame) -> None:
-    import polars as pl
-
     if not rest.columns:
         raise checks.InputError("no column is left for the values of the records")
     wrong = [name for name, kind in rest.schema.items() if not kind.is_numeric() and kind != pl.Boolean]

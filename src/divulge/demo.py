@@ -10,17 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds, store
+from divulge import lazy, seeds, store
+from divulge.auditing import audit
+from divulge.auditing.result import KIND
 from divulge.dossier import Dossier
+from divulge.references import Train
 from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from safetensors import torch as tensors
+    from torch import nn
+
     from divulge.auditing import Audit
     from divulge.dossier import Draft
     from divulge.references import Progress
+else:
+    nn = lazy.module("torch.nn")
+    tensors = lazy.module("safetensors.torch")
 
 UNSEEN = 3
 RECIPES = ("loss", "calibrated", "lira", "rmia", "learned", "quantile", "transductive")
@@ -55,10 +64,6 @@ def fashion_mnist() -> Records:
 
 def network() -> Any:
     """The classifier of the demo: one hidden layer of 256."""
-    try:
-        from torch import nn
-    except ImportError:
-        raise checks.extra("torch", "torch") from None
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 
 
@@ -86,8 +91,6 @@ def run(
         overwrite: replace a finished run in ``out``.
         watching: called with a title for each audit, gives the context in which its progress is shown.
     """
-    from divulge.auditing.result import KIND
-
     network()  # says what is missing before anything is made
     with Dossier(out).writing(KIND, store.digest("demo", size, seed), overwrite=overwrite) as draft:
         return _both(draft, seed, size, watching)
@@ -96,10 +99,6 @@ def run(
 def _both(
     draft: Draft, seed: int, size: Size, watching: Callable[[str], AbstractContextManager[Progress | None]]
 ) -> tuple[Audit, Audit]:
-    from divulge.auditing import audit
-    from divulge.auditing.result import KIND
-    from divulge.references import Train
-
     records = fashion_mnist()
     order = seeds.generator(seed, "demo").permutation(len(records))
     inside = records[order[: size.members]]
@@ -150,10 +149,8 @@ def _plan(size: Size, seed: int) -> dict[str, Any]:
 
 def _keep(folder: Path, target: Any, sets: dict[str, Records]) -> None:
     """Write target and records to where the plans look for them."""
-    from safetensors.torch import save
-
     store.private(folder)
-    store.write_bytes(folder / "target.safetensors", save(target.state_dict()))
+    store.write_bytes(folder / "target.safetensors", tensors.save(target.state_dict()))
     for name, records in sets.items():
         assert records.y is not None
         store.write_arrays(folder / f"{name}.npz", {"x": records.x, "y": records.y})

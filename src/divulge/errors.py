@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,9 +20,6 @@ class UserCodeError(InputError):
 
     def traceback(self) -> str:
         """Where in the user's code, without the calls that led there from ours."""
-        import traceback
-        from pathlib import Path
-
         trace = traceback.TracebackException.from_exception(self.__cause__ or self)
         ours = str(Path(__file__).parent)
         within = [at for at in trace.stack if not at.filename.startswith((ours, "<frozen importlib"))]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
 from divulge.signals import classification
@@ -16,7 +16,13 @@ from divulge.types import Evidence, Records
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sklearn import decomposition
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    decomposition = lazy.module("sklearn.decomposition")
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 # More columns than this are reduced to their principal components before a regressor sees them.
 COMPONENTS = 48
@@ -202,24 +208,21 @@ def features(records: Records, fit_on: Bools, seed: int) -> Floats:
     Returns:
         float64 ``[n, d]`` with ``d`` at most `COMPONENTS`.
     """
-    from sklearn.decomposition import PCA, TruncatedSVD
-
     state = seeds.integer(seed, "features")
     if records.x.dtype == object:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
         # One-letter words count: a text of digits must have some word.
-        words = TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+").fit(records.x[fit_on])  # noqa: S106 - no password
+        words = sklearn_text.TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106 - no password
+        words.fit(records.x[fit_on])
         sparse = words.transform(records.x)
         width = min(COMPONENTS, sparse.shape[1] - 1)
         if width < 1:
             return sparse.toarray()
-        return TruncatedSVD(width, random_state=state).fit(sparse[fit_on]).transform(sparse)
+        return decomposition.TruncatedSVD(width, random_state=state).fit(sparse[fit_on]).transform(sparse)
     flat = records.x.reshape(len(records), -1).astype(np.float64)
     if flat.shape[1] <= COMPONENTS:
         return flat
     width = min(COMPONENTS, int(fit_on.sum()))
-    return PCA(width, svd_solver="randomized", random_state=state).fit(flat[fit_on]).transform(flat)
+    return decomposition.PCA(width, svd_solver="randomized", random_state=state).fit(flat[fit_on]).transform(flat)
 
 
 def concatenate(parts: Sequence[Records]) -> Records:

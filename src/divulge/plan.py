@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from divulge import checks, datafiles, imports
+from divulge import access, checks, completion, datafiles, imports
+from divulge import recipes as book
 from divulge.datafiles import DataFile, FileLayout
+from divulge.references import Train
 from divulge.request import Duplicates, Options, Outputs, Subject
+from divulge.targets import files as models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.completion import Imputer
-    from divulge.references import Train
     from divulge.targets import GivesLogits
     from divulge.types import Bools, Records
 
@@ -154,9 +156,6 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     Raises:
         divulge.InputError: a file or name that cannot be used, naming the plan's key.
     """
-    from divulge import recipes as book
-    from divulge.targets import load
-
     folder = (folder / (plan.folder or ".")).resolve()
     if not folder.is_dir():
         raise checks.InputError(f"folder: no such directory: {folder}")
@@ -171,7 +170,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
     population, dropped = _held(plan.access, sets["population"], plan.seed)
     references = None if plan.references is None else _references(plan.references, plan.device, folder)
-    target = load(
+    target = models.load(
         plan.target.model,
         factory=plan.target.factory,
         outputs=plan.target.outputs,
@@ -235,8 +234,6 @@ def _say(error: Any) -> str:
 
 
 def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train:
-    from divulge.references import Train
-
     options: dict[str, Any] = plan.model_dump(exclude={"pool"}) | {"device": device}
     known = [field.name for field in fields(Train)]
     for key in options:
@@ -261,19 +258,15 @@ def _same_columns(sets: dict[str, DataFile]) -> None:
 
 def _known(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:
     """The mask that each of the plan's words means; a list of words gives several."""
-    from divulge.completion import mask
-
     if plan.known is None:
         return None
     shape, columns = members.records.x.shape[1:], members.columns
     words = [plan.known] if isinstance(plan.known, str) else plan.known
-    masks = tuple(mask(each, shape, columns=columns, seed=plan.seed) for each in words)
+    masks = tuple(completion.mask(each, shape, columns=columns, seed=plan.seed) for each in words)
     return masks[0] if isinstance(plan.known, str) else masks
 
 
 def _imputer(name: str) -> Imputer:
-    from divulge import completion
-
     made = {
         "gaussian": completion.ConditionalGaussian,
         "mean": completion.Mean,
@@ -286,8 +279,6 @@ def _imputer(name: str) -> Imputer:
 
 def _held(plan: AccessPlan, file: DataFile, seed: int) -> tuple[Records, tuple[int, ...]]:
     """What is left of the population, and the classes that are not."""
-    from divulge import access
-
     population, groups = file.records, file.group
     dropped: tuple[int, ...] = tuple(plan.drop_classes)
     if plan.drop_share is not None:

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
+
+    import polars as pl
+else:
+    pl = lazy.module("polars")
 
 
 TEMPORARY = r"[0-9a-f]{32}\.tmp"
@@ -187,8 +191,6 @@ def tables(name: str) -> Generator[None]:
     Raises:
         divulge.InputError: it could not be read.
     """
-    import polars as pl
-
     try:
         yield
     except checks.InputError:

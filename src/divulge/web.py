@@ -18,12 +18,14 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus, urlsplit
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import httpx
+else:
+    httpx = lazy.module("httpx")
 
 MOST_BYTES = 64 << 20
 """Largest answer that is read, unpacked."""
@@ -178,17 +180,13 @@ def _seconds(value: str | None) -> float | None:
     return seconds if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def library() -> Any:
-    """The HTTP library.
+def refuse_missing() -> None:
+    """Raise where there is no HTTP library, before work starts.
 
     Raises:
         divulge.MissingExtraError: httpx is not installed (extra "http").
     """
-    try:
-        import httpx
-    except ImportError:
-        raise checks.extra("httpx", "http") from None
-    return httpx
+    _ = httpx.__version__
 
 
 class Client:
@@ -212,7 +210,6 @@ class Client:
         most: int = MOST_BYTES,
         secure: bool = True,
     ) -> None:
-        httpx = library()
         given = dict(headers or {})
         self._timeout, self._most = timeout, most
         self._secrets = (*given.values(), *_words(*given.values()))
@@ -247,7 +244,6 @@ class Client:
         return hidden(text, self._secrets)
 
     def _exchange(self, url: str, content: str, kind: str) -> tuple[int, dict[str, str], bytes]:
-        httpx = library()
         late = self._late = threading.Event()
         alarm = threading.Timer(self._timeout, self._cut, [late])
         alarm.daemon = True

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
+    import lightgbm
+
     from divulge.types import Bools, Floats, Ints
+else:
+    lightgbm = lazy.module("lightgbm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +49,6 @@ class Booster:
 
         The result is the same on every machine and for any number of cores: one thread, row order fixed.
         """
-        import lightgbm
-
         settings = {
             "objective": objective,
             "alpha": alpha,

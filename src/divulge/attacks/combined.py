@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.types import Evidence, Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,8 @@ class Combined:
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, with what every attack has to say."""
-        from scipy.stats import rankdata
-
         parts = [adapt(attack).run(evidence) for attack in self.attacks]
-        ranks = [rankdata(scored.scores) for scored in parts]
+        ranks = [stats.rankdata(scored.scores) for scored in parts]
         return Scored(np.mean(ranks, axis=0) / len(evidence), tuple(note for scored in parts for note in scored.notes))
 
     def seeded(self, seed: int) -> Combined:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.attacks import needs
 from divulge.attacks.moments import LessOne, Moments, moments
 from divulge.attacks.protocol import Need, Scored
@@ -15,7 +15,13 @@ from divulge.attacks.protocol import Need, Scored
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sklearn import linear_model, pipeline, preprocessing
+
     from divulge.types import Bools, Evidence, Floats
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    pipeline = lazy.module("sklearn.pipeline")
+    preprocessing = lazy.module("sklearn.preprocessing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +122,6 @@ class Learned:
         return asked[:, rows], known[:, rows]
 
     def _fit(self, signals: Floats, trained_on: Bools) -> Any:
-        from sklearn.linear_model import LogisticRegression
-        from sklearn.pipeline import make_pipeline
-        from sklearn.preprocessing import StandardScaler
-
         views = _views(signals)
         out = [LessOne(moments(view, trained_on, complement=True)) for view in views]
         within = [LessOne(moments(view, trained_on)) for view in views[:2]] if self.mode == "online" else []
@@ -129,7 +131,9 @@ class Learned:
             others = [less(values, ~held) for less, values in zip(out, own, strict=True)]
             left_out = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
             rows.append(_features(own, others, left_out))
-        regression = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        regression = pipeline.make_pipeline(
+            preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=1000)
+        )
         return regression.fit(np.concatenate(rows), trained_on.ravel())
 
 

@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.attacks import needs, regressors
 from divulge.attacks.protocol import Need, Scored
 
 if TYPE_CHECKING:
+    from scipy import special
+
     from divulge.types import Array, Evidence, Floats, Ints
+else:
+    special = lazy.module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,9 +110,7 @@ class QuantileRegression:
             )
             z_scores = _z_scores(regressors.Marginal(), train, parts, draw)
         if self.output == "level":
-            from scipy.special import ndtr
-
-            z_scores = tuple(ndtr(scores) for scores in z_scores)
+            z_scores = tuple(special.ndtr(scores) for scores in z_scores)
         return Scored(z_scores[0], notes, self.nominal_threshold, None if held is None else z_scores[1])
 
     def seeded(self, seed: int) -> QuantileRegression:
@@ -124,10 +126,8 @@ class QuantileRegression:
             >>> round(QuantileRegression().nominal_threshold(0.01), 4)
             2.3263
         """
-        from scipy.special import ndtri
-
         level = checks.number(fpr, "fpr", above=0, below=1)
-        return 1.0 - level if self.output == "level" else -float(ndtri(level))
+        return 1.0 - level if self.output == "level" else -float(special.ndtri(level))
 
     def _split(self, population: _Part) -> tuple[_Part, _Part | None]:
         z = len(population.signal)

@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.attacks.boosting import Booster, crossfit
 
 if TYPE_CHECKING:
+    from scipy import special
+
     from divulge.types import Array, Floats, Ints
+else:
+    special = lazy.module("scipy.special")
 
 
 class Fitted(Protocol):
@@ -299,9 +303,7 @@ class FittedQuantiles:
 
 
 def _normal(levels: tuple[float, ...]) -> Floats:
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(levels), dtype=np.float64)
+    return np.asarray(special.ndtri(levels), dtype=np.float64)
 
 
 def _location(signal: Floats) -> float:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, evaluation
+from divulge.auditing import nominal
+from divulge.decisions import controls
+from divulge.decisions import fpr as by_fpr
+from divulge.decisions.fdr import Judged
+from divulge.decisions.methods import BH, PTDI, Auto, Storey, named
+from divulge.identification.decide import Policy, decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -47,22 +53,16 @@ class Outcome:
     @property
     def auc(self) -> Estimate:
         """Area under the ROC curve, with DeLong's interval."""
-        from divulge import evaluation
-
         return evaluation.auc(self.scores, self.members)
 
     @property
     def advantage(self) -> Estimate:
         """Largest TPR - FPR over all thresholds."""
-        from divulge import evaluation
-
         return evaluation.advantage(self.scores, self.members)
 
     @property
     def roc(self) -> ROC:
         """The ROC curve with pointwise bands."""
-        from divulge import evaluation
-
         return evaluation.roc(self.scores, self.members)
 
     def tpr_at_fpr(self, fpr: float) -> Estimate:
@@ -71,14 +71,10 @@ class Outcome:
         Raises:
             divulge.InputError: fewer non-members than the level needs.
         """
-        from divulge import evaluation
-
         return evaluation.tpr_at_fpr(self.scores, self.members, fpr)
 
     def epsilon(self, delta: float = 0.0) -> Estimate:
         """Empirical lower bound on ε at ``delta``."""
-        from divulge import evaluation
-
         return evaluation.epsilon_lower_bound(self.scores, self.members, delta=delta)
 
     def selection(
@@ -95,8 +91,6 @@ class Outcome:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
         if fpr is not None and fdr is None:
-            from divulge.decisions import fpr as by_fpr
-
             return self._qualified(by_fpr.decide(self.calibration, self.scores, fpr))
         if fdr is not None and fpr is None:
             return self._qualified(self._by_fdr(fdr, method))
@@ -104,11 +98,6 @@ class Outcome:
 
     def _by_fdr(self, level: float, method: Method | str) -> Selection:
         """The decision that whoever does not know the truth would take; "auto" chooses by scores alone."""
-        from divulge.decisions import controls
-        from divulge.decisions.fdr import Judged
-        from divulge.decisions.methods import BH, PTDI, Auto, Storey, named
-        from divulge.identification.decide import Policy, decide
-
         policy = Policy(level, named(method, (Auto, BH, PTDI, Storey)))
         one = Judged.of(self.scores, self.calibration)
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
@@ -142,8 +131,6 @@ class Outcome:
 
         Both are known non-members, so a difference is no matter of what members are like: the assumption fails.
         """
-        from divulge.decisions import controls
-
         outside = self.scores[~self.members]
         if not len(outside):
             return ""
@@ -152,9 +139,7 @@ class Outcome:
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: the realised rate."""
-        from divulge.auditing.nominal import realised
-
-        return realised(self, fpr).rate
+        return nominal.realised(self, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
         """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""

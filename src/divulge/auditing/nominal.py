@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from divulge import lazy
 from divulge.decisions import fpr as by_fpr
 from divulge.statistics import intervals
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.auditing.findings import Outcome
     from divulge.types import Estimate
+else:
+    stats = lazy.module("scipy.stats")
 
 # How often, over all thresholds of an audit together, one that kept its rate is said to have broken it.
 FALSE_ALARM = 0.05
@@ -62,12 +69,9 @@ def realised(outcome: Outcome, level: float, tests: int = 1) -> RealisedFpr:
     Raises:
         divulge.InputError: too few calibration records for the level, no non-members.
     """
-    import numpy as np
-    from scipy.stats import betabinom
-
     threshold = by_fpr.threshold(outcome.calibration, level)
     outside = outcome.scores[~outcome.members]
     above, n = int(threshold.select(outside).sum()), len(outside)
     # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
-    tail = betabinom.pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
+    tail = stats.betabinom.pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
     return RealisedFpr(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, completion, seeds, store
+from divulge import checks, completion, lazy, seeds, store
 from divulge.evidence import concatenate
 from divulge.recipes import Imputed
 from divulge.results import PartlyKnown
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.auditing.inputs import Inputs
     from divulge.evidence import Layout
     from divulge.recipes import Recipe
     from divulge.types import Array, Bools, Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 # Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
 _LESSONS = 8
@@ -168,12 +172,10 @@ def _disjoint(seen: PartialRecords, layout: Layout, population: Floats) -> None:
     Rows of a table may agree in few known values by coincidence; how often they do shows in the calibration
     records, which are masked alike and surely not in the population.
     """
-    from scipy.stats import binom
-
     agrees = completion.overlap(seen, population)
     own, others = agrees[layout.of_candidates], agrees[layout.of_calibration]
     expected = (others.sum() + 1) / (len(others) + 1)
-    if own.any() and binom.sf(own.sum() - 1, len(own), expected) < _CHANCE:
+    if own.any() and stats.binom.sf(own.sum() - 1, len(own), expected) < _CHANCE:
         raise checks.InputError(
             f"population: {own.sum()} of {len(own)} candidates agree with a population record in every known value "
             f"(among {len(others)} records set aside, {others.sum()} do); the population must not contain candidates"

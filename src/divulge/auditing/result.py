@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import results
+from divulge import lazy, results
 from divulge.auditing import kept
 from divulge.auditing.audit_page import page
 from divulge.auditing.audit_summary import summarise
 from divulge.auditing.findings import Findings
 from divulge.auditing.verdict import Verdict, verdict
 from divulge.dossier import Dossier
+from divulge.report import html
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import polars as pl
+
     from divulge.dossier import Draft
     from divulge.results import AuditSummary
+else:
+    pl = lazy.module("polars")
 
 KIND = "audit"
 
@@ -47,8 +52,6 @@ class Audit(Findings):
             beside: audits of the same candidates to show in it, by name; those kept inside this one's directory
                 when None.
         """
-        from divulge.report import html
-
         shown = self.inner() if beside is None else self._same(beside)
         html.write(page(self, self.summary(), shown), Path(path))
         return Path(path)
@@ -65,8 +68,6 @@ class Audit(Findings):
 
     def save(self, draft: Draft) -> None:
         """Write scores, calibration scores, summary and report into ``draft``."""
-        import polars as pl
-
         columns: dict[str, Any] = {"id": self.ids, "member": self.members}
         if self.labels is not None:
             columns["label"] = self.labels

@@ -19,6 +19,7 @@ from divulge.auditing.partial_knowledge import WHOLE, prepare
 from divulge.auditing.recipe_scoring import score
 from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, Draft
+from divulge.evaluation import blind
 from divulge.references.progress import silent
 from divulge.request import Duplicates, Options, Outputs, Subject
 from divulge.results import About, BlindBaseline, environment, plain
@@ -223,8 +224,6 @@ def _transfer(
 
 def _blind(case: Case, log: Log) -> BlindBaseline | None:
     """What can be told without the model; None (with a warning) where there are too few records to tell."""
-    from divulge.evaluation import blind
-
     inside, records = case.given.truth, case.given.candidates
     y = records.y
     own, others = (None, None) if y is None else (y[inside], y[~inside])

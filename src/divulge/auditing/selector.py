@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, evaluation
+from divulge import checks, evaluation, lazy
 from divulge.types import Estimate, Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from scipy import special
+
     from divulge.attacks import Scores
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    special = lazy.module("scipy.special")
 
 # A class of which a model has fewer members or non-members than this says nothing.
 _LEAST = 10
@@ -117,12 +121,12 @@ def mean(values: Floats, confidence: float = 0.95) -> Estimate:
         >>> print(mean(np.array([1.0, 2.0, 3.0])))
         2.0000 [-0.4841, 4.4841]
     """
-    from scipy.special import stdtrit
-
     middle = float(np.mean(values))
     if len(values) < 2:
         return Estimate(middle, -np.inf, np.inf, confidence, "one value only")
-    reach = float(stdtrit(len(values) - 1, (1 + confidence) / 2) * np.std(values, ddof=1) / np.sqrt(len(values)))
+    reach = float(
+        special.stdtrit(len(values) - 1, (1 + confidence) / 2) * np.std(values, ddof=1) / np.sqrt(len(values))
+    )
     return Estimate(middle, middle - reach, middle + reach, confidence, "student over cells")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
+from divulge.evaluation import blind
 from divulge.evidence import concatenate
 from divulge.types import Records
 
@@ -46,8 +47,6 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
     Raises:
         divulge.InputError: there are some and the policy is "error"; nothing is left without them.
     """
-    from divulge.evaluation import blind
-
     members, nonmembers, population = sets["members"], sets["nonmembers"], sets["population"]
     both = blind.duplicates(members.x, nonmembers.x)
     candidates = concatenate([members, nonmembers])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import lazy, store
 from divulge import margin as proofs
 from divulge.decisions import fdr, fpr
 from divulge.decisions.counts import Counts
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import polars as pl
+
     from divulge.datafiles import NamedRows
     from divulge.margin import MarginDecision, ShallowReLU
     from divulge.types import Array, Bools, Floats, Selection, Tone
+else:
+    pl = lazy.module("polars")
 
 SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
 _ERROR = 0.05  # share of runs without a member in which a leak may be reported
@@ -103,10 +108,6 @@ class Examined:
 
     def write(self, path: Path) -> None:
         """Write every candidate with its output, its score and what each rule says of it, as Parquet."""
-        import polars as pl
-
-        from divulge import store
-
         columns = {"id": self.ids, "output": self.outputs, "score": self.scores}
         columns |= {name: chosen.selected for name, chosen in self.decisions.items()}
         with store.atomic(path) as draft:

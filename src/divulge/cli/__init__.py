@@ -8,14 +8,19 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
+from divulge.cli import printing
+from divulge.cli.app import app
+from divulge.cli.exit_codes import Exit
+from divulge.errors import InputError, MissingExtraError, UserCodeError, missing
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
 def main() -> None:
     """Run the command line: every error is one line on standard error and an exit code of its own."""
-    from divulge.cli import printing
-
     printing.prepare()
     code = run(sys.argv[1:])
     printing.finish()
@@ -24,13 +29,6 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and give its exit code, see `divulge.cli.exit_codes.Exit`."""
-    import typer
-
-    from divulge.cli import printing
-    from divulge.cli.app import app
-    from divulge.cli.exit_codes import Exit
-    from divulge.errors import InputError, MissingExtraError, UserCodeError, missing
-
     try:
         with typer.main.get_command(app).make_context("divulge", list(arguments)) as context:
             context.command.invoke(context)
@@ -58,8 +56,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def _usage(error: Any) -> None:
     """What was wrong with the command itself, and where its help is; nothing after the help of a bare command."""
-    from divulge.cli import printing
-
     message, context = error.format_message(), getattr(error, "ctx", None)
     if message:
         printing.error(message + ("" if context is None else f" (see {context.command_path} --help)"))

@@ -8,12 +8,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from divulge import lazy
 from divulge.cli import printing
 from divulge.cli.exit_codes import Exit
+from divulge.cli.identify import warn
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from divulge import auditing, checks, dossier, identification, recipes, references, results
+    from divulge import demo as fashion_demo
+    from divulge import plan as plans
+    from divulge.auditing import audit_page, audit_summary
+    from divulge.auditing import compare as comparing
+    from divulge.report import markdown
+    from divulge.signals import classification
+else:
+    audit_page = lazy.module("divulge.auditing.audit_page")
+    audit_summary = lazy.module("divulge.auditing.audit_summary")
+    auditing = lazy.module("divulge.auditing")
+    checks = lazy.module("divulge.checks")
+    classification = lazy.module("divulge.signals.classification")
+    comparing = lazy.module("divulge.auditing.compare")
+    dossier = lazy.module("divulge.dossier")
+    fashion_demo = lazy.module("divulge.demo")
+    identification = lazy.module("divulge.identification")
+    markdown = lazy.module("divulge.report.markdown")
+    plans = lazy.module("divulge.plan")
+    recipes = lazy.module("divulge.recipes")
+    references = lazy.module("divulge.references")
+    results = lazy.module("divulge.results")
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
 
@@ -42,10 +67,8 @@ def audit(
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
     finished = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite, trust or ())
     if json:
-        from divulge.results import plain
-
         told = {name: result.summary() for name, result in finished.items()}
-        printing.as_json(plain(told.get("", told)))
+        printing.as_json(results.plain(told.get("", told)))
         return
     for title, result in finished.items():
         _show(result, title)
@@ -53,26 +76,18 @@ def audit(
 
 
 def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, Any]:
-    from divulge import demo as example
-    from divulge.references import Bar
-
-    size = example.QUICK if quick else example.FULL
-    known, unseen = example.run(out, seed=seed, size=size, overwrite=overwrite, watching=Bar)
-    return {"All classes known to the auditor": known, f"Class {example.UNSEEN} unseen by the auditor": unseen}
+    size = fashion_demo.QUICK if quick else fashion_demo.FULL
+    known, unseen = fashion_demo.run(out, seed=seed, size=size, overwrite=overwrite, watching=references.Bar)
+    return {"All classes known to the auditor": known, f"Class {fashion_demo.UNSEEN} unseen by the auditor": unseen}
 
 
 def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]) -> dict[str, Any]:
-    from divulge import plan as plans
-    from divulge.auditing import audit as run
-    from divulge.auditing import over_shares
-    from divulge.references import Bar
-
     where = Path(path or "")
     ready = plans.resolve(plans.read(where), where.parent, trust)
     for key, origin in ready.origins.items():
         printing.lines(sys.stderr, f"{key}: from {origin}")
-    work: Any = over_shares if isinstance(ready.subject.known, tuple) else run
-    with Bar("reference models") as bar:
+    work: Any = auditing.over_shares if isinstance(ready.subject.known, tuple) else auditing.audit
+    with references.Bar("reference models") as bar:
         finished = work(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.keywords())
     if not isinstance(finished, list):
         return {"": finished}
@@ -80,8 +95,6 @@ def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]
 
 
 def _show(result: Any, title: str) -> None:
-    from divulge.auditing import audit_page
-
     summary = result.summary()
     if title:
         printing.line()
@@ -108,19 +121,13 @@ def report(
 
 def _render(run: Path, to: Path | None) -> Path:
     if _identified(run):
-        from divulge.identification import report as render
-
-        return render(run, to)
-    from divulge.auditing import load, rerender
-
-    return rerender(run) if to is None else load(run).report(to)
+        return identification.report(run, to)
+    return auditing.rerender(run) if to is None else auditing.load(run).report(to)
 
 
 def _identified(run: Path) -> bool:
     """Whether a run directory is that of an identification, not of an audit."""
-    from divulge.dossier import Dossier
-
-    return Dossier(run).kind() == "identification"
+    return dossier.Dossier(run).kind() == "identification"
 
 
 def decide(
@@ -132,25 +139,23 @@ def decide(
     json: printing.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
-    from divulge import checks
-
     if _identified(run):
         _redecide(run, fpr, fdr, method, json)
         return
-    from divulge.auditing import load
-    from divulge.auditing.audit_summary import decided
-    from divulge.report.markdown import shown
-    from divulge.results import plain
-
-    result = load(run)
+    result = auditing.load(run)
     names = list(result) if recipe is None else [checks.choice(recipe, "--recipe", result.scores)]
     chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
-    decisions = {name: decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()}
+    decisions = {
+        name: audit_summary.decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()
+    }
     if json:
-        printing.as_json(plain(decisions))
+        printing.as_json(results.plain(decisions))
         return
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "guarantee"]
-    rows = [[name, d.selected, *map(shown, (d.fpr, d.tpr, d.precision)), d.guarantee] for name, d in decisions.items()]
+    rows = [
+        [name, d.selected, *map(markdown.shown, (d.fpr, d.tpr, d.precision)), d.guarantee]
+        for name, d in decisions.items()
+    ]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
     for note in dict.fromkeys(warning for d in decisions.values() for warning in d.warnings):
@@ -161,15 +166,11 @@ def decide(
 
 
 def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
-    from divulge.cli.identify import warn
-    from divulge.identification import redecide
-    from divulge.results import plain
-
     if fpr is not None or fdr is None:
         raise InputError("decide: an identification is decided by --fdr")
-    summary = redecide(run, fdr=fdr, method=method)
+    summary = identification.redecide(run, fdr=fdr, method=method)
     if json:
-        printing.as_json(plain(summary))
+        printing.as_json(results.plain(summary))
         return
     warn(summary)
     printing.line(f"{summary.selected} of {summary.candidates}: {summary.claim}")
@@ -181,13 +182,9 @@ def compare(
     json: printing.Json = False,
 ) -> None:
     """What a defence changed: paired differences with intervals."""
-    from divulge.auditing import load
-    from divulge.auditing.compare import compare as differences
-    from divulge.results import plain
-
-    changes = differences(load(before), load(after))
+    changes = comparing.compare(auditing.load(before), auditing.load(after))
     if json:
-        printing.as_json(plain(changes))
+        printing.as_json(results.plain(changes))
         return
     columns = ["recipe", "statistic", "before", "after", "change"]
     rows = [[d.recipe, d.statistic, d.before, d.after, d.change] for d in changes]
@@ -209,18 +206,12 @@ def gate(
 
     Kept: the upper end of every interval is at most its limit. Broken: the lower end of one is above it.
     """
-    from divulge import checks
-    from divulge.auditing import load
-    from divulge.auditing.compare import STATES
-    from divulge.auditing.compare import gate as hold
-    from divulge.results import plain
-
-    passed = {"kept", *(checks.choice(word.strip(), "--pass", STATES) for word in passing.split(","))}
-    rulings = hold(load(run), limits)
-    worst = max((ruling.state for ruling in rulings), key=STATES.index)
-    failed = max((r.state for r in rulings if r.state not in passed), key=STATES.index, default="kept")
+    passed = {"kept", *(checks.choice(word.strip(), "--pass", comparing.STATES) for word in passing.split(","))}
+    rulings = comparing.gate(auditing.load(run), limits)
+    worst = max((ruling.state for ruling in rulings), key=comparing.STATES.index)
+    failed = max((r.state for r in rulings if r.state not in passed), key=comparing.STATES.index, default="kept")
     if json:
-        ruled = [plain(r) | {"state": r.state, "reason": r.reason} for r in rulings]
+        ruled = [results.plain(r) | {"state": r.state, "reason": r.reason} for r in rulings]
         printing.as_json({"state": worst, "passed": failed == "kept", "rulings": ruled})
     else:
         shout = {"broken": "BROKEN"}
@@ -238,11 +229,8 @@ def gate(
 
 def list_all(json: printing.Json = False) -> None:
     """Recipes, signals and embedded data sets."""
-    from divulge.recipes import everything
-    from divulge.signals import classification
-
     listing = {
-        "recipes": {recipe.name: recipe.summary for recipe in everything()},
+        "recipes": {recipe.name: recipe.summary for recipe in recipes.everything()},
         "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()},
         "data sets": {"fashion-mnist": "10,000 images of clothing in 10 classes (Zalando, MIT licence)"},
     }

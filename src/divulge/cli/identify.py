@@ -10,15 +10,40 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from divulge import lazy
 from divulge.cli import printing
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from divulge import checks, dossier, results
+    from divulge.decisions import methods
     from divulge.dossier import Draft
+    from divulge.identification import (
+        decide,
+        document_scoring,
+        from_tables,
+        identification_page,
+        language_demo,
+        ray_scoring,
+        score_files,
+        table_results,
+    )
     from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
+else:
+    checks = lazy.module("divulge.checks")
+    decide = lazy.module("divulge.identification.decide")
+    document_scoring = lazy.module("divulge.identification.document_scoring")
+    dossier = lazy.module("divulge.dossier")
+    from_tables = lazy.module("divulge.identification.from_tables")
+    identification_page = lazy.module("divulge.identification.identification_page")
+    language_demo = lazy.module("divulge.identification.language_demo")
+    methods = lazy.module("divulge.decisions.methods")
+    ray_scoring = lazy.module("divulge.identification.ray_scoring")
+    score_files = lazy.module("divulge.identification.score_files")
+    table_results = lazy.module("divulge.identification.table_results")
 
 Paths = list[Path]
 
@@ -60,16 +85,11 @@ def identify(
     given = (judged, list(calibration or []), list(holdout or []), list(members or []))
     folder, scores = Path(out or ""), score or []
 
-    def plan(first: Sequence[Path], scores: Sequence[str]) -> DecisionPlan:
-        from divulge.decisions.methods import named
-        from divulge.identification import score_files
-        from divulge.identification.decide import METHODS, Policy
-        from divulge.identification.from_tables import DecisionPlan
-
+    def plan(first: Sequence[Path], scores: Sequence[str]) -> from_tables.DecisionPlan:
         frame = score_files.scan(first, "candidates")
         columns = score_files.resolve(frame, scores, name="candidates", id=id, text=text, truth=truth)
-        policy = Policy(fdr, named(method, METHODS, eta=eta, lam=lam))
-        return DecisionPlan(columns, policy, drop_nan, drop_overlap, seed)
+        policy = decide.Policy(fdr, methods.named(method, decide.METHODS, eta=eta, lam=lam))
+        return from_tables.DecisionPlan(columns, policy, drop_nan, drop_overlap, seed)
 
     if not (model or endpoint):
         summary = _decided(folder, plan(judged, scores), given, overwrite)
@@ -82,11 +102,11 @@ def identify(
 def _decided(
     out: Path | Draft, plan: DecisionPlan, given: tuple[Sequence[Path], ...], overwrite: bool
 ) -> IdentificationSummary:
-    from divulge.identification.from_tables import run
-
     judged, unseen, apart, used = given
     with printing.bar("deciding") as progress:
-        return run(judged, unseen, out, plan, holdout=apart, members=used, overwrite=overwrite, progress=progress)
+        return from_tables.run(
+            judged, unseen, out, plan, holdout=apart, members=used, overwrite=overwrite, progress=progress
+        )
 
 
 def _needed(*, judged: Sequence[Path], calibration: Sequence[Path] | None, out: Path | None) -> None:
@@ -125,8 +145,6 @@ def score(
     json: printing.Json = False,
 ) -> None:
     """Token statistics and membership signals of documents under a language model; resumes where it stopped."""
-    from divulge.identification import document_scoring
-
     local = {
         "dtype": dtype,
         "device": device,
@@ -138,13 +156,9 @@ def score(
     }
     other = document_scoring.load(reference, None, **local) if reference else None
     options = document_scoring.ScoringOptions(text, id, lowercase, other, shard)
-    from divulge import checks
-
     checks.choice(engine, "--engine", ("local", "ray"))
     with printing.bar("scoring") as progress:
         if engine == "ray":
-            from divulge.identification import ray_scoring
-
             factory = partial(document_scoring.load, model, endpoint, **local)
             counted = ray_scoring.score(texts, factory, out, options, overwrite=overwrite, progress=progress)
         else:
@@ -173,12 +187,11 @@ def _scored(
     overwrite: bool,
 ) -> Generator[tuple[Draft, tuple[list[Path], ...]]]:
     """A run in ``out`` for which each group of tables has been scored, and the folders of the signals."""
-    from divulge.dossier import Dossier
-    from divulge.identification import document_scoring, table_results
-
     target, options = document_scoring.load(model, endpoint), document_scoring.ScoringOptions(text=text)
     key = document_scoring.key(target.key(), options)
-    with Dossier(out).writing(table_results.KIND, key, overwrite=overwrite, keep=("token-statistics",)) as draft:
+    with dossier.Dossier(out).writing(
+        table_results.KIND, key, overwrite=overwrite, keep=("token-statistics",)
+    ) as draft:
         folders = []
         for name, paths in zip(("candidates", "calibration", "holdout", "members"), groups, strict=True):
             place = f"token-statistics/{name}"
@@ -193,8 +206,6 @@ def _scored(
 
 
 def _demo(out: Path | None, fdr: float, method: str, seed: int, overwrite: bool, json: bool) -> None:
-    from divulge.identification import language_demo
-
     with tempfile.TemporaryDirectory(prefix="divulge-demo-") as passing:
         folder = Path(passing) if out is None else out
         with printing.bar("training a small language model") as progress:
@@ -212,14 +223,11 @@ def warn(summary: IdentificationSummary) -> None:
 
 
 def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> None:
-    from divulge.identification.identification_page import facts
-    from divulge.results import plain
-
     if json:
-        printing.as_json(plain(summary))
+        printing.as_json(results.plain(summary))
         return
     warn(summary)
-    printing.table(summary.claim, ["", ""], facts(summary))
+    printing.table(summary.claim, ["", ""], identification_page.facts(summary))
     if folder is None:
         printing.line("Nothing was saved; use --out to save the selection and the report.")
         return

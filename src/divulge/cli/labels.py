@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from divulge import lazy
 from divulge.cli import printing
 from divulge.cli.exit_codes import Exit
 from divulge.cli.options import unfold
@@ -15,9 +16,19 @@ from divulge.cli.printing import Json
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from divulge.labels import HttpOracle, LabelInference, OracleSpec, QueryPlan, Submission
+    from divulge import datafiles, dossier, labels, results
+    from divulge.labels import LabelInference, QueryPlan, labels_summary
+    from divulge.report import html, labels_page
     from divulge.results import LabelsSummary
     from divulge.types import Ints
+else:
+    datafiles = lazy.module("divulge.datafiles")
+    dossier = lazy.module("divulge.dossier")
+    html = lazy.module("divulge.report.html")
+    labels = lazy.module("divulge.labels")
+    labels_page = lazy.module("divulge.report.labels_page")
+    labels_summary = lazy.module("divulge.labels.labels_summary")
+    results = lazy.module("divulge.results")
 
 app = typer.Typer(
     help="Labels behind a scoring endpoint: what leaks, how fast, and what prevents it.", no_args_is_help=True
@@ -44,11 +55,9 @@ class Oracle:
     )
     scored: Annotated[str, typer.Option("--scored", help="Rows that count: all, their number, or unknown.")] = "all"
 
-    def spec(self, n: int) -> OracleSpec:
+    def spec(self, n: int) -> labels.OracleSpec:
         """The specification for n rows."""
-        from divulge.labels import OracleSpec
-
-        return OracleSpec(
+        return labels.OracleSpec(
             metric=self.metric,
             n=n,
             classes=self.classes,
@@ -79,17 +88,15 @@ class Exchange:
     template: Template = None
     key: Annotated[str, typer.Option("--key", help="Where the score is in a JSON answer.")] = "score"
 
-    def oracle(self, url: str) -> HttpOracle:
+    def oracle(self, url: str) -> labels.HttpOracle:
         """The endpoint at this address."""
-        from divulge.labels import HttpOracle
-
         headers = {}
         for line in self.header or []:
             name, colon, value = line.partition(":")
             if not colon:
                 raise InputError("header: 'Name: value' is needed, got one without a colon")
             headers[name.strip()] = value.strip()
-        return HttpOracle(url, _submission(self.template), headers, self.key)
+        return labels.HttpOracle(url, _submission(self.template), headers, self.key)
 
 
 @app.command("capacity")
@@ -100,12 +107,9 @@ def show_capacity(
     json: Json = False,
 ) -> None:
     """How many labels one score can give away at most."""
-    from divulge import labels
-    from divulge.results import plain
-
     bound = labels.capacity(oracle.spec(n))
     if json:
-        printing.as_json(plain(bound))
+        printing.as_json(results.plain(bound))
     else:
         printing.line(bound)
 
@@ -122,19 +126,14 @@ def show_design(
     json: Json = False,
 ) -> None:
     """The plan with the fewest queries; optionally its submissions, to be scored by hand."""
-    from divulge import labels
-    from divulge.dossier import Dossier
-    from divulge.labels.labels_summary import described
-    from divulge.results import plain
-
     spec = oracle.spec(n)
     plan = labels.design(spec, method)
     if write is not None:
         submission = _submission(template)
-        with Dossier(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
+        with dossier.Dossier(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
             labels.write_submissions(plan, draft.path, submission)
     if json:
-        printing.as_json(plain(described(plan)))
+        printing.as_json(results.plain(labels_summary.described(plan)))
         return
     printing.line(
         f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels per query, {plan.method})"
@@ -166,8 +165,6 @@ def show_simulation(
 
     Exit code 4 when the answers contradict what was declared of the endpoint.
     """
-    from divulge import datafiles, labels
-
     y = datafiles.read_labels(labels_file)
     spec = oracle.spec(len(y))
     plan = labels.design(spec, method)
@@ -202,9 +199,6 @@ def attack(
 
     Exit code 4, and no labels, when the answers contradict what was declared of the endpoint.
     """
-    from divulge import labels
-    from divulge.labels import labels_summary
-
     spec = oracle.spec(n)
     plan = labels.design(spec, method)
     if scores is not None:
@@ -241,34 +235,25 @@ def show_defence(
     json: Json = False,
 ) -> None:
     """Which noise, rounding, clip or cap holds an attacker to an accuracy."""
-    from divulge import labels
-    from divulge.labels.labels_summary import defence
-    from divulge.report import labels_page
-    from divulge.results import plain
-
     defended = labels.defend(oracle.spec(n), queries, accuracy)
     if json:
-        printing.as_json(plain(defended))
+        printing.as_json(results.plain(defended))
         return
     printing.table(
         f"each setting alone holds {queries} queries to {accuracy:.0%} of balanced labels",
         ("setting", "value", "what it is"),
-        labels_page.settings(defence(defended)),
+        labels_page.settings(labels_summary.defence(defended)),
     )
     printing.line("each of these lines suffices by itself:")
     for number, line in enumerate(defended.advice, start=1):
         printing.line(f"{number}. {line}")
 
 
-def _submission(template: Path | None) -> Submission:
-    from divulge.labels import Submission
-
-    return Submission() if template is None else Submission.like(template)
+def _submission(template: Path | None) -> labels.Submission:
+    return labels.Submission() if template is None else labels.Submission.like(template)
 
 
 def _ask(oracle: Any, plan: QueryPlan, journal: Any, control: bool) -> LabelInference:
-    from divulge import labels
-
     with printing.bar("queries") as progress:
         return labels.infer(oracle, plan, journal=journal, progress=progress, control=control)
 
@@ -277,16 +262,11 @@ def _told(
     plan: QueryPlan, inference: LabelInference, truth: Ints | None, report: Path | None, json: bool
 ) -> LabelsSummary:
     """The summary, written and printed where that is asked for; ends here when the answers contradict."""
-    from divulge.labels.labels_summary import progress, summarise
-    from divulge.results import plain
-
-    summary = summarise(plan, inference, truth)
+    summary = labels_summary.summarise(plan, inference, truth)
     if report is not None:
-        from divulge.report import html, labels_page
-
-        html.write(labels_page.page(summary, progress(plan, inference, truth)), report)
+        html.write(labels_page.page(summary, labels_summary.progress(plan, inference, truth)), report)
     if json:
-        printing.as_json(plain(summary))
+        printing.as_json(results.plain(summary))
     if inference.contradiction is not None:
         printing.error(f"{inference.contradiction}; no labels are given, as nothing follows from a wrong specification")
         raise typer.Exit(Exit.CONTRADICTED)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from divulge import lazy
 from divulge.cli import printing
 from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError
@@ -14,7 +16,10 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from divulge.references import pool as pools
     from divulge.references.pool import Entry
+else:
+    pools = lazy.module("divulge.references.pool")
 
 app = typer.Typer(name="pool", help="Finished reference models: list, check, clean up.", no_args_is_help=True)
 
@@ -24,17 +29,13 @@ Folder = Annotated[Path, typer.Argument(help="The pool's folder.", show_default=
 @app.command("ls")
 def ls(folder: Folder, json: printing.Json = False) -> None:
     """List stored models."""
-    from divulge.references.pool import Pool
-
-    _show(f"{folder}", Pool(folder).entries(), json=json)
+    _show(f"{folder}", pools.Pool(folder).entries(), json=json)
 
 
 @app.command("verify")
 def verify(folder: Folder, json: printing.Json = False) -> None:
     """Read every model and compare its checksum; exit code 5 when one is damaged."""
-    from divulge.references.pool import Pool
-
-    entries = Pool(folder).entries(verify=True)
+    entries = pools.Pool(folder).entries(verify=True)
     _show(f"{folder}, checksums compared", entries, json=json)
     if any(entry.state == "damaged" for entry in entries):
         raise typer.Exit(Exit.DAMAGED)
@@ -51,16 +52,12 @@ def prune(
     json: printing.Json = False,
 ) -> None:
     """Remove damaged and unfinished models, after asking; files that are not a pool's stay."""
-    import datetime as dt
-
-    from divulge.references.pool import Pool
-
     if json and not (yes or dry_run):
         raise InputError("--json: give --yes to remove, or --dry-run to see what would be removed")
     before = ""
     if older_than is not None:
         before = (dt.datetime.now(dt.UTC) - dt.timedelta(days=older_than)).isoformat(timespec="seconds")
-    pool = Pool(folder)
+    pool = pools.Pool(folder)
     doomed = pool.prunable(before=before)
     if dry_run or not (yes or json):
         _show(f"to be removed from {folder}", doomed, json=json)

@@ -12,17 +12,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from divulge import lazy
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
     from typing import TextIO
 
-    from rich.console import Console
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+    from rich import table as rich_table
+    from rich import text as rich_text
     from rich.table import Table
     from rich.text import Text
 
+    from divulge.report import page
     from divulge.types import Tone
+else:
+    page = lazy.module("divulge.report.page")
+    rich_console = lazy.module("rich.console")
+    rich_progress = lazy.module("rich.progress")
+    rich_table = lazy.module("rich.table")
+    rich_text = lazy.module("rich.text")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
 
@@ -44,9 +55,7 @@ def visible(text: object) -> str:
 def line(text: object = "", *, style: str = "") -> None:
     """Print one line; ``style`` as Rich names it ("bold red"), where the terminal has colours."""
     if style:
-        from rich.text import Text
-
-        _show(Text(visible(text), style=style), soft_wrap=True)
+        _show(rich_text.Text(visible(text), style=style), soft_wrap=True)
     else:
         _write(sys.stdout, f"{visible(text)}\n")
 
@@ -76,21 +85,16 @@ _COLOURS = {"leak": "red", "clear": "green", "void": "magenta", "doubt": "yellow
 
 def verdict(tone: Tone, text: str) -> None:
     """Print the first lines of a result, in the tone's colour where the terminal has colours."""
-    from divulge.report.page import HEADINGS
-
-    line(f"{HEADINGS[tone].icon} {text}", style=f"bold {_COLOURS.get(tone, '')}".strip())
+    line(f"{page.HEADINGS[tone].icon} {text}", style=f"bold {_COLOURS.get(tone, '')}".strip())
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a table whose first column is left-aligned and the others right-aligned."""
-    from rich.table import Table
-    from rich.text import Text
-
-    drawn = Table(title=Text(visible(title)), title_justify="left", title_style="bold")
+    drawn = rich_table.Table(title=rich_text.Text(visible(title)), title_justify="left", title_style="bold")
     for index, column in enumerate(columns):
-        drawn.add_column(Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
+        drawn.add_column(rich_text.Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
     for row in rows:
-        drawn.add_row(*(Text(visible(cell)) for cell in row))
+        drawn.add_row(*(rich_text.Text(visible(cell)) for cell in row))
     _show(drawn)
 
 
@@ -110,11 +114,8 @@ def ask(question: str) -> bool:
 @contextmanager
 def bar(title: str) -> Generator[Callable[[int, int], None]]:
     """A progress bar on standard error, so that standard output stays for results."""
-    from rich.progress import Progress
-    from rich.text import Text
-
-    with Progress(console=_console(sys.stderr), transient=True) as shown:
-        task = shown.add_task(Text(visible(title)).markup, total=None)
+    with rich_progress.Progress(console=_console(sys.stderr), transient=True) as shown:
+        task = shown.add_task(rich_text.Text(visible(title)).markup, total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total)
 
 
@@ -138,10 +139,8 @@ def _show(renderable: Table | Text, *, soft_wrap: bool = False) -> None:
     _write(sys.stdout, captured.get())
 
 
-def _console(stream: TextIO) -> Console:
-    from rich.console import Console
-
-    class Quiet(Console):
+def _console(stream: TextIO) -> rich_console.Console:
+    class Quiet(rich_console.Console):
         """Says nothing more when its reader has gone; Rich would end the program with the code of a broken policy."""
 
         def on_broken_pipe(self) -> None:

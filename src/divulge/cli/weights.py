@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from divulge import lazy
 from divulge.cli import printing
+
+if TYPE_CHECKING:
+    from divulge import checks, datafiles, reconstruction, results
+    from divulge import margin as margins
+    from divulge.auditing import weights_examination
+    from divulge.reconstruction import reconstruction_summary
+    from divulge.report import html, weights_page
+else:
+    checks = lazy.module("divulge.checks")
+    datafiles = lazy.module("divulge.datafiles")
+    html = lazy.module("divulge.report.html")
+    margins = lazy.module("divulge.margin")
+    reconstruction = lazy.module("divulge.reconstruction")
+    reconstruction_summary = lazy.module("divulge.reconstruction.reconstruction_summary")
+    results = lazy.module("divulge.results")
+    weights_examination = lazy.module("divulge.auditing.weights_examination")
+    weights_page = lazy.module("divulge.report.weights_page")
 
 _SHOWN = 20
 Model = Annotated[Path, typer.Argument(help="safetensors file: one hidden ReLU layer, no output bias.")]
@@ -34,14 +52,8 @@ def weights(
     json: printing.Json = False,
 ) -> None:
     """Which candidates was this network trained on? Read it off the weights."""
-    from divulge import checks, datafiles
-    from divulge.auditing import weights_examination
-    from divulge.margin import ShallowReLU
-    from divulge.report import html, weights_page
-    from divulge.results import plain
-
     checks.choice(signal, "--signal", weights_examination.SIGNALS)
-    net = ShallowReLU.from_safetensors(model)
+    net = margins.ShallowReLU.from_safetensors(model)
     examined = weights_examination.examine(
         net,
         datafiles.read_rows(candidates),
@@ -56,7 +68,7 @@ def weights(
     if selection is not None:
         examined.write(selection)
     if json:
-        printing.as_json(plain(summary))
+        printing.as_json(results.plain(summary))
         return
     printing.verdict(summary.tone, summary.verdict)
     if rows := weights_page.decision_rows(summary):
@@ -79,22 +91,16 @@ def reconstruct(
     json: printing.Json = False,
 ) -> None:
     """Training points of a network of one input, read off its weights."""
-    from divulge import checks, datafiles
-    from divulge.margin import ShallowReLU
-    from divulge.reconstruction import reconstruction_summary, univariate
-    from divulge.report import html, weights_page
-    from divulge.results import plain
-
-    net = ShallowReLU.from_safetensors(model)
+    net = margins.ShallowReLU.from_safetensors(model)
     rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
     rule = rules[checks.choice(algorithm, "--algorithm", rules)]
-    summary = reconstruction_summary.summarise(univariate(net, margin=margin, algorithm=rule))
+    summary = reconstruction_summary.summarise(reconstruction.univariate(net, margin=margin, algorithm=rule))
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
         known = None if truth is None else datafiles.read_rows(truth).x.ravel()
         html.write(weights_page.reconstruction(summary, facts, net, truth=known), out)
     if json:
-        printing.as_json(plain(summary))
+        printing.as_json(results.plain(summary))
         return
     printing.verdict(summary.tone, summary.verdict)
     printing.table("Candidates", weights_page.CANDIDATE_COLUMNS, weights_page.candidate_rows(summary))

@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.completion.donors import pools
 from divulge.completion.imputers import FittedImputer, Generators, flat
 from divulge.completion.perceptron import Perceptron, standard
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
     from divulge.types import Bools, Floats, Ints, Records
+else:
+    nn = lazy.module("torch.nn")
+    torch = lazy.module("torch")
 
 _WIDEST = 10**5  # units
 _BATCH = 128
@@ -63,10 +69,6 @@ class Autoencoder:
             divulge.InputError: fewer than 2 records, records that are not numbers.
             divulge.MissingExtraError: torch is not installed.
         """
-        try:
-            import torch
-        except ImportError:
-            raise checks.extra("torch", "torch") from None
         x, columns = flat(auxiliary)
         labels = auxiliary.y if self.per_class else None
         classes = np.zeros(0, dtype=np.int64) if labels is None else np.unique(labels)
@@ -81,9 +83,6 @@ class Autoencoder:
         return FittedImputer(f"autoencoder ({self.latent} latent dimensions)", columns, auxiliary.x, filler)
 
     def _train(self, x: Floats, beside: Floats) -> Any:
-        import torch
-        from torch import nn
-
         d, rng = x.shape[1], seeds.generator(self.seed, "autoencoder batches")
         sizes = (2 * d + beside.shape[1], self.width, self.latent, self.width, d)
         linear = [nn.Linear(a, b) for a, b in pairwise(sizes)]

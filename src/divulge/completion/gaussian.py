@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.completion.imputers import FittedImputer, Generators, flat
 
 if TYPE_CHECKING:
+    from scipy import linalg
+    from sklearn import covariance
+
     from divulge.types import Bools, Floats, Ints, Records
+else:
+    covariance = lazy.module("sklearn.covariance")
+    linalg = lazy.module("scipy.linalg")
 
 # Rows solved for at once under one mask: bounds the memory of a solve, not its result.
 _ROWS = 4096
@@ -82,9 +88,7 @@ class ConditionalGaussian:
 
     def _covariance(self, centred: Floats) -> Floats:
         if isinstance(self.shrinkage, str):
-            from sklearn.covariance import ledoit_wolf
-
-            return ledoit_wolf(centred, assume_centered=True)[0]
+            return covariance.ledoit_wolf(centred, assume_centered=True)[0]
         empirical = centred.T @ centred / len(centred)
         identity = np.eye(len(empirical)) * np.trace(empirical) / len(empirical)
         return (1 - self.shrinkage) * empirical + self.shrinkage * identity
@@ -105,15 +109,13 @@ class _Gaussian:
 
     def regression(self, known: Bools) -> Floats:
         """``Σ_kk⁻¹ Σ_ku`` ``[k, u]``, from the smaller of two systems."""
-        from scipy.linalg import cho_factor, cho_solve
-
         k, u = np.flatnonzero(known), np.flatnonzero(~known)
         if len(k) <= len(u):
-            return cho_solve(cho_factor(self.covariance[np.ix_(k, k)]), self.covariance[np.ix_(k, u)])
+            return linalg.cho_solve(linalg.cho_factor(self.covariance[np.ix_(k, k)]), self.covariance[np.ix_(k, u)])
         if self._precision is None:
             identity = np.eye(len(self.covariance))
-            self._precision = cho_solve(cho_factor(self.covariance), identity)
-        return -cho_solve(cho_factor(self._precision[np.ix_(u, u)]), self._precision[np.ix_(u, k)]).T
+            self._precision = linalg.cho_solve(linalg.cho_factor(self.covariance), identity)
+        return -linalg.cho_solve(linalg.cho_factor(self._precision[np.ix_(u, u)]), self._precision[np.ix_(u, k)]).T
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.statistics.canonical import digest, ordered
 
 if TYPE_CHECKING:
+    from sklearn import linear_model
+
     from divulge.types import Floats
+else:
+    linear_model = lazy.module("sklearn.linear_model")
 
 
 def scores(candidates: object, calibration: object, *others: object, seed: int = 0) -> tuple[Floats, ...]:
@@ -46,8 +50,6 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
         >>> judged.shape, kept.shape, bool(judged.mean() > kept.mean())
         ((20,), (30,), True)
     """
-    from sklearn.linear_model import LogisticRegression
-
     judged = checks.matrix(candidates, "candidates").astype(np.float64)
     known = checks.matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
     apart = [checks.matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
@@ -65,7 +67,7 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
         standard = (table - center) / np.where(scale > 0, scale, 1.0)
         return np.hstack([standard, np.clip(standard**2, 0, 9)])
 
-    model = LogisticRegression(class_weight="balanced", max_iter=200)
+    model = linear_model.LogisticRegression(class_weight="balanced", max_iter=200)
     model.fit(expand(np.concatenate([training, pool])), np.repeat([0, 1], [len(training), len(pool)]))
     learned = model.decision_function(expand(rows))[at.ravel()]
     return tuple(np.split(learned, np.cumsum([len(table) for table in tables])[:-1]))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.decisions.counts import Counts
 from divulge.statistics import ranking, two_samples
 from divulge.types import Estimate
@@ -26,7 +26,15 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import sparse
+    from sklearn import linear_model
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Array, Floats, Standing
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
+    sparse = lazy.module("scipy.sparse")
 
 State: TypeAlias = Literal["passed", "doubtful", "failed"]
 
@@ -279,19 +287,14 @@ def _texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[st
 
 
 def _classify(texts: Array, label: Array, judged: Array) -> Floats:
-    from sklearn.feature_extraction.text import HashingVectorizer
-    from sklearn.linear_model import LogisticRegression
-
-    words = HashingVectorizer(n_features=2**18, ngram_range=(1, 2), alternate_sign=False)
-    model = LogisticRegression(C=10.0, class_weight="balanced", max_iter=300, tol=1e-3, solver="liblinear")
+    words = sklearn_text.HashingVectorizer(n_features=2**18, ngram_range=(1, 2), alternate_sign=False)
+    model = linear_model.LogisticRegression(C=10.0, class_weight="balanced", max_iter=300, tol=1e-3, solver="liblinear")
     model.fit(_features(words, texts), label)
     return model.decision_function(_features(words, judged))
 
 
 def _features(words: Any, texts: Array) -> Any:
-    from scipy.sparse import csr_matrix, hstack
-
-    return hstack([words.transform(texts), csr_matrix([_surface(text) for text in texts])]).tocsr()
+    return sparse.hstack([words.transform(texts), sparse.csr_matrix([_surface(text) for text in texts])]).tocsr()
 
 
 def _surface(text: str) -> tuple[float, ...]:

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.decisions import conformal
 from divulge.types import Estimate, Guarantee, Selection
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from scipy import special
 
     from divulge.types import Bools, Floats
+else:
+    special = lazy.module("scipy.special")
 
 Kind: TypeAlias = Literal["marginal", "training-conditional"]
 KINDS: tuple[Kind, ...] = ("marginal", "training-conditional")
@@ -182,17 +185,13 @@ def _marginal_rank(n: int, fpr: float) -> int:
 
 
 def _conditional_rank(n: int, fpr: float, confidence: float) -> int:
-    from scipy.special import betainc
-
     # P(Beta(k, n+1-k) ≤ fpr) falls in k, so the ranks that pass form a prefix of 1..n. (1e-12: rounding.)
-    return bisect.bisect_right(range(1, n + 1), 1e-12 - confidence, key=lambda k: -betainc(k, n + 1 - k, fpr))
+    return bisect.bisect_right(range(1, n + 1), 1e-12 - confidence, key=lambda k: -special.betainc(k, n + 1 - k, fpr))
 
 
 def _beta_interval(rank: int, n: int, confidence: float) -> Estimate:
-    from scipy.special import betaincinv
-
     sure = checks.number(confidence, "confidence", above=0, below=1)
-    low, high = betaincinv(rank, n + 1 - rank, [(1 - sure) / 2, (1 + sure) / 2])
+    low, high = special.betaincinv(rank, n + 1 - rank, [(1 - sure) / 2, (1 + sure) / 2])
     return Estimate(rank / (n + 1), float(low), float(high), sure, "beta distribution of the conformal rank")
 
 

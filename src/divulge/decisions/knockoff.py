@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.decisions.controls import Control
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.types import Bools
+else:
+    stats = lazy.module("scipy.stats")
 
 
 def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, float]:
@@ -70,8 +74,6 @@ def symmetry(originals: object, knockoffs: object, *, level: float = 0.05) -> Co
         >>> symmetry(np.arange(30.0), np.zeros(30)).passed
         False
     """
-    from scipy.stats import binomtest, wilcoxon
-
     checks.number(level, "level", above=0, below=1)
     scores = checks.vector(originals, "originals")
     difference = scores - checks.vector(knockoffs, "knockoffs", length=len(scores))
@@ -79,6 +81,6 @@ def symmetry(originals: object, knockoffs: object, *, level: float = 0.05) -> Co
     if not len(difference):
         return Control("symmetry", 1.0, level, "every paraphrase scores exactly as its original", conclusive=True)
     favoured = int((difference > 0).sum())
-    p = min(binomtest(favoured, len(difference)).pvalue, wilcoxon(difference, method="approx").pvalue)
+    p = min(stats.binomtest(favoured, len(difference)).pvalue, stats.wilcoxon(difference, method="approx").pvalue)
     says = f"{favoured} of {len(difference)} known non-members score above their own paraphrase"
     return Control("symmetry", min(2 * float(p), 1.0), level, says, conclusive=True)

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.statistics import intervals
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from scipy import special
+
     from divulge.decisions.counts import Counts
     from divulge.types import Floats
+else:
+    special = lazy.module("scipy.special")
 
 # Grid points λ; the region of each is the lowest 1 - λ of calibration.
 _GRID = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -172,14 +176,12 @@ def _kept(above: Sequence[np.ndarray], sizes: Sequence[int], error: float) -> tu
         sizes: how many there are.
         error: of all cuts together.
     """
-    from scipy.special import ndtri
-
     tried = np.linspace(0, 1, _TRIED)
     rates = [(up[:, None] + _BESIDE) / (size + 2 * _BESIDE) for up, size in zip(above, sizes, strict=True)]
     scatter = [rate * (1 - rate) / (size + 2 * _BESIDE) for rate, size in zip(rates, sizes, strict=True)]
     gap = rates[0] - tried * rates[1] - (1 - tried) * rates[2]
     variance = scatter[0] + tried**2 * scatter[1] + (1 - tried) ** 2 * scatter[2]
-    limit = ndtri(1 - error / (2 * len(rates[0])))
+    limit = special.ndtri(1 - error / (2 * len(rates[0])))
     kept = tried[np.all(gap**2 <= limit**2 * variance, axis=0)]
     step = 1 / (_TRIED - 1)  # the end lies between the last share kept and the next
     return (max(kept[0] - step, 0.0), min(kept[-1] + step, 1.0)) if len(kept) else (1.0, 0.0)

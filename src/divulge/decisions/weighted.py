@@ -14,14 +14,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.decisions.fpr import required_calibration
 from divulge.statistics import placements
 from divulge.statistics.canonical import digest
 from divulge.types import Guarantee, Selection
 
 if TYPE_CHECKING:
+    from sklearn import linear_model, preprocessing
+
     from divulge.types import Floats
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    preprocessing = lazy.module("sklearn.preprocessing")
 
 _FOLDS = 5
 _LARGEST = 1e100  # a square of more overflows
@@ -84,9 +89,6 @@ def density_ratio(calibration_features: object, features: object, *, seed: int =
         >>> bool(600 < found.effective < 900)  # 2000 / E[w²] = 2000 / e on paper
         True
     """
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.preprocessing import StandardScaler
-
     calibration = checks.matrix(calibration_features, "calibration_features")
     candidates = checks.matrix(features, "features", columns=calibration.shape[1])
     for name, table in (("calibration_features", calibration), ("features", candidates)):
@@ -97,13 +99,13 @@ def density_ratio(calibration_features: object, features: object, *, seed: int =
     sides = [side.astype(np.float64) for side in (calibration, candidates)]
     order = np.concatenate([np.lexsort(sides[0].T), len(calibration) + np.lexsort(sides[1].T)])
     rows = np.vstack(sides)[order] + 0.0
-    x = StandardScaler().fit_transform(rows)
+    x = preprocessing.StandardScaler().fit_transform(rows)
     asked = np.arange(len(x)) >= len(calibration)
     rng = seeds.generator(seed, "weights", "folds", digest(rows))
     fold = np.r_[rng.permutation(len(calibration)), rng.permutation(len(candidates))] % _FOLDS
     log_odds = np.empty(len(x))
     for k in range(_FOLDS):
-        model = LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], asked[fold != k])
+        model = linear_model.LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], asked[fold != k])
         log_odds[fold == k] = model.decision_function(x[fold == k])
     _, same = np.unique(rows, axis=0, return_inverse=True)
     log_odds[order] = (np.bincount(same.ravel(), log_odds) / np.bincount(same.ravel()))[same.ravel()]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 from divulge.dossier import mark, publish
 from divulge.dossier.draft import Draft
 from divulge.dossier.mark import Mark
@@ -19,11 +19,15 @@ from divulge.dossier.mark import Mark
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
+    import filelock
     import polars as pl
 
     from divulge.types import Array
 
     Found = TypeVar("Found")
+else:
+    filelock = lazy.module("filelock")
+    pl = lazy.module("polars")
 
 # Files that a reader may edit: nothing is ever computed from them.
 _FREE = ("plan.toml", "report.html", "inputs/")
@@ -149,8 +153,6 @@ class Dossier:
         Raises:
             divulge.InputError: missing or damaged.
         """
-        import polars as pl
-
         path = self.path / f"{name}.parquet"
         if not path.is_file():
             raise checks.InputError(f"{path}: no such file")
@@ -179,13 +181,11 @@ class Dossier:
 
         The lock file stays: were it removed, two processes could each hold a lock of that name.
         """
-        from filelock import FileLock, Timeout
-
         with contextlib.ExitStack() as held:
             for folder in (*self._owners(), self.path):
                 try:
-                    held.enter_context(FileLock(folder / mark.LOCK, timeout=patience, mode=0o600))
-                except Timeout:
+                    held.enter_context(filelock.FileLock(folder / mark.LOCK, timeout=patience, mode=0o600))
+                except filelock.Timeout:
                     raise checks.InputError(f"out: another process is writing to {folder}") from None
                 except OSError as error:
                     raise checks.InputError(f"{folder}: cannot be written ({error.strerror or error})") from None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import store
+from divulge import lazy, store
 from divulge.dossier import mark
 from divulge.dossier.mark import Mark
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
     import polars as pl
+    import tomli_w
 
     from divulge.types import Array
+else:
+    tomli_w = lazy.module("tomli_w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +43,6 @@ class Draft:
 
     def write_plan(self, plan: Mapping[str, Any]) -> None:
         """Keep the complete, resolved plan as TOML, which has no word for None: such entries are left out."""
-        import tomli_w
-
         store.write_text(self.path / "plan.toml", tomli_w.dumps(_said(plan)))
 
     def write_table(self, name: str, frame: pl.DataFrame) -> None:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, TypeVar
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pydantic
+else:
+    pydantic = lazy.module("pydantic")
 
 Shape = TypeVar("Shape")
 
@@ -27,11 +31,9 @@ def parse(value: object, shape: type[Shape], path: Path) -> Shape:
         Traceback (most recent call last):
         divulge.errors.InputError: summary.json: damaged at levels.1: input should be a valid number, got 'x'
     """
-    from pydantic import TypeAdapter, ValidationError
-
     try:
-        return TypeAdapter(shape).validate_json(json.dumps(value, allow_nan=False), strict=True)
-    except ValidationError as error:
+        return pydantic.TypeAdapter(shape).validate_json(json.dumps(value, allow_nan=False), strict=True)
+    except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the top"
         said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"

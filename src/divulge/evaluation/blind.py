@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.evaluation import likeness
 from divulge.statistics import canonical
 from divulge.statistics.ranking import auc
@@ -22,7 +22,12 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from scipy import linalg, stats
+
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    linalg = lazy.module("scipy.linalg")
+    stats = lazy.module("scipy.stats")
 
 FOLDS = 5
 
@@ -217,26 +222,21 @@ def _memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generato
 
 def _cross_validated(kernel: Floats, memberships: Bools, folds: Sequence[Ints]) -> Floats:
     """Held-out guesses for every column of memberships, as ranks within each fold, ``[n, columns]``."""
-    from scipy.linalg import cho_factor, cho_solve
-    from scipy.stats import rankdata
-
     n = len(kernel)
     wanted = memberships.astype(np.float64)
     guesses = np.empty_like(wanted)
     for fold in folds:
         rest = np.setdiff1d(np.arange(n), fold)
-        factor = cho_factor(kernel[np.ix_(rest, rest)] + np.eye(len(rest)), lower=True)
-        weights = cho_solve(factor, wanted[rest] - wanted[rest].mean(0))
+        factor = linalg.cho_factor(kernel[np.ix_(rest, rest)] + np.eye(len(rest)), lower=True)
+        weights = linalg.cho_solve(factor, wanted[rest] - wanted[rest].mean(0))
         # Rounding keeps equal records equal; ranks make folds comparable.
         held_out = np.round(kernel[np.ix_(fold, rest)] @ weights, 9)
-        guesses[fold] = (rankdata(held_out, axis=0) - 0.5) / len(fold)
+        guesses[fold] = (stats.rankdata(held_out, axis=0) - 0.5) / len(fold)
     return guesses
 
 
 def _areas(guesses: Floats, memberships: Bools) -> Floats:
     """The AUC of each column, by mid-ranks."""
-    from scipy.stats import rankdata
-
-    ranks = rankdata(guesses, axis=0)
+    ranks = stats.rankdata(guesses, axis=0)
     m = memberships.sum(0)
     return ((ranks * memberships).sum(0) - m * (m + 1) / 2) / (m * (len(guesses) - m))

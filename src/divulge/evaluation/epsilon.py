@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.evaluation import families
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.statistics import intervals
@@ -20,8 +20,12 @@ from divulge.statistics.tables import above, table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
+    from scipy import special
+
     from divulge.evaluation.families import Families
     from divulge.types import Bools, Floats
+else:
+    special = lazy.module("scipy.special")
 
 Strategy: TypeAlias = Literal["bonferroni", "split"]
 STRATEGIES: tuple[Strategy, ...] = ("bonferroni", "split")
@@ -122,10 +126,8 @@ class _Rates:
     @property
     def strength(self) -> float:
         """The largest bound on the μ of a Gaussian mechanism."""
-        from scipy.special import ndtri
-
         told = (self.fnr < 1) & (self.fpr < 1)
-        return max(0.0, float((-ndtri(self.fnr[told]) - ndtri(self.fpr[told])).max(initial=0.0)))
+        return max(0.0, float((-special.ndtri(self.fnr[told]) - special.ndtri(self.fpr[told])).max(initial=0.0)))
 
 
 def _bonferroni(values: Floats, truth: Bools, error: float) -> _Rates:

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkab
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scipy import special
+
     from divulge.types import Floats
+else:
+    special = lazy.module("scipy.special")
 
 _REACH = 10.0  # standard deviations on either side that hold all but 1e-23 of a normal law
 _CELLS = 4000  # of the observation, for one step
@@ -118,11 +122,10 @@ class Gaussian:
 
     def epsilon(self, strength: float, delta: float) -> float:
         """By the exact formula of Balle & Wang 2018."""
-        from scipy.special import log_ndtr, ndtr
 
         def exceeds(epsilon: float) -> bool:
             near, far = strength / 2 - epsilon / strength, -strength / 2 - epsilon / strength
-            return float(ndtr(near) - np.exp(epsilon + log_ndtr(far))) > delta
+            return float(special.ndtr(near) - np.exp(epsilon + special.log_ndtr(far))) > delta
 
         return largest(exceeds) if strength > 0 else 0.0
 

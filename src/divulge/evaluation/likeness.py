@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import lazy
+
 if TYPE_CHECKING:
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Array, Floats, Ints
+else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 MOST_COLUMNS = 4096
 MOST_CHARACTERS = 20_000
@@ -43,10 +49,8 @@ def _summaries(rows: Floats) -> Floats:
 
 
 def _text_kernels(texts: Array) -> list[Floats]:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
     short = [text[:MOST_CHARACTERS] for text in texts]
-    words = TfidfVectorizer(analyzer="word", ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+    words = sklearn_text.TfidfVectorizer(analyzer="word", ngram_range=(1, 2), min_df=2, sublinear_tf=True)
     parts = _linear_and_radial(np.array([_style(text) for text in short]))
     try:
         tfidf = words.fit_transform(short)

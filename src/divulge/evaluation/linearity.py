@@ -14,10 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 
 if TYPE_CHECKING:
+    from scipy import special
+    from sklearn import decomposition
+    from sklearn import mixture as mixtures
+
     from divulge.types import Bools, Floats
+else:
+    decomposition = lazy.module("sklearn.decomposition")
+    mixtures = lazy.module("sklearn.mixture")
+    special = lazy.module("scipy.special")
 
 COMPONENTS = 2
 LEAST = 50
@@ -135,11 +143,9 @@ def both(seen: object, query: object) -> tuple[Floats, Floats]:
 
 def mixture(points: Floats, seed: int) -> Any:
     """The Gaussian mixture with the lowest BIC."""
-    from sklearn.mixture import GaussianMixture
-
     state = seeds.integer(seed, "transfer", "mixture")
     most = max(1, min(_MIXTURES, len(points) // 20))
-    fits = [GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points) for k in range(1, most + 1)]
+    fits = [mixtures.GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points) for k in range(1, most + 1)]
     return min(fits, key=lambda fitted: fitted.bic(points))
 
 
@@ -152,19 +158,15 @@ def basis(points: Floats) -> Floats:
 
 def violation(columns: Floats, residual: Floats, level: float) -> tuple[float, float]:
     """``max |E[c·residual]|`` over linear c with ``E[c²] = 1``, and the chance of as much from a perfect regressor."""
-    from scipy.special import chdtrc
-
     n, k = columns.shape
     moments = columns.T @ residual / n
     size = float(moments @ moments)
-    return float(np.sqrt(size)), float(chdtrc(k, n * size / (level * (1 - level))))
+    return float(np.sqrt(size)), float(special.chdtrc(k, n * size / (level * (1 - level))))
 
 
 def _fitted_plane(seen: Floats) -> Any:
     """A function that projects on the principal components of ``seen``, where each has unit variance."""
-    from sklearn.decomposition import PCA
-
-    fitted = PCA(min(COMPONENTS, seen.shape[1]), svd_solver="full").fit(seen.astype(np.float64))
+    fitted = decomposition.PCA(min(COMPONENTS, seen.shape[1]), svd_solver="full").fit(seen.astype(np.float64))
     size = np.maximum(np.sqrt(fitted.explained_variance_), 1e-12)
     return lambda points: fitted.transform(points.astype(np.float64)) / size
 

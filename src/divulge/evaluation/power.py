@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.statistics import intervals, placements
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scipy import special
+else:
+    special = lazy.module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +73,6 @@ def smallest_detectable(
         >>> print(smallest_detectable(2000, 2000, fpr=0.01))
         AUC ≥ 0.526, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
     """
-    from scipy.special import ndtr, ndtri
-
     m = checks.integer(n_members, "n_members", least=1, most=_MOST)
     n = checks.integer(n_nonmembers, "n_nonmembers", least=1, most=_MOST)
     level = checks.number(fpr, "fpr", above=0, below=1)
@@ -79,8 +81,8 @@ def smallest_detectable(
     area = _smallest(lambda d: _auc_power(d, m, n, error), wanted)
     share = _smallest(_tpr_power(m, n, level, error), wanted)
     return Detectable(
-        auc=None if area is None else float(ndtr(area / np.sqrt(2))),
-        tpr=None if share is None else float(ndtr(share + ndtri(level))),
+        auc=None if area is None else float(special.ndtr(area / np.sqrt(2))),
+        tpr=None if share is None else float(special.ndtr(share + special.ndtri(level))),
         fpr=level,
         confidence=confidence,
         power=wanted,
@@ -103,9 +105,7 @@ def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> 
         >>> records_to_see(0.6)
         133
     """
-    from scipy.special import ndtri
-
-    distance = float(np.sqrt(2) * ndtri(checks.number(auc, "auc", above=0.5, below=1)))
+    distance = float(np.sqrt(2) * special.ndtri(checks.number(auc, "auc", above=0.5, below=1)))
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
     wanted = checks.number(power, "power", above=0, below=1)
     few, many = 1, 2
@@ -154,31 +154,25 @@ def _smallest(chance: Callable[[float], float], wanted: float) -> float | None:
 
 def _auc_power(distance: float, m: int, n: int, error: float) -> float:
     """P(lower end of the AUC's interval > ½), by the normal approximation on the logit scale."""
-    from scipy.special import logit, ndtr, stdtrit
-
     if min(m, n) < 2:
         return 0.0
-    area = min(float(ndtr(distance / np.sqrt(2))), 1 - 1e-12)
+    area = min(float(special.ndtr(distance / np.sqrt(2))), 1 - 1e-12)
     spread = _placement_variance(distance)
     shrunk = (area - 0.5) ** 2
     parts = (spread + shrunk / m) / m, (spread + shrunk / n) / n
     deviation = np.sqrt(sum(parts)) / (area * (1 - area))
     freedom = placements.freedom(*parts, m, n)
-    return float(ndtr(logit(area) / deviation - stdtrit(freedom, 1 - error / 2)))
+    return float(special.ndtr(special.logit(area) / deviation - special.stdtrit(freedom, 1 - error / 2)))
 
 
 def _placement_variance(distance: float) -> float:
     """Variance of a member's placement; a non-member's is the same by symmetry of the model."""
-    from scipy.special import ndtr, ndtri
-
-    grid = ndtri((np.arange(2000) + 0.5) / 2000)
-    return float(ndtr(grid + distance).var())
+    grid = special.ndtri((np.arange(2000) + 0.5) / 2000)
+    return float(special.ndtr(grid + distance).var())
 
 
 def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], float]:
     """P(lower end of the TPR's interval > fpr) as a function of the distance."""
-    from scipy.special import bdtrc, betaincinv, ndtr, ndtri
-
     step = error / 4
     rank = int(intervals.rank_below(n, fpr, step))
     # Members that must lie above the upper bracket of the threshold for the lower end to pass fpr.
@@ -186,5 +180,5 @@ def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], fl
     if rank == 0 or not len(hits):
         return lambda _: 0.0
     # The bracket's own FPR is Beta(rank, n + 1 - rank); its mean over that is taken on a grid of quantiles.
-    realised = betaincinv(rank, n + 1 - rank, (np.arange(64) + 0.5) / 64)
-    return lambda d: float(bdtrc(hits[0] - 1, m, ndtr(d + ndtri(realised))).mean())
+    realised = special.betaincinv(rank, n + 1 - rank, (np.arange(64) + 0.5) / 64)
+    return lambda d: float(special.bdtrc(hits[0] - 1, m, special.ndtr(d + special.ndtri(realised))).mean())

@@ -17,12 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.evaluation.linearity import COMPONENTS, basis, both, mixture, violation
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
+    from sklearn import decomposition
+
     from divulge.types import Array, Floats
+else:
+    decomposition = lazy.module("sklearn.decomposition")
 
 # Less than this share of seen records may lie as far out as a query record that counts as outside.
 _TAIL = 0.01
@@ -167,8 +171,6 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
 
 def _plane(seen: Floats, query: Floats, seed: int) -> Floats:
     """Both sets on two principal components, each set counting as much as the other; unit variance, seen first."""
-    from sklearn.decomposition import PCA
-
     centre, scale = seen.mean(axis=0), seen.std(axis=0)
     both = (np.vstack([seen, query]).astype(np.float64) - centre) / np.where(scale > 0, scale, 1.0)
     rng = seeds.generator(seed, "transfer", "plane")
@@ -176,7 +178,7 @@ def _plane(seen: Floats, query: Floats, seed: int) -> Floats:
     rows = np.r_[rng.permutation(len(seen)), len(seen) + rng.permutation(len(query))]
     equal = np.r_[np.resize(rows[: len(seen)], size), np.resize(rows[len(seen) :], size)]
     width = min(COMPONENTS, both.shape[1])
-    fitted = PCA(width, svd_solver="full").fit(both[equal])
+    fitted = decomposition.PCA(width, svd_solver="full").fit(both[equal])
     plane = fitted.transform(both)
     plane /= np.maximum(plane[: len(seen)].std(axis=0), 1e-12)
     return plane if width == COMPONENTS else np.column_stack([plane, np.zeros(len(plane))])

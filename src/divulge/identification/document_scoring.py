@@ -6,10 +6,11 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 from divulge.dossier import Dossier
 from divulge.identification import score_files
 from divulge.signals import tokens as signals
+from divulge.targets.endpoint import Endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
+    from divulge.targets import text as language
     from divulge.targets.statistics import GivesTokens
+else:
+    language = lazy.module("divulge.targets.text")
+    pl = lazy.module("polars")
 
 KIND = "scores"
 JOURNAL = ".journal.jsonl"
@@ -183,8 +188,6 @@ def texts(frame: pl.LazyFrame, options: ScoringOptions, to: Path) -> int:
     Raises:
         divulge.InputError: no such column.
     """
-    import polars as pl
-
     known = score_files.schema(frame, "texts")
     score_files.require(known, [options.text, *([options.id] if options.id else [])], "texts")
     column = options.id or ("id" if "id" in known else None)
@@ -205,8 +208,6 @@ def frames(
     target: GivesTokens, shard: Shard, options: ScoringOptions, journal: Path | None = None
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Token statistics and signals of a shard; a target that keeps a journal is given one."""
-    import polars as pl
-
     if journal is not None and hasattr(target, "journal"):
         target = replace(target, journal=journal)  # ty: ignore[invalid-argument-type]
     stats = target.tokens(shard.texts)
@@ -242,9 +243,5 @@ def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:
     if not name:
         raise checks.InputError("--model: hf:NAME, or with --endpoint the name of the model there, is needed")
     if endpoint:
-        from divulge.targets.endpoint import Endpoint
-
         return Endpoint(endpoint, name, length=options.get("length"))
-    from divulge.targets.text import CausalLM
-
-    return CausalLM.load(name, **options)
+    return language.CausalLM.load(name, **options)

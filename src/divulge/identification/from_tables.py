@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, AdaDetect, Auto
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from divulge.decisions.fdr import Rule
     from divulge.results import IdentificationSummary
     from divulge.types import Floats
+else:
+    pl = lazy.module("polars")
 
 Progress: TypeAlias = "Callable[[int, int], None]"
 KEY = "tables"  # an interrupted decision is made again, whatever its plan was
@@ -162,8 +164,6 @@ class _Tables:
 
 def _clean(path: Path, count: int, drop: bool, name: str) -> str:
     """Refuse, or drop and count, rows without a usable score."""
-    import polars as pl
-
     usable = pl.all_horizontal(pl.col(f"score{i}").is_finite().fill_null(False) for i in range(count))
     bad = score_files.parquet(path).filter(~usable)
     number = bad.select(pl.len()).collect(engine="streaming").item()
@@ -191,8 +191,6 @@ def _filter(path: Path, keep: pl.Expr) -> None:
 
 def _part(judged: Path, unseen: Path, drop: bool) -> str:
     """Refuse, or drop and count, candidates whose text is declared unseen."""
-    import polars as pl
-
     known = score_files.parquet(unseen).select("text").unique().collect()["text"]
     both = pl.col("text").is_in(known.implode())
     shared = score_files.parquet(judged).filter(both).select("row").collect(engine="streaming")["row"]
@@ -208,8 +206,6 @@ def _part(judged: Path, unseen: Path, drop: bool) -> str:
 
 
 def _refuse_repeats(path: Path, name: str) -> None:
-    import polars as pl
-
     ids = score_files.parquet(path).select(pl.col("id").hash(seed=0)).collect()["id"]
     repeated = ids.is_duplicated()
     if repeated.any():
@@ -231,8 +227,6 @@ def _blind(frame: pl.LazyFrame, known: pl.LazyFrame, plan: DecisionPlan) -> list
 
 def _sample(frame: pl.LazyFrame, column: str, seed: int) -> list[str]:
     """The distinct texts, or those of them whose digests are lowest: a sample that no order of the rows changes."""
-    import polars as pl
-
     every = frame.select(text=pl.col(column).cast(pl.String)).filter(pl.col("text") != "")
     key = pl.col("text").hash(seed=seed)
     lowest = every.select(key).unique().bottom_k(_TEXTS, by="text").collect(engine="streaming")["text"]
@@ -299,8 +293,6 @@ def _refuse_constant(counts: Counts) -> None:
 
 def _replace(path: Path, judged: Floats, known: Floats, progress: Progress) -> Counts:
     """Put the one score made of several in the place of the first, and count it."""
-    import polars as pl
-
     frame = score_files.parquet(path).collect().with_columns(score0=pl.Series(judged))
     with store.atomic(path) as temporary:
         frame.write_parquet(temporary)

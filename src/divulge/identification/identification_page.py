@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import store
+from divulge import lazy, store
 from divulge.decisions.counts import Counts
 from divulge.identification import score_files
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
@@ -15,9 +15,13 @@ from divulge.report.markdown import shown
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import polars as pl
+
     from divulge.report.page import Block
     from divulge.results import IdentificationSummary
     from divulge.types import Tone
+else:
+    pl = lazy.module("polars")
 
 _SHOWN = 20_000  # scores of each kind in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
@@ -90,8 +94,6 @@ def _warnings(summary: IdentificationSummary) -> list[Block]:
 
 
 def _histogram(folder: Path) -> Chart:
-    import polars as pl
-
     frame = score_files.parquet(folder / "selection.parquet").select("score", "selected")
     with store.tables(str(folder / "selection.parquet")):
         total = frame.select(pl.len()).collect().item()

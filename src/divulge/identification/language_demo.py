@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import lazy, seeds
 from divulge.decisions.methods import named
 from divulge.dossier import Dossier
 from divulge.identification import document_scoring, from_tables, score_files
@@ -23,12 +23,25 @@ from divulge.identification.table_results import KIND
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from pydoc_data import topics
+
+    import polars as pl
+    import tokenizers
+    import torch
+    import transformers
 
     from divulge.decisions.methods import Method
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
     from divulge.results import IdentificationSummary
-    from divulge.targets.text import CausalLM
+    from divulge.targets import text
+else:
+    pl = lazy.module("polars")
+    text = lazy.module("divulge.targets.text")
+    tokenizers = lazy.module("tokenizers")
+    topics = lazy.module("pydoc_data.topics")
+    torch = lazy.module("torch")
+    transformers = lazy.module("transformers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +69,7 @@ class DemoModel:
 
 def paragraphs(seed: int = 0) -> list[str]:
     """The distinct paragraphs of Python's manual of 80 to 1,200 characters, shuffled."""
-    from pydoc_data.topics import topics
-
-    cut = (part.strip() for text in topics.values() for part in re.split(r"\n\s*\n", text))
+    cut = (part.strip() for text in topics.topics.values() for part in re.split(r"\n\s*\n", text))
     kept = sorted({part for part in cut if 80 <= len(part) <= 1200})
     return [kept[i] for i in seeds.generator(seed, "demo paragraphs").permutation(len(kept))]
 
@@ -102,10 +113,8 @@ def run(
         return from_tables.run([draft.path / "candidates.parquet"], [scored["calibration"]], draft, plan)
 
 
-def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], trained: int) -> Path:
+def _scored(draft: Draft, name: str, target: text.CausalLM, documents: list[str], trained: int) -> Path:
     """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
-    import polars as pl
-
     truth, options = np.arange(len(documents)) < trained, document_scoring.ScoringOptions()
     frame = pl.DataFrame({"text": documents, "member": truth})
     draft.write_table(name, frame)
@@ -116,25 +125,18 @@ def _scored(draft: Draft, name: str, target: CausalLM, documents: list[str], tra
     return inner.path
 
 
-def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None) -> CausalLM:
+def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progress | None = None) -> text.CausalLM:
     """A small Llama, from random weights, that has learned ``texts`` too well.
 
     Raises:
         divulge.MissingExtraError: torch or transformers is not installed.
     """
-    try:
-        import torch
-        from transformers import LlamaConfig, LlamaForCausalLM
-    except ImportError:
-        raise checks.extra("transformers", "text") from None
-    from divulge.targets.text import CausalLM
-
     tokenizer = _tokenizer(texts, recipe.vocabulary)
     encoded = [[tokenizer.bos_token_id, *tokenizer(text)["input_ids"]][: recipe.longest] for text in texts]
     with torch.random.fork_rng():  # transformers draws initial weights from torch's global generator
         torch.manual_seed(seeds.integer(seed, "demo weights"))
-        model = LlamaForCausalLM(
-            LlamaConfig(
+        model = transformers.LlamaForCausalLM(
+            transformers.LlamaConfig(
                 vocab_size=len(tokenizer),
                 hidden_size=recipe.width,
                 intermediate_size=2 * recipe.width,
@@ -147,26 +149,21 @@ def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progr
             )
         )
     _fit(model, encoded, recipe, seeds.generator(seed, "demo order"), progress or (lambda done, total: None))
-    return CausalLM(model, tokenizer, name="demo", bos="add")
+    return text.CausalLM(model, tokenizer, name="demo", bos="add")
 
 
 def _tokenizer(texts: list[str], size: int) -> Any:
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
-
-    cut = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    raw = Tokenizer(models.BPE())
+    cut = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw = tokenizers.Tokenizer(tokenizers.models.BPE())
     raw.pre_tokenizer = cut
-    trainer = trainers.BpeTrainer(
+    trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=size, special_tokens=["<s>"], initial_alphabet=cut.alphabet(), show_progress=False
     )
     raw.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")  # noqa: S106  a token, not a password
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")  # noqa: S106  a token, not a password
 
 
 def _fit(model: Any, encoded: list[list[int]], recipe: DemoModel, rng: np.random.Generator, tell: Progress) -> None:
-    import torch
-
     total = recipe.epochs * -(-len(encoded) // recipe.batch)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.rate, total_steps=total)
@@ -192,8 +189,6 @@ def _batches(encoded: list[list[int]], size: int, rng: np.random.Generator) -> l
 
 
 def _padded(batch: list[list[int]]) -> dict[str, Any]:
-    import torch
-
     width = max(map(len, batch))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in batch])
     real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])

@@ -7,16 +7,22 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks
+from divulge import lazy
 from divulge.identification import document_scoring, score_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    import polars as pl
+    import ray.data
+
     from divulge.identification.document_scoring import ScoringOptions, Shard
     from divulge.identification.from_tables import Progress
     from divulge.targets.statistics import GivesTokens
+else:
+    pl = lazy.module("polars")
+    ray = lazy.module("ray")
 
 _WAVE = 1024  # shards handed to the cluster at a time; bounds what the driver holds
 
@@ -49,10 +55,6 @@ def score(
         divulge.InputError: see `scoring.score`.
         divulge.MissingExtraError: Ray is not installed.
     """
-    try:
-        import ray
-    except ImportError:
-        raise checks.extra("ray", "ray") from None
     tell = progress or (lambda done, total: None)
     if not ray.is_initialized():
         ray.init(logging_level=logging.ERROR)
@@ -86,9 +88,6 @@ def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
 def _map(
     wanted: list[Shard], factory: Callable[[], GivesTokens], options: ScoringOptions, actors: int, share: int
 ) -> Iterator[tuple[str, Any, Any]]:
-    import polars as pl
-    import ray.data
-
     if not wanted:
         return
     rows = [{"name": s.name, "shard": _pack(pl.DataFrame({"id": s.ids, "text": s.texts}))} for s in wanted]
@@ -127,6 +126,4 @@ def _pack(frame: Any) -> bytes:
 
 
 def _unpack(content: bytes) -> Any:
-    import polars as pl
-
     return pl.read_parquet(io.BytesIO(content))

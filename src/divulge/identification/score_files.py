@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 from divulge.dossier import Dossier
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.types import Floats
+else:
+    pl = lazy.module("polars")
 
 _ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 DOCUMENTS = "documents"
@@ -87,8 +89,6 @@ def scan(paths: Sequence[Path], name: str) -> pl.LazyFrame:
     Raises:
         divulge.InputError: nothing there, or an unknown kind of file.
     """
-    import polars as pl
-
     files = [one for path in paths for one in _files(Path(path), name)]
     frames = [_scan_one(file, name) for file in files]
     return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
@@ -119,8 +119,6 @@ def _kind(path: Path) -> str:
 
 
 def _scan_one(file: Path, name: str) -> pl.LazyFrame:
-    import polars as pl
-
     kind = _kind(file)
     if kind == ".parquet":
         return parquet(file)
@@ -133,8 +131,6 @@ def _scan_one(file: Path, name: str) -> pl.LazyFrame:
 
 def parquet(paths: Path | list[Path]) -> pl.LazyFrame:
     """A Parquet file, or several, not read yet; brackets and stars in a name are part of the name."""
-    import polars as pl
-
     return pl.scan_parquet(paths, glob=False)
 
 
@@ -145,8 +141,6 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
         divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, an
             unreadable file, no rows.
     """
-    import polars as pl
-
     known = schema(frame, name)
     require(known, [score.column for score in columns.scores], name)
     require(known, [column for column in (columns.id, columns.text, columns.truth) if column], name)
@@ -170,8 +164,6 @@ def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
 
 def _membership(column: str) -> list[pl.Expr]:
     """``truth``, and beside it the words that could not be read as one."""
-    import polars as pl
-
     spelled = pl.col(column).cast(pl.String).str.strip_chars()
     word = spelled.str.to_lowercase()
     member, other = word.is_in(_MEMBER), word.is_in(_NONMEMBER)
@@ -182,8 +174,6 @@ def _membership(column: str) -> list[pl.Expr]:
 
 def _refuse_unread(path: Path, column: str, name: str) -> None:
     """Raise for a column of membership that says something else, or nothing."""
-    import polars as pl
-
     written = pl.scan_parquet(path)
     words = written.select(pl.col("unread").drop_nulls().unique()).sort("unread").head(6).collect()["unread"].to_list()
     if words:
@@ -269,8 +259,6 @@ def names(path: Path) -> list[str]:
 
 def length(path: Path) -> int:
     """The number of rows of a Parquet file."""
-    import polars as pl
-
     with store.tables(str(path)):
         return int(parquet(path).select(pl.len()).collect().item())
 

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import lazy
 from divulge.decisions import adadetect, controls
 from divulge.decisions import fdr as step_up
 from divulge.identification.standing import LEVEL
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.decisions.controls import Control
     from divulge.types import Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 
 def learned(judged: Floats, known: Floats, level: float, seed: int) -> tuple[Floats, Floats]:
@@ -27,9 +32,7 @@ def learned(judged: Floats, known: Floats, level: float, seed: int) -> tuple[Flo
 
 def mean_rank(*tables: Floats) -> tuple[Floats, ...]:
     """One score from several without learning: the mean of the ranks in the pool of all tables ``[rows, d]``."""
-    from scipy.stats import rankdata
-
-    pooled = rankdata(np.concatenate(tables), axis=0).mean(axis=1)
+    pooled = stats.rankdata(np.concatenate(tables), axis=0).mean(axis=1)
     return tuple(np.split(pooled, np.cumsum([len(table) for table in tables])[:-1]))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, results, store
+from divulge import checks, lazy, results, store
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from divulge.identification.decide import Decision
     from divulge.report import Page
     from divulge.types import Estimate, Floats
+else:
+    pl = lazy.module("polars")
 
 KIND = "identification"
 
 
 def mark(frame: pl.DataFrame, rule: Rule, calibration: Floats) -> pl.DataFrame:
     """Rows with a ``score``, with ``p``, ``q`` and ``selected`` beside it."""
-    import polars as pl
-
     rank = ranks(frame["score"].to_numpy(), calibration)
     return frame.with_columns(
         p=pl.Series((rank + 1.0) / (len(calibration) + 1)),
@@ -166,8 +166,6 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
 
 
 def _smallest(path: Path) -> float:
-    import polars as pl
-
     lowest = score_files.parquet(path).filter("selected").select(pl.col("score").min())
     with store.tables(str(path)):
         return lowest.collect(engine="streaming").item()

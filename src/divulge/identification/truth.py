@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.identification import score_files
 from divulge.results import Realised
 from divulge.statistics import ranking
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.types import Bools, Floats
+else:
+    pl = lazy.module("polars")
 
 
 def orientation(scores: Floats, truth: object) -> str:
@@ -81,8 +83,6 @@ def declared(path: Path, score: str = "score") -> str:
 
 def _known(path: Path, *columns: str) -> pl.DataFrame | None:
     """The rows whose membership is known; None where it is of none."""
-    import polars as pl
-
     if "truth" not in score_files.names(path):
         return None
     known = score_files.parquet(path).filter(pl.col("truth").is_not_null()).select(*columns, "truth").collect()

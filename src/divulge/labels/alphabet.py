@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import lazy
 from divulge.labels.probability_losses import probabilities
 
 if TYPE_CHECKING:
+    import flint
+
     from divulge.labels.loss import Loss
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
+else:
+    flint = lazy.module("flint")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,13 +142,11 @@ def _deviation(spec: OracleSpec, loss: Loss, rows: Array, wanted: Floats, grid: 
 
 def _exact(spec: OracleSpec, rows: Array, wanted: Floats) -> Floats:
     """Rigorous bound on the distance of the true losses from ``wanted``: ball arithmetic on exact dyadic rows."""
-    from flint import arb, ctx
-
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
     inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
-    with ctx.workprec(120):
+    with flint.ctx.workprec(120):
         sums = [
-            float((-arb(float(p)).log() - arb(float(w))).abs_upper())
+            float((-flint.arb(float(p)).log() - flint.arb(float(w))).abs_upper())
             for p, w in zip(inside.ravel(), wanted.ravel(), strict=True)
         ]
     return np.nextafter(np.array(sums), math.inf).reshape(wanted.shape)

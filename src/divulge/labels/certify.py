@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.oracles import check_predictions
@@ -19,7 +19,11 @@ from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import OracleSpec
 
 if TYPE_CHECKING:
+    import flint
+
     from divulge.types import Floats
+else:
+    flint = lazy.module("flint")
 
 _MOST_ROWS = 30
 _MOST_SUMS = 3**15
@@ -91,14 +95,12 @@ def _losses(spec: OracleSpec, predictions: Any) -> tuple[Floats, float]:
         raise checks.InputError("predictions: some label has an infinite loss; clip them or keep away from 0 and 1")
     if spec.name != "log_loss" or spec.submission != "rows":
         return table, 4 * float(np.spacing(table.max(axis=1)).sum())
-    from flint import arb, ctx
-
     kind = np.dtype(spec.float_dtype).type
     inside = np.asarray(predictions, dtype=kind)
     inside = np.clip(inside, kind(spec.epsilon), kind(1) - kind(spec.epsilon)) if spec.epsilon else inside
-    with ctx.workprec(120):
+    with flint.ctx.workprec(120):
         off = [
-            float((-arb(float(p)).log() - arb(float(t))).abs_upper())
+            float((-flint.arb(float(p)).log() - flint.arb(float(t))).abs_upper())
             for p, t in zip(inside.ravel(), table.ravel(), strict=True)
         ]
     away = np.array(off).reshape(table.shape) + np.spacing(table)

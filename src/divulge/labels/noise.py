@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import lazy
+
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.labels.spec import OracleSpec
     from divulge.types import Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 FALSE_ALARM = 1e-6  # chance of each of these tests to refute an oracle that is what was declared
 
@@ -45,13 +51,11 @@ def too_loud(spec: OracleSpec, ratios: Floats) -> bool:
         >>> too_loud(spec, np.full(8, 1.0)), too_loud(spec, np.full(8, 3.0))
         (False, True)
     """
-    from scipy.stats import chi2, gamma
-
     if not len(ratios):
         return False
     if spec.noise_kind == "gaussian":
-        return float(ratios @ ratios) > float(chi2.isf(FALSE_ALARM, len(ratios)))
-    return math.sqrt(2) * float(np.abs(ratios).sum()) > float(gamma.isf(FALSE_ALARM, len(ratios)))
+        return float(ratios @ ratios) > float(stats.chi2.isf(FALSE_ALARM, len(ratios)))
+    return math.sqrt(2) * float(np.abs(ratios).sum()) > float(stats.gamma.isf(FALSE_ALARM, len(ratios)))
 
 
 def largest_norm(spec: OracleSpec, count: int) -> float:
@@ -61,10 +65,8 @@ def largest_norm(spec: OracleSpec, count: int) -> float:
     below T = b·ln(2·10⁶·count) but for half that chance, and Bernstein's inequality bounds the sum of squares cut
     at T² but for the other half (mean 2b², variance at most 20b⁴ each).
     """
-    from scipy.stats import chi2
-
     if spec.noise_kind == "gaussian":
-        drawn = spec.noise**2 * float(chi2.isf(FALSE_ALARM, count))
+        drawn = spec.noise**2 * float(stats.chi2.isf(FALSE_ALARM, count))
     else:
         room = math.log(2 / FALSE_ALARM)
         most = (room + math.log(count)) ** 2

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, errors, seeds
+from divulge import checks, errors, lazy, seeds
 from divulge.labels.quota import QuotaReachedError
 from divulge.labels.spec import OracleSpec
 
 if TYPE_CHECKING:
+    from sklearn import metrics
+
     from divulge.types import Array, Bools, Ints
+else:
+    metrics = lazy.module("sklearn.metrics")
 
 _PATTERNS = ("edge", "uniform", "plus", "minus")
 
@@ -175,8 +179,6 @@ class ScikitLearn:
 
     def __call__(self, predictions: Array) -> float:
         """The score of ``predictions``."""
-        from sklearn import metrics
-
         spec = self.spec
         if spec.name == "log_loss":
             return float(metrics.log_loss(self.y, predictions, labels=list(range(spec.classes))))

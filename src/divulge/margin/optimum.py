@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
 from divulge.margin.shallow_training import contradiction, span
 
 if TYPE_CHECKING:
+    from scipy import optimize
+
     from divulge.types import Bools, Floats
+else:
+    optimize = lazy.module("scipy.optimize")
 
 _ROUGH = 1e-3  # violation at which cutting planes hand over to quadratic programming
 _NEAR = 0.1  # constraints further than this from tight at the rough solution are left out
@@ -135,14 +139,12 @@ def _unique(cones: list[_Cone]) -> list[_Cone]:
 
 def _direction(points: Floats, pull: Floats, cone: _Cone) -> Floats:
     """The projection of s·Σ_A pull_i·x_i onto the directions with pattern A; its length is the constraint's value."""
-    from scipy.optimize import nnls
-
     target = cone.sign * (pull[cone.active] @ points[cone.active])
     length = float(np.linalg.norm(target))
     if length == 0:
         return target
     walls = np.where(cone.active[:, None], points, -points)
-    weights, _ = nnls(walls.T, -target / length, maxiter=50 * len(points))
+    weights, _ = optimize.nnls(walls.T, -target / length, maxiter=50 * len(points))
     return target + length * (walls.T @ weights)
 
 
@@ -154,8 +156,6 @@ def _cut(
     Each constraint is the maximum of linear functions of λ, one per direction; linear programming over the directions
     found so far never diverges, whatever the scale of λ, but its last digits come slowly.
     """
-    from scipy.optimize import linprog
-
     box = 1e3 / float(np.min(np.sum(points**2, axis=1)))
     rows = [_cut_row(points, sign, sign, cone) for cone in cones]
     best, violation = np.zeros(len(sign)), np.inf
@@ -163,7 +163,9 @@ def _cut(
         table = np.array([row for row in rows if row.any()])
         if not table.size:
             raise checks.InputError("x: the values are too small; bring them to a scale of about 1")
-        solved = linprog(-np.ones(len(sign)), A_ub=table, b_ub=np.ones(len(table)), bounds=(0.0, box), method="highs")
+        solved = optimize.linprog(
+            -np.ones(len(sign)), A_ub=table, b_ub=np.ones(len(table)), bounds=(0.0, box), method="highs"
+        )
         best = solved.x
         violation, fresh = price(best, cones)
         if violation <= _ROUGH and best.max() < box:
@@ -192,8 +194,6 @@ def _cut_row(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> Floats:
 
 def _polish(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, precision: float) -> Floats:
     """Maximise Σλ, λ ≥ 0, over the constraints that are near tight, to the last digits, by quadratic programming."""
-    from scipy.optimize import minimize
-
     near, scale = cones, np.full(len(sign), _scale(points, sign, cones))
     if start.any():
         near = [cone for cone in cones if np.linalg.norm(_direction(points, start * sign, cone)) > 1.0 - _NEAR]
@@ -210,7 +210,7 @@ def _polish(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, pre
             last[key] = np.array([scale * _cut_row(points, sign, scale * units * sign, cone) for cone in near])
         return last[key]
 
-    polished = minimize(
+    polished = optimize.minimize(
         lambda units: -float(scale @ units) / float(scale.sum()),
         start / scale,
         jac=lambda _: -scale / float(scale.sum()),
@@ -284,21 +284,19 @@ def _primal(
     points: Floats, sign: Floats, basis: Floats, cones: list[_Cone], multipliers: Floats, price: float
 ) -> Optimum:
     """The network behind the dual solution: the tight directions, weighted so that the margin is 1."""
-    from scipy.optimize import linprog, nnls
-
     pull = multipliers * sign
     directions, outputs = _tight(points, pull, cones)
     if not len(outputs):
         raise _unsolved("no constraint is tight")
     responses = (sign[:, None] * np.maximum(points @ directions.T, 0.0)) * outputs
-    solved = linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
+    solved = optimize.linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
     if not solved.success:
         raise checks.InputError(f"x: the tight directions do not separate the records ({solved.message})")
     # The linear programme is accurate to 1e-7; on the records that carry a multiplier the margin is exactly 1,
     # which pins the weights down to rounding.
     used = solved.x > 1e-9 * solved.x.max()
     carried = multipliers > 1e-9 * multipliers.max()
-    weights, _ = nnls(responses[np.ix_(carried, used)], np.ones(int(carried.sum())))
+    weights, _ = optimize.nnls(responses[np.ix_(carried, used)], np.ones(int(carried.sum())))
     w = (directions[used] @ basis.T) * np.sqrt(weights)[:, None]
     net = ShallowReLU(w[:, :-1], w[:, -1], outputs[used] * np.sqrt(weights))
     return Optimum(net, multipliers, float(np.sum(weights) - np.sum(multipliers)), price)

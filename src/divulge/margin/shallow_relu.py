@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import safetensors
+    from safetensors import numpy as tensors
+
     from divulge.types import Array, Floats
+else:
+    safetensors = lazy.module("safetensors")
+    tensors = lazy.module("safetensors.numpy")
 
 _LARGEST = 1e60  # an input; products of several would overflow
 _BLOCK = 2**24  # hidden activations held at once when a large network is evaluated
@@ -111,14 +117,11 @@ class ShallowReLU:
         Raises:
             divulge.InputError: missing or damaged file, another architecture, an output bias.
         """
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
         try:
-            arrays = load_file(path)
+            arrays = tensors.load_file(path)
         except FileNotFoundError:
             raise checks.InputError(f"{path}: no such file") from None
-        except (SafetensorError, OSError) as error:
+        except (safetensors.SafetensorError, OSError) as error:
             raise checks.InputError(f"{path}: not a readable safetensors file ({error})") from None
         try:
             return cls._from_arrays(arrays, str(path))
@@ -128,10 +131,10 @@ class ShallowReLU:
 
     def to_safetensors(self, path: str | Path) -> None:
         """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``."""
-        from safetensors.numpy import save
-
         arrays = {"hidden.weight": self.w, "hidden.bias": self.b, "output.weight": self.v[None]}
-        store.write_bytes(Path(path), save({name: np.ascontiguousarray(value) for name, value in arrays.items()}))
+        store.write_bytes(
+            Path(path), tensors.save({name: np.ascontiguousarray(value) for name, value in arrays.items()})
+        )
 
     @classmethod
     def _from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.types import Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 
 _MOST = 10**7  # inputs, and records
@@ -55,9 +59,9 @@ class Sphere:
 
     def extremes(self, n: int, tau: float) -> tuple[float, float]:
         """(x·x'/d)² ~ Beta(1/2, (d-1)/2) exactly; a union bound over the n(n-1)/2 pairs."""
-        from scipy.stats import beta
-
-        quantile = float(beta.isf(_per_pair(n, tau), 0.5, (self.dimension - 1) / 2)) if self.dimension > 1 else 1.0
+        quantile = (
+            float(stats.beta.isf(_per_pair(n, tau), 0.5, (self.dimension - 1) / 2)) if self.dimension > 1 else 1.0
+        )
         return float(self.dimension * np.sqrt(quantile)), float(self.dimension)
 
 
@@ -99,12 +103,10 @@ class Mixture:
         enter because each is bounded by the worst mean. Counting n pairs instead of n² (as between the
         statement and the proof of Lemma D.5) does not hold.
         """
-        from scipy.stats import norm
-
         lengths = np.sum(self.means**2, axis=1)
         least = min(float(_squared_norms(self.dimension, c).ppf(tau / (4 * n))) for c in lengths)
         most = max(float(_squared_norms(self.dimension, c).isf(tau / (4 * n))) for c in lengths)
-        reach = float(norm.isf(_per_pair(n, tau / 2) / 2))
+        reach = float(stats.norm.isf(_per_pair(n, tau / 2) / 2))
         return float((np.sqrt(lengths.max()) + reach) * np.sqrt(most)), least
 
 
@@ -190,6 +192,4 @@ def _per_pair(n: int, tau: float) -> float:
 
 def _squared_norms(dimension: int, centre: float) -> Any:
     """The law of ‖x‖² for x ~ N(μ, I) with ‖μ‖² = centre."""
-    from scipy.stats import chi2, ncx2
-
-    return ncx2(dimension, centre) if centre > 0 else chi2(dimension)
+    return stats.ncx2(dimension, centre) if centre > 0 else stats.chi2(dimension)

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
 
 if TYPE_CHECKING:
+    from scipy import optimize
+
     from divulge.types import Bools, Floats, Ints
+else:
+    optimize = lazy.module("scipy.optimize")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,8 +225,6 @@ def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
         >>> weigh(np.eye(2), np.array([3.0, -1.0]))
         array([3., 0.])
     """
-    from scipy.optimize import nnls
-
     owner = np.zeros(0, dtype=np.int64) if owner is None else owner
     n = len(moment) - len(owner)
     extra = len(owner)
@@ -238,7 +240,7 @@ def weigh(gram: Floats, moment: Floats, owner: Ints | None = None) -> Floats:
     factor[:, :size] = root[:, None] * vectors[:, keep].T * scale
     target = (vectors[:, keep].T @ (moment / scale)) / root
     penalty = 1e3 * float(np.median(scale))
-    weights, _ = nnls(
+    weights, _ = optimize.nnls(
         np.vstack([factor, penalty * ties]),
         np.concatenate([target, np.zeros(extra)]),
         maxiter=30 * (size + extra),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from divulge import checks, errors, imports
+from divulge import attacks, checks, errors, imports
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
 from divulge.recipes.white_box import weight_recipes
@@ -42,8 +42,6 @@ def resolve(wanted: object) -> Recipe:
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
     """The recipe with the run's seed in its attack, and in the attacks that one is made of, where they draw."""
-    from divulge import attacks
-
     return dataclasses.replace(recipe, attack=attacks.seeded(recipe.attack, seed))
 
 

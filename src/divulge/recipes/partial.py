@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from divulge.completion import Mean
+
 from dataclasses import replace
 from functools import cache
 
+from divulge.attacks import LogRatio, Threshold
 from divulge.recipes.recipe import Imputed, Recipe
 from divulge.recipes.whole import recipes
+from divulge.signals import MRAD, GradientMatching
 
 
 @cache
@@ -20,10 +24,6 @@ def partial_recipes() -> tuple[Recipe, ...]:
         >>> [recipe.name for recipe in partial_recipes()][:3]
         ['partial-loss', 'partial-lira', 'partial-rmia']
     """
-    from divulge.attacks import LogRatio, Threshold
-    from divulge.completion import Mean
-    from divulge.signals import MRAD, GradientMatching
-
     draws = 8
     ratio = Recipe(
         "partial-rmia",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 
+from divulge.attacks import Threshold
 from divulge.recipes.recipe import Recipe
+from divulge.signals.homogeneous import DeepMultipliers
+from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
 
 
 @cache
 def weight_recipes() -> tuple[Recipe, ...]:
     """The recipes for homogeneous ReLU networks with two classes, whose weights the auditor holds."""
-    from divulge.attacks import Threshold
-    from divulge.signals.homogeneous import DeepMultipliers
-    from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
-
     return (
         Recipe("margin-abs", MarginAbs(), Threshold(), summary="how large the network's output is"),
         Recipe("margin-band", MarginBand(), Threshold(), summary="how close the output is to the margin"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from divulge.attacks import RMIA, Calibrated, Combined, Learned, LiRA, QuantileRegression, Threshold, Transductive
 from divulge.recipes.recipe import Recipe
 
 
@@ -15,8 +16,6 @@ def recipes() -> tuple[Recipe, ...]:
         >>> [recipe.name for recipe in recipes()][:4]
         ['loss', 'entropy', 'gap', 'calibrated']
     """
-    from divulge.attacks import RMIA, Calibrated, Combined, Learned, LiRA, QuantileRegression, Threshold, Transductive
-
     return (
         Recipe("loss", "negative-loss", Threshold(), summary="LOSS: how small the loss is (Yeom et al. 2018)"),
         Recipe("entropy", "modified-entropy", Threshold(), summary="modified entropy (Song & Mittal 2021)"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.references import engines, keys
+from divulge.references import engines, keys, processes, ray_tasks
 from divulge.references.jobs import Done, Job, Learner, Task
 from divulge.references.pool import DamagedError, Pool
 from divulge.references.predictions import Sheets, Signal, Trained
@@ -189,12 +189,8 @@ def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[
     alone = place.engine == "auto" and (workers == 1 or len(jobs) == 1)
     inner, seconds, why = task.how.trial(task, jobs, alone=alone)
     if place.engine == "ray":
-        from divulge.references import ray_tasks
-
         return partial(ray_tasks.run, inner=inner), f"ray, {inner} in each task{why}"
     if place.engine == "processes" or (not alone and seconds >= WORTH_PROCESSES):
-        from divulge.references import processes
-
         return partial(processes.run, inner=inner, workers=workers), f"{workers} processes, {inner} in each{why}"
     return engines.INNER[inner], f"{inner}{why}"
 

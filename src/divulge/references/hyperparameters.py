@@ -8,10 +8,13 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from divulge import checks, errors
+from divulge import checks, errors, lazy
 
 if TYPE_CHECKING:
     import torch
+    from opacus import accountants
+else:
+    accountants = lazy.module("opacus.accountants")
 
 
 _LEAST_NOISE = 1e-6  # its ε is beyond 10¹² for any training; less cannot be accounted for
@@ -70,11 +73,7 @@ class Private:
         checks.choice(accountant, "accountant", ("rdp", "prv"))
         if not self.noise:
             return float("inf")
-        try:
-            from opacus.accountants import create_accountant
-        except ImportError:
-            raise checks.extra("opacus", "dp") from None
-        spent = create_accountant(accountant)
+        spent = accountants.create_accountant(accountant)
         steps = epochs * -(-records // batch_size)
         spent.history = [(self.noise, min(1.0, batch_size / records), steps)]
         with warnings.catch_warnings():

@@ -12,15 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 from divulge.dossier import shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import filelock
+    import safetensors
     from filelock import BaseFileLock
+    from safetensors import numpy as tensors
 
     from divulge.types import Array
+else:
+    filelock = lazy.module("filelock")
+    safetensors = lazy.module("safetensors")
+    tensors = lazy.module("safetensors.numpy")
 
 State: TypeAlias = Literal["good", "damaged", "unfinished", "foreign"]
 
@@ -117,11 +124,9 @@ class Pool:
             divulge.InputError: the disk is full or the folder cannot be written, what was stored before stays valid;
                 the folder is not a pool.
         """
-        from safetensors.numpy import save
-
         assert re.fullmatch(_KEY, key)
         self.claim()
-        content = save(dict(arrays), metadata={"divulge": key})
+        content = tensors.save(dict(arrays), metadata={"divulge": key})
         record: dict[str, Any] = {
             "key": key,
             "sha256": hashlib.sha256(content).hexdigest(),
@@ -143,9 +148,6 @@ class Pool:
         Raises:
             DamagedError: the files do not hold what was written.
         """
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-
         if not self._about(key).exists():
             return None
         record = self._record(key)
@@ -153,8 +155,8 @@ class Pool:
         if hashlib.sha256(content).hexdigest() != record.sha256:
             raise DamagedError(f"{self._arrays(key).name}: its checksum does not match ({len(content)} bytes)")
         try:
-            return load(content)
-        except (SafetensorError, ValueError, KeyError) as error:
+            return tensors.load(content)
+        except (safetensors.SafetensorError, ValueError, KeyError) as error:
             raise DamagedError(f"{self._arrays(key).name}: {error}") from None
 
     def discard(self, key: str) -> None:
@@ -214,10 +216,8 @@ class Pool:
 
     def lock(self) -> BaseFileLock:
         """The lock that writers of this pool hold for the moment of writing."""
-        from filelock import FileLock
-
         store.private(self.path)
-        return FileLock(self.path / ".lock", mode=0o600)
+        return filelock.FileLock(self.path / ".lock", mode=0o600)
 
     def _marked(self) -> bool:
         path = self.path / MARKER

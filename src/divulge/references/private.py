@@ -14,14 +14,21 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import checks, networks, seeds
+from divulge import checks, lazy, networks, seeds
 from divulge.references import loop, mlp, models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import opacus
+    from opacus import optimizers, validators
+
     from divulge.references.hyperparameters import Hyperparameters, Private
     from divulge.types import Ints
+else:
+    opacus = lazy.module("opacus")
+    optimizers = lazy.module("opacus.optimizers")
+    validators = lazy.module("opacus.validators")
 
 
 def train(
@@ -107,20 +114,14 @@ class ByOpacus:
     """DP-SGD steps of any network, by Opacus' per-record gradients and optimiser."""
 
     def __init__(self, config: Hyperparameters, module: nn.Module, records: int, seed: int) -> None:
-        try:
-            from opacus import GradSampleModule
-            from opacus.optimizers import DPOptimizer
-            from opacus.validators import ModuleValidator
-        except ImportError:
-            raise checks.extra("opacus", "dp") from None
-        problems = ModuleValidator.validate(module, strict=False)
+        problems = validators.ModuleValidator.validate(module, strict=False)
         if problems:
             raise checks.InputError(f"make_model: DP-SGD cannot train this network: {problems[0]}")
         privacy = _privacy(config)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Opacus registers full backward hooks and says so
-            self._module = GradSampleModule(module)
-        self._update = DPOptimizer(
+            self._module = opacus.GradSampleModule(module)
+        self._update = optimizers.DPOptimizer(
             loop.optimizer(config, module.parameters()),
             noise_multiplier=privacy.noise,
             max_grad_norm=privacy.clip,

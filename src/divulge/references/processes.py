@@ -8,12 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 from divulge.references import engines
 from divulge.references.jobs import Done, Inner, Job, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import joblib
+    from joblib.externals.loky import process_executor
+
+    from divulge import networks
+else:
+    joblib = lazy.module("joblib")
+    networks = lazy.module("divulge.networks")
+    process_executor = lazy.module("joblib.externals.loky.process_executor")
 
 STARTS = 3
 """Times the workers are restarted without a single model finished in between, before giving up."""
@@ -25,8 +34,6 @@ def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner, 
     Raises:
         divulge.InputError: workers were killed again and again (out of memory, as a rule).
     """
-    from joblib.externals.loky.process_executor import BrokenProcessPool
-
     with tempfile.TemporaryDirectory(prefix="divulge-") as name:
         folder = Path(name)
         waiting = {job.model: job for job in jobs}
@@ -36,7 +43,7 @@ def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner, 
             try:
                 for _ in _spread(task, list(waiting.values()), folder, inner, workers):
                     yield from _collect(folder, waiting)
-            except BrokenProcessPool:
+            except process_executor.BrokenProcessPool:
                 yield from _collect(folder, waiting)
                 starts = starts - 1 if len(waiting) == before else STARTS
                 if not starts:
@@ -47,12 +54,10 @@ def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner, 
 
 
 def _spread(task: Task, jobs: Sequence[Job], folder: Path, inner: Inner, workers: int) -> Iterator[object]:
-    from joblib import Parallel, delayed, parallel_config
-
     units = shares(jobs, workers, inner)
-    with parallel_config("loky", n_jobs=min(workers, len(units)), inner_max_num_threads=1):
-        yield from Parallel(return_as="generator_unordered")(
-            delayed(_work)(task, unit, folder, inner) for unit in units
+    with joblib.parallel_config("loky", n_jobs=min(workers, len(units)), inner_max_num_threads=1):
+        yield from joblib.Parallel(return_as="generator_unordered")(
+            joblib.delayed(_work)(task, unit, folder, inner) for unit in units
         )
 
 
@@ -64,9 +69,7 @@ def shares(jobs: Sequence[Job], workers: int, inner: Inner) -> Sequence[Sequence
 
 def _work(task: Task, jobs: Sequence[Job], folder: Path, inner: Inner) -> None:
     """In a worker: train, and leave one file per model."""
-    from divulge.networks import one_thread
-
-    with one_thread():
+    with networks.one_thread():
         for done in engines.INNER[inner](task, jobs, lambda job, share: None):
             rows = {} if done.rows is None else {str(k): row for k, row in enumerate(done.rows)}
             store.write_arrays(folder / f"{done.job.model}.npz", {"good": np.array(done.rows is not None), **rows})

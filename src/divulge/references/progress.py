@@ -7,11 +7,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol, Self
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import TextIO
+
+    from rich import console as rich_console
+    from rich import progress as rich_progress
+else:
+    rich_console = lazy.module("rich.console")
+    rich_progress = lazy.module("rich.progress")
 
 
 class Progress(Protocol):
@@ -63,19 +69,16 @@ class Bar:
         self._stream = stream or sys.stderr
 
     def __enter__(self) -> Self:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-
-        console = Console(file=self._stream)
+        console = rich_console.Console(file=self._stream)
         self._started = self._spoke = time.monotonic()
         self._start: float | None = None
         self._live = console.is_terminal or console.is_jupyter
         columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[words]}", markup=False),
+            rich_progress.TextColumn("{task.description}", markup=False),
+            rich_progress.BarColumn(),
+            rich_progress.TextColumn("{task.fields[words]}", markup=False),
         )
-        self._bar = Progress(*columns, console=console, disable=not self._live)
+        self._bar = rich_progress.Progress(*columns, console=console, disable=not self._live)
         self._task = self._bar.add_task(self._title, total=1.0, words="")
         self._bar.start()
         return self

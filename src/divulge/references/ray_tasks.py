@@ -6,15 +6,21 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.references import engines, processes
 from divulge.references.jobs import Done, Inner, Job, Task
 from divulge.references.pool import Pool
 
 if TYPE_CHECKING:
+    import ray.exceptions
+
+    from divulge import networks
     from divulge.types import Array, Floats
+else:
+    networks = lazy.module("divulge.networks")
+    ray = lazy.module("ray")
 
 RETRIES = 10
 """Times Ray repeats a task whose worker or node died."""
@@ -31,22 +37,17 @@ def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner) 
         divulge.MissingExtraError: Ray is not installed.
         divulge.InputError: a task was lost more often than `RETRIES`.
     """
-    try:
-        import ray
-    except ImportError:
-        raise checks.extra("ray", "ray") from None
-
     ours = not ray.is_initialized()
     if ours:
         ray.init(include_dashboard=False, log_to_driver=False)
     try:
-        yield from _gather(ray, task, jobs, inner)
+        yield from _gather(task, jobs, inner)
     finally:
         if ours:
             ray.shutdown()
 
 
-def _gather(ray: Any, task: Task, jobs: Sequence[Job], inner: Inner) -> Iterator[Done]:
+def _gather(task: Task, jobs: Sequence[Job], inner: Inner) -> Iterator[Done]:
     by_model = {job.model: job for job in jobs}
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     slots = int(sum(node.get("CPU", 0) for node in nodes)) or 1
@@ -75,11 +76,9 @@ def _gather(ray: Any, task: Task, jobs: Sequence[Job], inner: Inner) -> Iterator
 
 def _work(task: Task, jobs: Sequence[Job], inner: Inner, keep: bool) -> Sequence[_Result]:
     """On any node: train, and send outputs and (for the pool) weights home."""
-    from divulge.networks import one_thread
-
     with tempfile.TemporaryDirectory(prefix="divulge-") as name:
         local = replace(task, pool=Path(name)) if keep else task
-        with one_thread():
+        with networks.one_thread():
             finished = list(engines.INNER[inner](local, jobs, lambda job, share: None))
         return [(done.job.model, done.rows, _weights(Pool(Path(name)), done) if keep else {}) for done in finished]
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.references import fitting
 from divulge.references.engines import EngineName, Placement
 from divulge.references.hyperparameters import Hyperparameters
@@ -18,6 +18,12 @@ from divulge.types import Array, Bools, Records
 
 if TYPE_CHECKING:
     import torch
+
+    from divulge import networks
+    from divulge.references import learner
+else:
+    learner = lazy.module("divulge.references.learner")
+    networks = lazy.module("divulge.networks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +106,9 @@ class Train(Hyperparameters):
         Raises:
             divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
         """
-        from divulge import networks
-        from divulge.references.learner import Networks
-
         work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
         with networks.one_thread():
-            return fitting.fit(Networks(self, self.device), work, self.count, seed, self._place)
+            return fitting.fit(learner.Networks(self, self.device), work, self.count, seed, self._place)
 
     def one(
         self, records: Records, *, seed: int, classes: int | None = None, progress: Progress | None = None
@@ -115,8 +118,6 @@ class Train(Hyperparameters):
         Raises:
             divulge.InputError: bad input, or the loss became NaN.
         """
-        from divulge.references import learner
-
         if progress is not None:
             checks.able(progress, "progress")
         how = learner.Networks(self, self.device)

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from divulge.regressors import layers
     from divulge.types import Array
+else:
+    layers = lazy.module("divulge.regressors.layers")
 
 Architecture: TypeAlias = Literal["convnext-tiny", "resnet-18", "resnet-50", "vit-tiny", "vit-base"]
 ARCHITECTURES: tuple[Architecture, ...] = ("convnext-tiny", "resnet-18", "resnet-50", "vit-tiny", "vit-base")
@@ -58,8 +61,6 @@ class MLP:
 
     def build(self, prepared: Array) -> nn.Module:
         """Linear layers with ReLU, inputs normalised by running statistics."""
-        from divulge.regressors import layers
-
         return layers.mlp(prepared.shape[1], self.hidden)
 
 
@@ -82,8 +83,6 @@ class SmallCNN:
 
     def build(self, prepared: Array) -> nn.Module:
         """Convolutions of stride 2 with group normalisation, averaged over the image at the end."""
-        from divulge.regressors import layers
-
         return layers.small_cnn(prepared.shape[1], self.width)
 
 
@@ -128,8 +127,6 @@ class TextBag:
 
     def build(self, prepared: Array) -> nn.Module:
         """An embedding bag and linear layers with ReLU."""
-        from divulge.regressors import layers
-
         return layers.text_bag(self.rows, self.dimension, self.hidden)
 
 
@@ -162,14 +159,10 @@ class Backbone:
 
     def build(self, prepared: Array) -> nn.Module:
         """The architecture without its classifier, averaged over the image."""
-        from divulge.regressors import layers
-
         return layers.backbone(self.name, self.size, prepared.shape[1], self.weights)
 
     def classifier(self, channels: int, classes: int) -> nn.Module:
         """The same architecture as a classifier: a target, or a reference model, of images ``[n, channels, h, w]``."""
-        from divulge.regressors import layers
-
         return layers.classifier(layers.backbone(self.name, self.size, channels, self.weights), classes)
 
 

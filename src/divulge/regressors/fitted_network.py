@@ -11,12 +11,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import checks, networks, seeds
+from divulge import checks, lazy, networks, seeds
 from divulge.targets.modules import resolve
 
 if TYPE_CHECKING:
+    from scipy import special
+
     from divulge.regressors.bodies import Body
     from divulge.types import Array, Floats
+else:
+    special = lazy.module("scipy.special")
 
 # Standard deviations of the standardised signal between e⁻⁵ and e⁵: beyond, a likelihood is a spike on one record.
 _LOG_VARIANCE = 10.0
@@ -210,6 +214,4 @@ def _parts(prepared: Array) -> Any:
 
 
 def _normal(levels: tuple[float, ...]) -> Floats:
-    from scipy.special import ndtri
-
-    return np.asarray(ndtri(levels), dtype=np.float64)
+    return np.asarray(special.ndtri(levels), dtype=np.float64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +9,14 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    transformers: Any
+else:
+    transformers = lazy.module("transformers")
 
 
 def mlp(width: int, hidden: Sequence[int]) -> nn.Module:
@@ -47,10 +50,6 @@ def backbone(name: str, size: int, channels: int, weights: str | None) -> nn.Mod
         divulge.MissingExtraError: transformers is not installed.
         divulge.InputError: weights that are not there or do not fit.
     """
-    try:
-        transformers: Any = importlib.import_module("transformers")
-    except ImportError:
-        raise checks.extra("transformers", "text") from None
     configs: dict[str, Any] = {
         "convnext-tiny": lambda: transformers.ConvNextConfig(num_channels=channels, image_size=size),
         "resnet-18": lambda: transformers.ResNetConfig(

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.regressors.bodies import MLP, Body
 
 if TYPE_CHECKING:
+    from divulge.regressors import fitted_network
     from divulge.regressors.fitted_network import FittedNetwork
     from divulge.types import Array, Floats
+else:
+    fitted_network = lazy.module("divulge.regressors.fitted_network")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,6 @@ class Network:
         values = checks.vector(signal, "signal", length=len(features), finite=False)
         if len(values) < 10:
             raise checks.InputError(f"Network: at least 10 records are needed to learn from, got {len(values)}")
-        try:
-            from divulge.regressors import fitted_network
-        except ImportError:
-            raise checks.extra("torch", "torch") from None
         shape = fitted_network.NetworkShape(self.body, self.head, self.levels)
         schedule = fitted_network.Schedule(
             self.epochs, self.lr, self.batch_size, self.weight_decay, self.held, self.patience, self.device

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.report import marks
 from divulge.report.curves import CURVE_POINTS, Curve, floor_of, rates, rows_of, short, some, spaced, thinned
 from divulge.report.marks import Layer, Row, Spec
@@ -21,7 +21,11 @@ from divulge.report.marks import Layer, Row, Spec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import altair as alt
+
     from divulge.types import Estimate
+else:
+    alt = lazy.module("altair")
 
 CLOUD_POINTS = 1500
 
@@ -89,8 +93,6 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
         >>> spec["layer"][1]["data"]["values"]
         [{'series': 'RMIA', 'x': 0.25, 'y': 0.6}, {'series': 'RMIA', 'x': 1.0, 'y': 0.8}]
     """
-    import altair as alt
-
     for name, curve in some(curves, "curves").items():
         if log_x and curve.x[0] <= 0:
             raise checks.InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
@@ -128,8 +130,6 @@ def bars(
         >>> spec["data"]["values"]
         [{'name': 'ship', 'value': 0.2, 'low': 0.1, 'high': 0.3, 'kind': 'unseen class'}]
     """
-    import altair as alt
-
     rows = marks.estimate_rows(names, estimates)
     colour: Row = {}
     mark: Row = {}
@@ -165,8 +165,6 @@ def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: fl
         >>> spec["layer"][0]["data"]["values"]
         [{'name': 'LOSS', 'value': 0.6, 'low': 0.58, 'high': 0.62}]
     """
-    import altair as alt
-
     rows = marks.estimate_rows(list(estimates), list(estimates.values()))
     across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
     base: Layer = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
@@ -196,8 +194,6 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         >>> [row["share"] for row in spec["data"]["values"] if row["group"] == "members"]
         [0.0, 1.0, 1.0]
     """
-    import altair as alt
-
     bins = checks.integer(bins, "bins", least=1)
     values = {name: checks.vector(group, f"groups[{name!r}]") for name, group in some(groups, "groups").items()}
     low, high = np.quantile(np.concatenate(list(values.values())), [0.001, 0.999])
@@ -248,8 +244,6 @@ def scatter(
         >>> spec["layer"][0]["data"]["values"]
         [{'group': 'member', 'x': 1.0, 'y': 2.0}]
     """
-    import altair as alt
-
     rows: list[Row] = []
     for name, (first, second) in some(groups, "groups").items():
         across = checks.vector(first, f"groups[{name!r}][0]")
@@ -297,8 +291,6 @@ def network(
         >>> spec["layer"][2]["data"]["values"]
         [{'what': 'break-point', 'x': 0.5, 'y': 0.0}, {'what': 'candidate', 'x': 1.0, 'y': 1.0}]
     """
-    import altair as alt
-
     curve = Curve(x, phi)
     across, up = alt.X("x:Q", title="x", scale=alt.Scale(zero=False, nice=False)), alt.Y("y:Q", title="Φ(x)")
     function = [row | {"what": "Φ"} for row in rows_of(curve.at(spaced(len(curve.x), 2 * CURVE_POINTS)))]

@@ -11,13 +11,21 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, store
+from divulge import checks, lazy, store
 from divulge.report.page import HEADINGS, Chart, Exhibit, Gallery, Page, Paragraph, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    import jinja2
+    import markupsafe
+    import vl_convert
+
     from divulge.report.page import Block
+else:
+    jinja2 = lazy.module("jinja2")
+    markupsafe = lazy.module("markupsafe")
+    vl_convert = lazy.module("vl_convert")
 
 TABLE_ROWS = 600
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
@@ -47,8 +55,6 @@ def render(page: Page) -> str:
         >>> "<h1>churn-model</h1>" in render(Page("churn-model", "Nothing leaks.", "clear", ()))
         True
     """
-    import jinja2
-
     tone, icon = HEADINGS[checks.choice(page.tone, "tone", HEADINGS)]
     charted = any(isinstance(block, Chart) for section in page.sections for block in section.blocks)
     style = _asset("style.css")
@@ -190,15 +196,11 @@ def _script(text: str) -> str:
 
 
 def _trusted(text: str) -> Any:
-    import markupsafe
-
-    return markupsafe.Markup(text)  # noqa: S704 - files of this package, and JSON without < > &
+    return markupsafe.Markup(text)
 
 
 @cache
 def _library() -> str:
-    import vl_convert
-
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.report.curves import rows_of, short
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from divulge.report.curves import Curve
     from divulge.types import Estimate
+else:
+    alt = lazy.module("altair")
 
 Row: TypeAlias = dict[str, Any]
 Spec: TypeAlias = dict[str, Any]
@@ -32,8 +34,6 @@ def log_log(
     curves: Mapping[str, Curve], floor: float, x: str, y: str, *, interpolate: Interpolate, points: bool
 ) -> Spec:
     """Curves over logarithmic axes from ``floor`` to 1, with their diagonal."""
-    import altair as alt
-
     axis = alt.Axis(values=[float(f"1e{power}") for power in range(int(np.ceil(np.log10(floor))), 1)], format="~g")
     # Clamping is what puts rates of 0 on the border.
     scale = alt.Scale(type="log", domain=[floor, 1], nice=False, clamp=True)
@@ -47,8 +47,6 @@ def log_log(
 
 def curve_layers(curves: Mapping[str, Curve], across: Row, up: Row, interpolate: Interpolate, *, points: bool) -> Layer:
     """Bands, lines and, where asked for, points; one data set for all of them."""
-    import altair as alt
-
     rows = [{"series": str(name)} | row for name, curve in curves.items() for row in rows_of(curve)]
     banded = any(curve.low is not None for curve in curves.values())
     shown = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
@@ -70,8 +68,6 @@ def curve_layers(curves: Mapping[str, Curve], across: Row, up: Row, interpolate:
 
 def guides(places: Mapping[str, float], channel: Literal["x", "y"], title: str) -> Layer:
     """Dashed lines across the plot, each with its name at its end."""
-    import altair as alt
-
     rows = [{"label": str(label), "at": short(checks.number(at, label))} for label, at in places.items()]
     where = {"x": alt.X("at:Q", title=title), "y": alt.Y("at:Q", title=title)}[channel]
     base: Layer = alt.Chart().encode(where)
@@ -85,15 +81,11 @@ def guides(places: Mapping[str, float], channel: Literal["x", "y"], title: str) 
 
 def lanes(rows: Sequence[Row]) -> alt.Y:
     """A vertical axis with one lane per row, in the order of the rows."""
-    import altair as alt
-
     return alt.Y("name:N", title=None, sort=[row["name"] for row in rows])
 
 
 def lanes_finished(chart: Layer, count: int, quantity: str, reference: float | None) -> Spec:
     """A chart of lanes, with a reference line where there is one."""
-    import altair as alt
-
     layers = [chart] if reference is None else [chart, guides({"": reference}, "x", quantity)]
     return finished(alt.layer(*layers), height=26 * count)
 
@@ -105,8 +97,6 @@ def tips(row: Row) -> list[str]:
 
 def apart(field: str, names: Iterable[str], *, shape: bool = False, dash: bool = False, key: Key = "symbol") -> Row:
     """Encodings that tell groups apart: by colour, and by shape or dash beside it; ``key`` is what the legend shows."""
-    import altair as alt
-
     domain = [str(name) for name in names]
     # Layers that share a legend must describe it alike.
     legend = alt.Legend(symbolType="stroke", symbolSize=400) if key == "line" else alt.Legend()
@@ -128,15 +118,11 @@ def cycled(items: Sequence[Any], count: int) -> list[Any]:
 
 def data(name: str, rows: Sequence[Row]) -> alt.InlineData:
     """Rows under the name that their printed table bears."""
-    import altair as alt
-
     return alt.InlineData(values=list(rows), name=name)
 
 
 def finished(chart: Layer, *, height: int) -> Spec:
     """The specification of a chart that fills the width of its place."""
-    import altair as alt
-
     return chart.properties(
         width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
     ).to_dict()

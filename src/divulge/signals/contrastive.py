@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.completion.perceptron import Perceptron, standard
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
     from divulge.types import Floats, Ints, Records
+else:
+    nn = lazy.module("torch.nn")
+    torch = lazy.module("torch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +56,6 @@ class Contrastive:
         Raises:
             divulge.MissingExtraError: torch is not installed.
         """
-        try:
-            import torch
-        except ImportError:
-            raise checks.extra("torch", "torch") from None
         x = auxiliary.x.reshape(len(auxiliary), -1).astype(np.float64)
         labels = np.zeros(len(x), dtype=np.int64) if auxiliary.y is None else auxiliary.y
         centre, scale = standard(x)
@@ -63,9 +65,6 @@ class Contrastive:
         return Perceptron.of(centre, scale, layers)
 
     def _train(self, x: Floats, labels: Ints, rng: np.random.Generator) -> Any:
-        import torch
-        from torch import nn
-
         d = x.shape[1]
         first, last = nn.Linear(d, self.width), nn.Linear(self.width, self.latent)
         encoder = nn.Sequential(first, nn.ReLU(), last)

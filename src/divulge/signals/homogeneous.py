@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.margin.stationarity import weigh
 from divulge.signals.margin import signs
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
+    import torch
+
     from divulge.types import Floats, Records
+else:
+    torch = lazy.module("torch")
 
 NO_GUARANTEE = Guarantee(
     "probability of calling a fresh record a member",
@@ -40,7 +44,6 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
         divulge.InputError: a network that is not homogeneous, more than one output, labels of more classes.
         divulge.MissingExtraError: torch is not installed.
     """
-    torch = _torch()
     data = checks.nonempty(checks.array(x, "x"), "x")
     parameters = [p for p in module.parameters() if p.requires_grad]
     batch = torch.as_tensor(data, dtype=parameters[0].dtype, device=parameters[0].device)
@@ -67,7 +70,6 @@ def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
     Raises:
         divulge.InputError: the ratio differs between records: the network is not homogeneous.
     """
-    torch = _torch()
     parameters = list(module.parameters())
     batch = torch.as_tensor(checks.array(x, "x"), dtype=parameters[0].dtype, device=parameters[0].device)
     training = module.training
@@ -115,11 +117,3 @@ def _scalar(output: Any) -> Any:
     if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
         raise checks.InputError(f"module: one output per record is needed, got shape {tuple(output.shape)}")
     return output.reshape(-1)
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise checks.extra("torch", "torch") from None
-    return torch

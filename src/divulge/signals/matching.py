@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.completion.donors import Mean
 from divulge.completion.imputers import FittedImputer, Imputer
 from divulge.targets.declared_outputs import FLOOR
 
 if TYPE_CHECKING:
+    import torch
+
     from divulge.types import Floats, Ints, PartialRecords, Records
+else:
+    torch = lazy.module("torch")
 
 # Records whose gradients (each as large as the network) are held at once.
 _CHUNK = 32
@@ -125,18 +129,16 @@ class _Network:
 
     def mismatch(self, x: Floats, labels: Ints) -> tuple[Floats, Floats]:
         """``‖∂ℓ/∂θ‖²`` of each record ``[n]``, and its slope in x ``[n, ...]``."""
-        import torch
-        from torch.func import functional_call, grad, grad_and_value, vmap
 
         def loss(parameters: Any, one: Any, label: Any) -> Any:
-            answer = functional_call(self.module, parameters, (one[None],))
+            answer = torch.func.functional_call(self.module, parameters, (one[None],))
             logits = torch.log(answer.clamp_min(FLOOR)) if self.probabilities else answer
             return torch.nn.functional.cross_entropy(logits, label[None])
 
         def squared(one: Any, label: Any) -> Any:
-            return sum((part**2).sum() for part in grad(loss)(self.parameters, one, label).values())
+            return sum((part**2).sum() for part in torch.func.grad(loss)(self.parameters, one, label).values())
 
         dtype = next(iter(self.parameters.values())).dtype
         given = torch.from_numpy(x).to(dtype), torch.from_numpy(labels)
-        slopes, values = vmap(grad_and_value(squared), chunk_size=_CHUNK)(*given)
+        slopes, values = torch.func.vmap(torch.func.grad_and_value(squared), chunk_size=_CHUNK)(*given)
         return values.double().numpy(), slopes.double().numpy()

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from scipy import special
 
     from divulge.types import Floats
+else:
+    special = lazy.module("scipy.special")
 
 
 def lower(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:
@@ -22,10 +25,8 @@ def lower(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:
         >>> lower(10, 10, 0.05).round(4)
         np.float64(0.7411)
     """
-    from scipy.special import betaincinv
-
     k, n = np.asarray(successes, np.float64), np.asarray(trials, np.float64)
-    return np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, error), 0.0)[()]
+    return np.where(k > 0, special.betaincinv(np.maximum(k, 1), n - k + 1, error), 0.0)[()]
 
 
 def upper(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:
@@ -70,10 +71,8 @@ def rank_above(n: int, rate: ArrayLike, error: float) -> Floats:
 
 def _binomial_quantile(level: float, n: int, rate: ArrayLike) -> Floats:
     """Smallest k with P(Binomial(n, rate) ≤ k) ≥ level."""
-    from scipy.special import bdtr, bdtrik
-
     p = np.clip(np.asarray(rate, np.float64), 1e-300, 1 - 1e-16)
     # bdtrik solves for a real k; NaN stands for "below zero".
-    k = np.ceil(np.nan_to_num(bdtrik(level, n, p), nan=0.0))
-    k = np.where(bdtr(np.maximum(k - 1, 0), n, p) >= level, np.maximum(k - 1, 0), k)
+    k = np.ceil(np.nan_to_num(special.bdtrik(level, n, p), nan=0.0))
+    k = np.where(special.bdtr(np.maximum(k - 1, 0), n, p) >= level, np.maximum(k - 1, 0), k)
     return np.where(np.asarray(rate) >= 1, float(n), np.minimum(k, n))

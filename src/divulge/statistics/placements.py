@@ -15,10 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import lazy
+
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from scipy import special
 
     from divulge.types import Array, Bools, Floats
+else:
+    special = lazy.module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,15 +192,13 @@ def gaffke(mean: Placements, weight: Floats, most: float, error: float) -> Float
         Gaffke 2005; Learned-Miller & Thomas 2019 (one kind of records); Fay, Proschan & Brittain 2015 (two);
         Wilson & Hilferty 1931 (the quantile).
     """
-    from scipy.special import ndtri
-
     m, n = mean.members.size, mean.nonmembers.size
     sides = _unseen(mean.members, n, weight, most), _unseen(mean.nonmembers, m, weight, most)
     variance = sides[0][1] + sides[1][1]
     known = variance > 1e-30
     spread = np.sqrt(np.where(known, variance, 1.0))
     skewness = (sides[0][2] + sides[1][2]) / spread**3
-    return sides[0][0] + np.where(known, spread * _gamma_quantile(skewness, ndtri(1 - error)), 0.0)
+    return sides[0][0] + np.where(known, spread * _gamma_quantile(skewness, special.ndtri(1 - error)), 0.0)
 
 
 def _unseen(side: Side, others: Floats, weight: Floats, most: float) -> tuple[Floats, Floats, Floats]:

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.statistics import placements
 from divulge.statistics.tables import table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
+    from scipy import special
+
     from divulge.statistics.placements import Placements
     from divulge.types import Bools, Floats
+else:
+    special = lazy.module("scipy.special")
 
 DELONG = "delong, logit scale, Brunner-Munzel degrees of freedom; Gaffke's bound as far as placements repeat"
 CHERNOFF = "chernoff-hoeffding bound for U-statistics"
@@ -78,15 +82,13 @@ def _inner(value: Floats) -> Bools:
 
 def _delong(placed: Placements, constant: Bools, error: float) -> tuple[Floats, Floats]:
     """The interval on the logit scale; where it does not exist all of [0, 1], or nothing but ½ if all tie."""
-    from scipy.special import expit, logit, stdtrit
-
     regular = _inner(placed.value) & (placed.scarcer > 1) & ~constant
     value = np.where(regular, placed.value, 0.5)
     v, w = (np.where(regular, part, 1.0) for part in placements.covariance(placed, placed, null=0.5))
     m, n = (np.maximum(side.size, 2) for side in placed.sides)
-    reach = stdtrit(placements.freedom(v, w, m, n), 1 - error / 2) * np.sqrt(v + w) / (value * (1 - value))
+    reach = special.stdtrit(placements.freedom(v, w, m, n), 1 - error / 2) * np.sqrt(v + w) / (value * (1 - value))
     unknown = np.where(constant, 0.5, 0.0)
-    low, high = expit(logit(value) - reach), expit(logit(value) + reach)
+    low, high = special.expit(special.logit(value) - reach), special.expit(special.logit(value) + reach)
     return np.where(regular, low, unknown), np.where(regular, high, 1 - unknown)
 
 
@@ -96,10 +98,9 @@ def _no_further(value: Floats, blocks: Floats, limit: float, end: Floats, furthe
     A two-sample U-statistic averages averages of min(m, n) independent pairs, so Chernoff's bound for
     that many Bernoulli draws holds for it (Hoeffding 1963, eq. 5.7 ff.).
     """
-    from scipy.special import rel_entr
 
     def beyond(p: Floats) -> Bools:
-        return blocks * (rel_entr(value, p) + rel_entr(1 - value, 1 - p)) > limit
+        return blocks * (special.rel_entr(value, p) + special.rel_entr(1 - value, 1 - p)) > limit
 
     if not beyond(end).any():
         return end

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,9 +55,6 @@ def least_nonmembers(fpr: float) -> int:
         >>> least_nonmembers(0.01)
         99
     """
-    from fractions import Fraction
-    from math import ceil
-
     level = checks.number(fpr, "fpr", above=0, below=1)
     return ceil(1 / Fraction(str(level))) - 1
 

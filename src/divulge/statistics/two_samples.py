@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import seeds
+from divulge import lazy, seeds
 
 if TYPE_CHECKING:
+    from scipy import stats
+
     from divulge.types import Array, Floats
+else:
+    stats = lazy.module("scipy.stats")
 
 Alternative: TypeAlias = Literal["two-sided", "greater"]
 
@@ -39,10 +43,8 @@ def differ(known: Floats, other: Floats, *, seed: int = 0) -> float:
 
 def smirnov(known: Floats, other: Floats) -> float:
     """Kolmogorov and Smirnov's two-sided p-value; ties make it larger, never smaller, than it should be."""
-    from scipy.stats import ks_2samp
-
     method = "exact" if max(len(known), len(other)) <= _EXACT else "asymp"
-    return float(ks_2samp(known, other, method=method).pvalue)
+    return float(stats.ks_2samp(known, other, method=method).pvalue)
 
 
 def rank_sum(known: Floats, other: Floats, *, alternative: Alternative = "two-sided", seed: int = 0) -> float:
@@ -64,12 +66,10 @@ def rank_sum(known: Floats, other: Floats, *, alternative: Alternative = "two-si
         >>> 0.01 < rank_sum(*rare) < 0.05  # a normal approximation says 2e-4
         True
     """
-    from scipy.stats import mannwhitneyu, rankdata
-
     pooled = np.concatenate([known, other])
     if len(np.unique(pooled)) == len(pooled):
-        return float(mannwhitneyu(other, known, alternative=alternative, method="asymptotic").pvalue)
-    rank = rankdata(pooled)
+        return float(stats.mannwhitneyu(other, known, alternative=alternative, method="asymptotic").pvalue)
+    rank = stats.rankdata(pooled)
     _, group, size = np.unique(_grouped(pooled, rank), return_inverse=True, return_counts=True)
     score = np.bincount(group, weights=rank) / size
     part = np.bincount(group[len(known) :], minlength=len(size))

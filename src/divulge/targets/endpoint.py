@@ -90,7 +90,7 @@ class Endpoint:
     journal: Path | None = None
 
     def __post_init__(self) -> None:
-        web.library()  # missing, it is said before work starts
+        web.refuse_missing()  # missing, it is said before work starts
         object.__setattr__(self, "url", web.address(self.url, "url").rstrip("/"))
         checks.text(self.model, "model")
         checks.integer(self.concurrency, "concurrency", least=1)

@@ -8,13 +8,19 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, errors, imports
+from divulge import checks, errors, imports, lazy
+from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
+from divulge.targets.skops import read as read_skops
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from safetensors import torch as tensors
+
     from divulge.targets.rights import GivesLogits
+else:
+    tensors = lazy.module("safetensors.torch")
 
 SAFE = ".safetensors (with a factory), .onnx, .skops"
 _OWN = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
@@ -64,10 +70,8 @@ def load(
     if kind == ".safetensors":
         return adapt(_filled(path, factory, folder), outputs=outputs, device=device)
     if kind == ".skops":
-        from divulge.targets.skops import read
-
         names = [checks.text(name, "trust") for name in checks.listed(trust, "trust")]
-        return adapt(read(path, names), outputs=outputs, device=device)
+        return adapt(read_skops(path, names), outputs=outputs, device=device)
     if kind == ".onnx":
         return _onnx(path, outputs)
     raise checks.InputError(
@@ -76,8 +80,6 @@ def load(
 
 
 def _onnx(path: Path, outputs: str) -> GivesLogits:
-    from divulge.targets.onnx import OnnxTarget
-
     try:
         return OnnxTarget(path, outputs=outputs)
     except checks.InputError as error:
@@ -106,15 +108,12 @@ def _filled(path: Path, factory: Any, folder: Path | None) -> Any:
     """The factory's module with the weights of a file."""
     if factory is None:
         raise checks.InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
-    try:
-        from safetensors.torch import load_file
-    except ImportError:
-        raise checks.extra("torch", "torch") from None
+    read = tensors.load_file
     make = imports.named(factory, "target.factory", folder).value if isinstance(factory, str) else factory
     with errors.theirs(f"target.factory: {checks.shown(factory)}"):
         module = make()
     try:
-        module.load_state_dict(load_file(path))
+        module.load_state_dict(read(path))
     except Exception as error:
         raise checks.InputError(f"target.model: {path} does not fit the factory's module ({error})") from None
     return module

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 
 if TYPE_CHECKING:
     import torch
 
     from divulge.types import Ints
+else:
+    torch = lazy.module("torch")
 
 _LOSSES = ("cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "mse_loss")
 
@@ -51,7 +53,6 @@ class TorchLossOracle:
 
     def __call__(self, predictions: object) -> float:
         """The score of ``predictions``."""
-        torch = _torch()
         columns = np.asarray(predictions)
         if self.loss == "binary_cross_entropy" and columns.ndim == 2:
             columns = columns[:, 1]
@@ -61,11 +62,3 @@ class TorchLossOracle:
             truth = truth.to(given.dtype)
         function: Callable[[Any, Any], Any] = getattr(torch.nn.functional, self.loss)
         return float(function(given, truth))
-
-
-def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise checks.extra("torch", "torch") from None
-    return torch

@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 
 if TYPE_CHECKING:
     import torch
+    from sklearn import neighbors, tree
 
     from divulge.types import Array, Floats
+else:
+    neighbors = lazy.module("sklearn.neighbors")
+    torch = lazy.module("torch")
+    tree = lazy.module("sklearn.tree")
 
 _LIMITS = {"float32": (88.0, 14.0), "float64": (700.0, 34.0)}
 _MODELS = ("tree", "nearest", "relu")
@@ -57,10 +62,6 @@ def mutator(predictions: object, width: int = 1, *, dtype: str = "float32", seed
     checks.memory(
         8.0 * size * (size + len(wanted)), "width", f"the first layer is {size:,} by {size:,}; take fewer rows"
     )
-    try:
-        import torch
-    except ImportError:
-        raise checks.extra("torch", "torch") from None
     draws = seeds.generator(seed, "mutator")
     first = _linear(-draws.uniform(0.5, 1.0, (size, size)), None, dtype)
     second = _linear(draws.normal(size=(len(wanted), size)), odds, dtype)
@@ -68,8 +69,6 @@ def mutator(predictions: object, width: int = 1, *, dtype: str = "float32", seed
 
 
 def _linear(weight: Floats, bias: Floats | None, dtype: str) -> torch.nn.Linear:
-    import torch
-
     kind = getattr(torch, dtype)
     made = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=bias is not None, dtype=kind)
     made.weight.data = torch.as_tensor(weight, dtype=kind)
@@ -122,13 +121,9 @@ def carrier(features: object, predictions: object, *, model: str = "tree") -> Ca
 
 def _fit(x: Floats, target: Floats, model: str) -> Any:
     if model == "tree":
-        from sklearn.tree import DecisionTreeRegressor
-
-        return DecisionTreeRegressor(random_state=0).fit(x, target)
+        return tree.DecisionTreeRegressor(random_state=0).fit(x, target)
     if model == "nearest":
-        from sklearn.neighbors import KNeighborsRegressor
-
-        return KNeighborsRegressor(1).fit(x, target)
+        return neighbors.KNeighborsRegressor(1).fit(x, target)
     return ReluInterpolator.fit(x, target)
 
 

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.targets import declared_outputs as out
 
 if TYPE_CHECKING:
+    import onnxruntime
+
     from divulge.types import Floats, Ints, Records
+else:
+    onnxruntime = lazy.module("onnxruntime")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,10 @@ class OnnxTarget:
     session: Any = None
 
     def __post_init__(self) -> None:
-        try:
-            import onnxruntime
-        except ImportError:
-            raise checks.extra("onnxruntime", "onnx") from None
+        open_session = onnxruntime.InferenceSession
         checks.choice(self.outputs, "outputs", out.KINDS)
         try:
-            session = onnxruntime.InferenceSession(str(self.path), providers=["CPUExecutionProvider"])
+            session = open_session(str(self.path), providers=["CPUExecutionProvider"])
         except Exception as error:
             raise checks.InputError(
                 f"path: {self.path} is not a readable ONNX model ({checks.reason(error)})"

@@ -6,13 +6,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from divulge import checks, errors
+from divulge import checks, errors, lazy
 from divulge.targets import declared_outputs as out
+from divulge.targets.arrays import CallableTarget
+from divulge.targets.estimators import SklearnTarget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from divulge.targets import modules
     from divulge.types import Array, Floats, Ints, Records
+else:
+    modules = lazy.module("divulge.targets.modules")
 
 
 @runtime_checkable
@@ -162,16 +167,10 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Gives
         return mine
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
     if "torch" in kinds and callable(model):
-        from divulge.targets.modules import TorchTarget
-
-        return TorchTarget(model, outputs=outputs, device=device)
+        return modules.TorchTarget(model, outputs=outputs, device=device)
     if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
-        from divulge.targets.estimators import SklearnTarget
-
         return SklearnTarget(model)
     if callable(model):
-        from divulge.targets.arrays import CallableTarget
-
         return CallableTarget(model, outputs=outputs)
     raise checks.InputError(
         f"target: {type(model).__name__} is neither a torch module, a scikit-learn classifier, a callable "

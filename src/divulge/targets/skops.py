@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, store
-
-try:
-    import skops.io
-except ImportError:  # pragma: no cover - exercised by the light install
-    raise checks.extra("skops", "sklearn") from None
+from divulge import checks, lazy, store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from skops import io as skops_io
+
+    from divulge.targets import forests
+else:
+    forests = lazy.module("divulge.targets.forests")
+    skops_io = lazy.module("skops.io")
 
 # What scikit-learn's classifiers are made of beside the estimators and arrays that skops trusts itself: plain Python
 # objects, functions without side effects, and the trees, whose content `forests` looks at.
@@ -62,13 +64,11 @@ def read(path: Path, trust: Sequence[str] = ()) -> Any:
     Raises:
         divulge.InputError: a damaged file, types that are not trusted (all are named), trees that cannot be followed.
     """
-    from divulge.targets import forests
-
     name = f"target.model: {path}"
     store.fits(path, name)
     try:
-        asked = sorted(set(skops.io.get_untrusted_types(file=path)) - {*TRUSTED, *trust})
-        model = None if asked else skops.io.load(path, trusted=[*TRUSTED, *trust])
+        asked = sorted(set(skops_io.get_untrusted_types(file=path)) - {*TRUSTED, *trust})
+        model = None if asked else skops_io.load(path, trusted=[*TRUSTED, *trust])
     except Exception as error:  # of skops, NumPy or scikit-learn on what they were given
         raise checks.InputError(f"{name}: not a readable skops file ({error})") from None
     if asked:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 from divulge.targets.token_windows import Window, batches, windows
 
@@ -21,6 +21,10 @@ except ImportError:  # pragma: no cover - exercised by the light install
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    import transformers
+else:
+    transformers = lazy.module("transformers")
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
@@ -139,11 +143,9 @@ class CausalLM:
         Raises:
             divulge.InputError: unknown dtype, or a model that cannot be loaded.
         """
-        try:
-            from transformers import AutoModelForCausalLM, AutoTokenizer
-        except ImportError:
-            raise checks.extra("transformers", "text") from None
-        model, tokenizer = pretrained(AutoModelForCausalLM, AutoTokenizer, name, dtype, device)
+        model, tokenizer = pretrained(
+            transformers.AutoModelForCausalLM, transformers.AutoTokenizer, name, dtype, device
+        )
         return cls(model, tokenizer, name=name, **options)
 
     def key(self) -> Mapping[str, Any]:
@@ -309,9 +311,7 @@ def _refuse_kernels(where: str, place: Mapping[str, str]) -> None:
     Raises:
         ValueError: it does.
     """
-    from transformers import PretrainedConfig
-
-    waiting: list[Any] = [PretrainedConfig.get_config_dict(where, **place)[0]]
+    waiting: list[Any] = [transformers.PretrainedConfig.get_config_dict(where, **place)[0]]
     while waiting:
         for key, value in waiting.pop().items():
             if isinstance(value, dict):

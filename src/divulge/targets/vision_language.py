@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.targets import text as language
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 
@@ -18,6 +18,10 @@ except ImportError:  # pragma: no cover - exercised by the light install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import transformers
+else:
+    transformers = lazy.module("transformers")
 
 _PARTS = ("image", "text")
 
@@ -61,11 +65,9 @@ class VisionLanguage:
         Raises:
             divulge.InputError: unknown dtype, or a model that cannot be loaded.
         """
-        try:
-            from transformers import AutoModelForImageTextToText, AutoProcessor
-        except ImportError:
-            raise checks.extra("transformers", "text") from None
-        model, processor = language.pretrained(AutoModelForImageTextToText, AutoProcessor, name, dtype, device)
+        model, processor = language.pretrained(
+            transformers.AutoModelForImageTextToText, transformers.AutoProcessor, name, dtype, device
+        )
         return cls(model, processor, name=name, **options)
 
     def key(self) -> Mapping[str, Any]:

@@ -1,0 +1,47 @@
+"""Modules that are slow to import, or come with an extra: each is imported at its first use.
+
+Whoever uses one names it at the top of the file, for the type checker and for Python:
+
+    if TYPE_CHECKING:
+        import polars as pl
+        from scipy import special
+    else:
+        pl = lazy.module("polars")
+        special = lazy.module("scipy.special")
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+from divulge.errors import missing
+
+
+class _Lazy(ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        # What inspect and doctest ask of every global is no use of the module.
+        if name.startswith("__") and name != "__version__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        try:
+            used = importlib.import_module(self.__name__)
+        except ImportError as error:
+            if (extra := missing(error)) is None:
+                raise
+            raise extra from None
+        return getattr(used, name)
+
+
+def module(name: str) -> ModuleType:
+    """The module of that name, imported when an attribute of it is first read.
+
+    Raises:
+        divulge.MissingExtraError: then, if it comes with an extra that is not installed.
+
+    Examples:
+        >>> stats = module("scipy.stats")
+        >>> float(stats.norm.ppf(0.5))
+        0.0
+    """
+    return _Lazy(name)
