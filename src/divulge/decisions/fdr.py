@@ -210,8 +210,8 @@ class Judged:
         used = _asked(method)
         rule = decide(self.counts, fdr=fdr, method=used)
         notes = (*warnings(self.counts, rule, fdr), *used.caution(self.counts.total))
-        found = self.chosen(self.scores > rule.cut, fdr=fdr, warnings=notes)
-        return replace(found, guarantee=Guarantee("FDR", 1.0, ())) if isinstance(used, Moments) else found
+        selection = self.chosen(self.scores > rule.cut, fdr=fdr, warnings=notes)
+        return replace(selection, guarantee=Guarantee("FDR", 1.0, ())) if isinstance(used, Moments) else selection
 
     def chosen(self, selected: Bools, *, fdr: float, warnings: tuple[str, ...] = ()) -> Selection:
         """The selection of these candidates ``[m]``, by whatever rule."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from divulge.completion import Mean
-
 from dataclasses import replace
 from functools import cache
 
 from divulge.attacks import LogRatio, Threshold
+from divulge.completion import Mean
 from divulge.recipes.recipe import Imputed, Recipe
 from divulge.recipes.whole import recipes
 from divulge.signals import MRAD, GradientMatching
