@@ -9,7 +9,7 @@ compared, printed, written in a plan and applied one after the other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class Access(Protocol):
     """A data-access setting."""
 
-    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+    def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for the records the auditor keeps, ``[n]``."""
         ...
 
-    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+    def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """The records the auditor keeps."""
         ...
 
@@ -56,7 +56,7 @@ class DropClasses:
             raise checks.InputError("DropClasses.classes: at least 1 class is needed, got none")
         object.__setattr__(self, "classes", labels)
 
-    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+    def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for records of other classes, ``[n]``.
 
         Raises:
@@ -69,7 +69,7 @@ class DropClasses:
             )
         return _some(~np.isin(y, self.classes), "DropClasses")
 
-    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+    def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """The records of other classes."""
         return records[self.mask(records, groups, seed)]
 
@@ -105,11 +105,11 @@ class DropShare:
         drawn = seeds.generator(seed, "access", "classes").permutation(classes)[:count]
         return tuple(sorted(drawn.tolist()))
 
-    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+    def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for records of the classes that stay, ``[n]``."""
         return DropClasses(self.dropped(records, seed)).mask(records)
 
-    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+    def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """The records of the classes that stay."""
         return records[self.mask(records, groups, seed)]
 
@@ -137,7 +137,7 @@ class KeepPerClass:
         labels = tuple(checks.integer(label, "KeepPerClass.classes", least=0) for label in given)
         object.__setattr__(self, "classes", labels)
 
-    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+    def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for ``count`` records of each scarce class and for every record of the others, ``[n]``.
 
         Raises:
@@ -153,7 +153,7 @@ class KeepPerClass:
             kept[seeds.generator(seed, "access", "scarce", label).permutation(rows)[: self.count]] = True
         return kept
 
-    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+    def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """What is left of the scarce classes, and all of the others."""
         return records[self.mask(records, groups, seed)]
 
@@ -179,7 +179,7 @@ class DropGroups:
             raise checks.InputError("DropGroups.groups: at least 1 name is needed, got none")
         object.__setattr__(self, "groups", tuple(sorted({str(name) for name in given})))
 
-    def mask(self, records: Records, groups: Any = None, seed: int = 0) -> Bools:
+    def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
         """True for records of other subgroups, ``[n]``.
 
         Args:
@@ -201,7 +201,7 @@ class DropGroups:
             raise checks.InputError(f"DropGroups.groups: no record is in {', '.join(absent)}; nothing to drop")
         return _some(~np.isin(names, self.groups), "DropGroups")
 
-    def apply(self, records: Records, groups: Any = None, seed: int = 0) -> Records:
+    def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
         """The records of other subgroups."""
         return records[self.mask(records, groups, seed)]
 

@@ -62,7 +62,7 @@ def fashion_mnist() -> Records:
     return Records(x, np.concatenate([arrays["y_train"], arrays["y_test"]]))
 
 
-def network() -> Any:
+def network() -> nn.Module:
     """The classifier of the demo: one hidden layer of 256."""
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 
@@ -147,7 +147,7 @@ def _plan(size: Size, seed: int) -> dict[str, Any]:
     }
 
 
-def _keep(folder: Path, target: Any, sets: dict[str, Records]) -> None:
+def _keep(folder: Path, target: nn.Module, sets: dict[str, Records]) -> None:
     """Write target and records to where the plans look for them."""
     store.private(folder)
     store.write_bytes(folder / "target.safetensors", tensors.save(target.state_dict()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class Learned:
         rows = np.sort(seeds.generator(self.seed, "learned").permutation(asked.shape[1])[:count])
         return asked[:, rows], known[:, rows]
 
-    def _fit(self, signals: Floats, trained_on: Bools) -> Any:
+    def _fit(self, signals: Floats, trained_on: Bools) -> pipeline.Pipeline:
         views = _views(signals)
         out = [LessOne(moments(view, trained_on, complement=True)) for view in views]
         within = [LessOne(moments(view, trained_on)) for view in views[:2]] if self.mode == "online" else []

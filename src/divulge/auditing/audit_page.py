@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from divulge.auditing.findings import Findings, Outcome
     from divulge.report.page import Block
     from divulge.results import AuditSummary, BlindBaseline, Called, Group, Numbers, RealisedRate
+    from divulge.types import Array
 
 _EXHIBITS = 12
 
@@ -249,7 +250,7 @@ def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     return Exhibit(caption, text=", ".join(f"{number:.4g}" for number in value.ravel()[:64]))
 
 
-def _as_image(value: Any) -> Any:
+def _as_image(value: Array) -> Array | None:
     """``[h, w]``, ``[h, w, 3]`` or channels-first arrays, scaled to [0, 1]; None for a row of a table."""
     if value.ndim == 3 and value.shape[0] in (1, 3):
         value = np.moveaxis(value, 0, -1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -11,14 +11,14 @@ from divulge.recipes import RESERVED
 from divulge.results import AuditSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import polars as pl
 
     from divulge.auditing.findings import Findings
     from divulge.dossier import Dossier
-    from divulge.types import Array, Floats
+    from divulge.types import Array, Floats, Ints
 
     Found = TypeVar("Found", bound=Findings)
 
@@ -63,7 +63,7 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
     )
 
 
-def _refuse_missing(frame: pl.DataFrame, names: Any, path: Path) -> None:
+def _refuse_missing(frame: pl.DataFrame, names: Sequence[str], path: Path) -> None:
     if missing := [name for name in names if name not in frame.columns]:
         raise checks.InputError(f"{path}: lacks the columns {', '.join(missing)}")
 
@@ -72,7 +72,7 @@ def _numbers(frame: pl.DataFrame, name: str, where: Path) -> Floats:
     return checks.vector(frame[name].to_numpy(), f"{where}: {name}")
 
 
-def _labels(frame: pl.DataFrame, where: Path) -> Any:
+def _labels(frame: pl.DataFrame, where: Path) -> Ints | None:
     return checks.labels(frame["label"].to_numpy(), f"{where}: label") if "label" in frame.columns else None
 
 

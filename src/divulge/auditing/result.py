@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from divulge import lazy, results
 from divulge.auditing import kept
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from divulge.dossier import Draft
     from divulge.results import AuditSummary
+    from divulge.types import Array
 else:
     pl = lazy.module("polars")
 
@@ -68,14 +69,14 @@ class Audit(Findings):
 
     def save(self, draft: Draft) -> None:
         """Write scores, calibration scores, summary and report into ``draft``."""
-        columns: dict[str, Any] = {"id": self.ids, "member": self.members}
+        columns: dict[str, Array] = {"id": self.ids, "member": self.members}
         if self.labels is not None:
             columns["label"] = self.labels
         if self.groups is not None:
             columns["group"] = self.groups
         signals = {f"{kept.SIGNAL}{name}": values for name, values in self.signals.items()}
         draft.write_table("scores", pl.DataFrame(columns | dict(self.scores) | signals))
-        calibration: dict[str, Any] = dict(self.calibration)
+        calibration: dict[str, Array] = dict(self.calibration)
         if self.calibration_labels is not None:
             calibration = {"label": self.calibration_labels} | calibration
         draft.write_table("calibration", pl.DataFrame(calibration))

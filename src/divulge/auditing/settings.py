@@ -103,5 +103,5 @@ def _plain(value: object) -> str:
     return _ADDRESS.sub("", repr(value))
 
 
-def _digest(records: Records, *more: Any) -> str:
+def _digest(records: Records, *more: object) -> str:
     return store.digest(records.x, *(() if records.y is None else (records.y,)), *more)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from divulge.report import Chart, Paragraph, Section, Table, charts
 from divulge.results import Carried, Plane, TransferSummary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from divulge.report.page import Block
     from divulge.types import Floats
@@ -96,6 +96,6 @@ def _some(points: Floats) -> tuple[tuple[float, float], ...]:
     return tuple((float(f"{x:.4g}"), float(f"{y:.4g}")) for x, y in points[rows])
 
 
-def _columns(points: Any) -> tuple[Any, Any]:
+def _columns(points: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
     first, second = np.asarray(points, dtype=np.float64).T
     return first, second

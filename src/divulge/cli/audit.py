@@ -75,13 +75,13 @@ def audit(
     printing.line(f"Report: {out / 'report.html'}")
 
 
-def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, Any]:
+def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, auditing.Audit]:
     size = fashion_demo.QUICK if quick else fashion_demo.FULL
     known, unseen = fashion_demo.run(out, seed=seed, size=size, overwrite=overwrite, watching=references.Bar)
     return {"All classes known to the auditor": known, f"Class {fashion_demo.UNSEEN} unseen by the auditor": unseen}
 
 
-def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]) -> dict[str, Any]:
+def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]) -> dict[str, auditing.Audit]:
     where = Path(path or "")
     ready = plans.resolve(plans.read(where), where.parent, trust)
     for key, origin in ready.origins.items():
@@ -94,7 +94,7 @@ def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]
     return {f"known: {words}": result for words, result in zip(ready.plan["known"], finished, strict=True)}
 
 
-def _show(result: Any, title: str) -> None:
+def _show(result: auditing.Audit, title: str) -> None:
     summary = result.summary()
     if title:
         printing.line()

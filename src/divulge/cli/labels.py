@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from divulge import datafiles, dossier, labels, results
-    from divulge.labels import LabelInference, QueryPlan, labels_summary
+    from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan, labels_summary
     from divulge.report import html, labels_page
     from divulge.results import LabelsSummary
     from divulge.types import Ints
@@ -253,7 +253,7 @@ def _submission(template: Path | None) -> labels.Submission:
     return labels.Submission() if template is None else labels.Submission.like(template)
 
 
-def _ask(oracle: Any, plan: QueryPlan, journal: Any, control: bool) -> LabelInference:
+def _ask(oracle: HttpOracle, plan: QueryPlan, journal: Journal | None, control: bool) -> LabelInference:
     with printing.bar("queries") as progress:
         return labels.infer(oracle, plan, journal=journal, progress=progress, control=control)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Autoencoder:
         filler = _Decoded(x, labels, classes, centre, scale, decoder)
         return FittedImputer(f"autoencoder ({self.latent} latent dimensions)", columns, auxiliary.x, filler)
 
-    def _train(self, x: Floats, beside: Floats) -> Any:
+    def _train(self, x: Floats, beside: Floats) -> list[nn.Linear]:
         d, rng = x.shape[1], seeds.generator(self.seed, "autoencoder batches")
         sizes = (2 * d + beside.shape[1], self.width, self.latent, self.width, d)
         linear = [nn.Linear(a, b) for a, b in pairwise(sizes)]

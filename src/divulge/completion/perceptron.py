@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch import nn
+
     from divulge.types import Floats
 
 
@@ -26,7 +30,7 @@ class Perceptron:
     layers: tuple[tuple[Floats, Floats], ...]
 
     @classmethod
-    def of(cls, centre: Floats, scale: Floats, linear: Any) -> Perceptron:
+    def of(cls, centre: Floats, scale: Floats, linear: Sequence[nn.Linear]) -> Perceptron:
         """From torch's linear layers."""
         layers = tuple(
             (each.weight.detach().double().numpy().T, each.bias.detach().double().numpy()) for each in linear

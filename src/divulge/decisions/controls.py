@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
@@ -293,7 +293,7 @@ def _classify(texts: Array, label: Array, judged: Array) -> Floats:
     return model.decision_function(_features(words, judged))
 
 
-def _features(words: Any, texts: Array) -> Any:
+def _features(words: sklearn_text.HashingVectorizer, texts: Array) -> sparse.csr_matrix:
     return sparse.hstack([words.transform(texts), sparse.csr_matrix([_surface(text) for text in texts])]).tocsr()
 
 

@@ -10,13 +10,15 @@ Shapes: ``z`` seen records, ``n`` query records, ``h`` columns of the last layer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks, lazy, seeds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scipy import special
     from sklearn import decomposition
     from sklearn import mixture as mixtures
@@ -141,7 +143,7 @@ def both(seen: object, query: object) -> tuple[Floats, Floats]:
     return known, asked
 
 
-def mixture(points: Floats, seed: int) -> Any:
+def mixture(points: Floats, seed: int) -> mixtures.GaussianMixture:
     """The Gaussian mixture with the lowest BIC."""
     state = seeds.integer(seed, "transfer", "mixture")
     most = max(1, min(_MIXTURES, len(points) // 20))
@@ -164,7 +166,7 @@ def violation(columns: Floats, residual: Floats, level: float) -> tuple[float, f
     return float(np.sqrt(size)), float(special.chdtrc(k, n * size / (level * (1 - level))))
 
 
-def _fitted_plane(seen: Floats) -> Any:
+def _fitted_plane(seen: Floats) -> Callable[[Floats], Floats]:
     """A function that projects on the principal components of ``seen``, where each has unit variance."""
     fitted = decomposition.PCA(min(COMPONENTS, seen.shape[1]), svd_solver="full").fit(seen.astype(np.float64))
     size = np.maximum(np.sqrt(fitted.explained_variance_), 1e-12)

@@ -152,7 +152,7 @@ def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progr
     return text.CausalLM(model, tokenizer, name="demo", bos="add")
 
 
-def _tokenizer(texts: list[str], size: int) -> Any:
+def _tokenizer(texts: list[str], size: int) -> transformers.PreTrainedTokenizerFast:
     cut = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw = tokenizers.Tokenizer(tokenizers.models.BPE())
     raw.pre_tokenizer = cut
@@ -188,7 +188,7 @@ def _batches(encoded: list[list[int]], size: int, rng: np.random.Generator) -> l
     return [cut[i] for i in rng.permutation(len(cut))]
 
 
-def _padded(batch: list[list[int]]) -> dict[str, Any]:
+def _padded(batch: list[list[int]]) -> dict[str, torch.Tensor]:
     width = max(map(len, batch))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in batch])
     real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])

@@ -87,7 +87,7 @@ def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
 
 def _map(
     wanted: list[Shard], factory: Callable[[], GivesTokens], options: ScoringOptions, actors: int, share: int
-) -> Iterator[tuple[str, Any, Any]]:
+) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame]]:
     if not wanted:
         return
     rows = [{"name": s.name, "shard": _pack(pl.DataFrame({"id": s.ids, "text": s.texts}))} for s in wanted]
@@ -99,7 +99,7 @@ def _map(
         compute=ray.data.ActorPoolStrategy(size=min(actors, len(rows))),
     )
     for row in data.iter_rows():
-        yield row["name"], _unpack(row["tokens"]), _unpack(row["documents"])
+        yield str(row["name"]), _unpack(row["tokens"]), _unpack(row["documents"])
 
 
 class _Actor:
@@ -119,11 +119,11 @@ class _Actor:
         return results
 
 
-def _pack(frame: Any) -> bytes:
+def _pack(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
     return buffer.getvalue()
 
 
-def _unpack(content: bytes) -> Any:
+def _unpack(content: bytes) -> pl.DataFrame:
     return pl.read_parquet(io.BytesIO(content))

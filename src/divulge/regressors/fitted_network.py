@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -15,6 +15,8 @@ from divulge import checks, lazy, networks, seeds
 from divulge.targets.modules import resolve
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scipy import special
 
     from divulge.regressors.bodies import Body
@@ -209,7 +211,7 @@ def _asked(module: nn.Module, prepared: Array, where: torch.device) -> Floats:
     return np.concatenate(parts).astype(np.float64)
 
 
-def _parts(prepared: Array) -> Any:
+def _parts(prepared: Array) -> Iterator[Array]:
     return (np.ascontiguousarray(prepared[i : i + _ASKED]) for i in range(0, len(prepared), _ASKED))
 
 

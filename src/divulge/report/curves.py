@@ -49,7 +49,7 @@ class Curve:
         object.__setattr__(self, "low", None if low is None else checks.vector(low, "low", length=len(along)))
         object.__setattr__(self, "high", None if high is None else checks.vector(high, "high", length=len(along)))
 
-    def at(self, index: Any) -> Curve:
+    def at(self, index: Ints | slice) -> Curve:
         """The points at ``index``."""
         if self.low is None or self.high is None:
             return Curve(self.x[index], self.y[index])

@@ -195,7 +195,7 @@ def _script(text: str) -> str:
     return re.sub(r"</(?=script)", r"<\\/", text, flags=re.IGNORECASE)
 
 
-def _trusted(text: str) -> Any:
+def _trusted(text: str) -> markupsafe.Markup:
     return markupsafe.Markup(text)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Contrastive:
             layers = self._train((x - centre) / scale, labels, seeds.generator(seed, "contrastive batches"))
         return Perceptron.of(centre, scale, layers)
 
-    def _train(self, x: Floats, labels: Ints, rng: np.random.Generator) -> Any:
+    def _train(self, x: Floats, labels: Ints, rng: np.random.Generator) -> tuple[nn.Linear, nn.Linear]:
         d = x.shape[1]
         first, last = nn.Linear(d, self.width), nn.Linear(self.width, self.latent)
         encoder = nn.Sequential(first, nn.ReLU(), last)
@@ -80,7 +80,7 @@ class Contrastive:
             optimizer.step()
         return first, last
 
-    def _pairs(self, latent: Any, truth: Any) -> Any:
+    def _pairs(self, latent: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
         half = len(latent) // 2
         distance = ((latent[:half] - latent[half:]) ** 2).sum(dim=1).add(1e-9).sqrt()
         same = truth[:half] == truth[half:]

@@ -113,7 +113,7 @@ class DeepMultipliers:
         return deep_multipliers(module, records.x, records.y)
 
 
-def _scalar(output: Any) -> Any:
+def _scalar(output: torch.Tensor) -> torch.Tensor:
     if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
         raise checks.InputError(f"module: one output per record is needed, got shape {tuple(output.shape)}")
     return output.reshape(-1)

@@ -130,12 +130,12 @@ class _Network:
     def mismatch(self, x: Floats, labels: Ints) -> tuple[Floats, Floats]:
         """``‖∂ℓ/∂θ‖²`` of each record ``[n]``, and its slope in x ``[n, ...]``."""
 
-        def loss(parameters: Any, one: Any, label: Any) -> Any:
+        def loss(parameters: dict[str, torch.Tensor], one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
             answer = torch.func.functional_call(self.module, parameters, (one[None],))
             logits = torch.log(answer.clamp_min(FLOOR)) if self.probabilities else answer
             return torch.nn.functional.cross_entropy(logits, label[None])
 
-        def squared(one: Any, label: Any) -> Any:
+        def squared(one: torch.Tensor, label: torch.Tensor) -> torch.Tensor:
             return sum((part**2).sum() for part in torch.func.grad(loss)(self.parameters, one, label).values())
 
         dtype = next(iter(self.parameters.values())).dtype

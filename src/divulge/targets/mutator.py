@@ -119,7 +119,9 @@ def carrier(features: object, predictions: object, *, model: str = "tree") -> Ca
     return Carrier(_fit(x, which.astype(float), model), rows)
 
 
-def _fit(x: Floats, target: Floats, model: str) -> Any:
+def _fit(
+    x: Floats, target: Floats, model: str
+) -> tree.DecisionTreeRegressor | neighbors.KNeighborsRegressor | ReluInterpolator:
     if model == "tree":
         return tree.DecisionTreeRegressor(random_state=0).fit(x, target)
     if model == "nearest":
