@@ -1,0 +1,78 @@
+"""Slow modules are imported at their first use, and by this one mechanism."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import divulge as dv
+from divulge import lazy
+
+SOURCE = Path(dv.__file__).parent
+
+
+def test_a_module_is_imported_when_it_is_used_and_not_before():
+    code = (
+        "import sys; from divulge import lazy; wave = lazy.module('wave'); "
+        "print('wave' in sys.modules, wave.open.__name__, 'wave' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == "False open True\n"
+
+
+def test_a_missing_extra_is_named_at_the_first_use(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(dv.MissingExtraError, match=r"divulge\[torch\]"):
+        _ = lazy.module("torch").nn
+
+
+def test_a_missing_module_of_no_extra_stays_what_it_is():
+    with pytest.raises(ModuleNotFoundError, match="no_such_module"):
+        _ = lazy.module("no_such_module").anything
+
+
+def test_looking_at_a_lazy_module_does_not_import_it():
+    assert inspect.unwrap(lazy.module("no_such_module")).__name__ == "no_such_module"
+
+
+def test_no_function_imports_a_module():
+    inside = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in SOURCE.rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert inside == []
+
+
+def test_a_lazy_module_is_the_one_that_the_type_checker_sees():
+    for path in SOURCE.rglob("*.py"):
+        for block in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING" and block.orelse:
+                assert set(lazies(block.orelse)) <= set(typed(block.body)), path
+                for name, target in lazies(block.orelse).items():
+                    assert typed(block.body)[name] in (target, "Any"), (path, name)
+
+
+def lazies(lines):
+    return {line.targets[0].id: line.value.args[0].value for line in lines if isinstance(line, ast.Assign)}
+
+
+def typed(lines):
+    """Name → module, of imports for the type checker; "Any" where a library has no types."""
+    found = {}
+    for line in lines:
+        if isinstance(line, ast.AnnAssign):
+            found[line.target.id] = ast.unparse(line.annotation)
+        elif isinstance(line, ast.Import):
+            found |= {
+                a.asname or a.name.split(".")[0]: a.name if a.asname else a.name.split(".")[0] for a in line.names
+            }
+        elif isinstance(line, ast.ImportFrom):
+            found |= {a.asname or a.name: f"{line.module}.{a.name}" for a in line.names}
+    return found
