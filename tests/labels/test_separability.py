@@ -9,7 +9,7 @@ from flint import arb, ctx
 
 import divulge as dv
 from divulge import labels
-from divulge.labels.tables import primes
+from divulge.labels.enumerated_codes import primes
 
 
 def labellings(n, classes=2):

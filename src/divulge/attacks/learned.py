@@ -9,8 +9,8 @@ import numpy as np
 
 from divulge import checks, lazy, seeds
 from divulge.attacks import needs
-from divulge.attacks.moments import LessOne, Moments, moments
 from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.reference_moments import ColumnMoments, LessOne, moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +143,7 @@ def _views(logits: Floats) -> list[Floats]:
     return [logits.astype(np.float64), log, np.exp(log)]
 
 
-def _features(own: Sequence[Floats], out: Sequence[Moments], within: Sequence[Moments]) -> Floats:
+def _features(own: Sequence[Floats], out: Sequence[ColumnMoments], within: Sequence[ColumnMoments]) -> Floats:
     """What is weighed, ``[n, 5]``; online also the IN means and how far the signal is to their side, ``[n, 9]``."""
     outside = [_mean(each) for each in out]
     columns = [*own[:2], *outside[:2], np.log(np.maximum(outside[2], 1e-30))]
@@ -153,6 +153,6 @@ def _features(own: Sequence[Floats], out: Sequence[Moments], within: Sequence[Mo
     return np.stack(columns, axis=1)
 
 
-def _mean(side: Moments) -> Floats:
+def _mean(side: ColumnMoments) -> Floats:
     """Each record's mean; that of all records where it has no value."""
     return np.where(side.count > 0, side.mean, side.grand_mean)

@@ -9,8 +9,8 @@ import numpy as np
 
 from divulge import checks
 from divulge.attacks import needs
-from divulge.attacks.moments import LessOne, Moments, moments
 from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.reference_moments import ColumnMoments, LessOne, moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +154,7 @@ def leave_one_out(
     return scores
 
 
-def _without_each(signals: Floats, inside: Bools, attack: LiRA) -> Iterator[tuple[Moments | None, Moments]]:
+def _without_each(signals: Floats, inside: Bools, attack: LiRA) -> Iterator[tuple[ColumnMoments | None, ColumnMoments]]:
     out = LessOne(moments(signals, inside, complement=True))
     into = LessOne(moments(signals, inside)) if attack.mode == "online" else None
     for i, (values, held) in enumerate(zip(signals, inside, strict=True)):
@@ -166,7 +166,7 @@ def _without_each(signals: Floats, inside: Bools, attack: LiRA) -> Iterator[tupl
         yield without_in, without_out
 
 
-def _z_score(target: Floats, out: Moments, variance: str) -> Floats:
+def _z_score(target: Floats, out: ColumnMoments, variance: str) -> Floats:
     spread = np.sqrt(out.variance() if variance == "per_record" else np.float64(out.pooled_variance))
     scores = target - out.mean
     scores /= spread
@@ -176,7 +176,7 @@ def _z_score(target: Floats, out: Moments, variance: str) -> Floats:
     return scores
 
 
-def _log_ratio(target: Floats, into: Moments, out: Moments, variance: str) -> Floats:
+def _log_ratio(target: Floats, into: ColumnMoments, out: ColumnMoments, variance: str) -> Floats:
     if variance == "per_record":
         var_in, var_out = into.variance(), out.variance()
     else:
@@ -191,7 +191,7 @@ def _squared(values: Floats) -> Floats:
     return values * values
 
 
-def _means(into: Moments, out: Moments) -> tuple[Floats, Floats]:
+def _means(into: ColumnMoments, out: ColumnMoments) -> tuple[Floats, Floats]:
     """Means of both sides; a side without models borrows the other's, moved by the average difference."""
     no_in, no_out = into.count == 0, out.count == 0
     if not (no_in.any() or no_out.any()):

@@ -9,8 +9,8 @@ import numpy as np
 
 from divulge import checks
 from divulge.attacks import needs
-from divulge.attacks.moments import moments
 from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.reference_moments import moments
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Evidence, Floats

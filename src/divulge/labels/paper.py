@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import linear, questions, tables
+from divulge.labels import enumerated_codes, linear, questions
 from divulge.labels.answers import Reading
 from divulge.labels.plans import QueryPlan
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
-METHODS = ("theorem3", "theorem14", *tables.METHODS)
+METHODS = ("theorem3", "theorem14", *enumerated_codes.METHODS)
 
 
 def plan(spec: OracleSpec, method: str) -> QueryPlan:
@@ -38,8 +38,8 @@ def plan(spec: OracleSpec, method: str) -> QueryPlan:
     if spec.noise_kind != "bounded" or spec.class_weight is not None:
         raise checks.InputError(f"method: {method} is stated for bounded noise and unweighted classes only")
     loss = spec.loss()
-    if method in tables.METHODS:
-        table = tables.plan(spec, loss, method)
+    if method in enumerated_codes.METHODS:
+        table = enumerated_codes.plan(spec, loss, method)
         return QueryPlan(spec, method, table, table.certificate())
     return _theorem(spec, loss, method)
 

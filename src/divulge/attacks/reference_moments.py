@@ -18,7 +18,7 @@ _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moments:
+class ColumnMoments:
     """Count, mean and sum of squared deviations of each record's selected values.
 
     Args:
@@ -75,7 +75,7 @@ class LessOne:
 
     __slots__ = ("_moments", "_rounding", "_shift", "_shrink")
 
-    def __init__(self, moments: Moments) -> None:
+    def __init__(self, moments: ColumnMoments) -> None:
         count = moments.count
         self._moments = moments
         self._shift = 1.0 / np.maximum(count - 1.0, 1.0)
@@ -83,7 +83,7 @@ class LessOne:
         self._shrink = np.where(count > 2.0, count * self._shift, 4.0)
         self._rounding = _ROUNDING * moments.squares
 
-    def __call__(self, values: Floats, held: Bools) -> Moments:
+    def __call__(self, values: Floats, held: Bools) -> ColumnMoments:
         """The moments without ``values``.
 
         Args:
@@ -99,10 +99,10 @@ class LessOne:
         away *= self._shrink
         np.subtract(whole.squares, away, out=away)
         away *= away >= self._rounding
-        return Moments(whole.count - held, mean, away)
+        return ColumnMoments(whole.count - held, mean, away)
 
 
-def moments(values: Floats, keep: Bools | None = None, *, complement: bool = False) -> Moments:
+def moments(values: Floats, keep: Bools | None = None, *, complement: bool = False) -> ColumnMoments:
     """Moments of each column of ``values`` over the rows that ``keep`` selects.
 
     One pass over blocks of columns, so that a memory-mapped matrix is never loaded whole. Values are
@@ -117,7 +117,7 @@ def moments(values: Floats, keep: Bools | None = None, *, complement: bool = Fal
     Examples:
         >>> import numpy as np
         >>> moments(np.array([[1.0, 5.0], [3.0, 6.0]]), np.array([[True, False], [True, True]]))
-        Moments(count=array([2., 1.]), mean=array([2., 6.]), squares=array([2., 0.]))
+        ColumnMoments(count=array([2., 1.]), mean=array([2., 6.]), squares=array([2., 0.]))
     """
     m, n = values.shape
     count, mean, squares = np.empty(n), np.empty(n), np.empty(n)
@@ -126,7 +126,7 @@ def moments(values: Floats, keep: Bools | None = None, *, complement: bool = Fal
         block = slice(start, start + width)
         chosen = None if keep is None else (~keep[:, block] if complement else keep[:, block])
         count[block], mean[block], squares[block] = _block(values[:, block], chosen)
-    return Moments(count, mean, squares)
+    return ColumnMoments(count, mean, squares)
 
 
 def _block(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats, Floats]:
