@@ -42,6 +42,7 @@ else:
     language_demo = lazy.module("divulge.identification.language_demo")
     methods = lazy.module("divulge.decisions.methods")
     ray_scoring = lazy.module("divulge.identification.ray_scoring")
+    results = lazy.module("divulge.results")
     score_files = lazy.module("divulge.identification.score_files")
     table_results = lazy.module("divulge.identification.table_results")
 
