@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import exp
 
 from divulge import checks
 
@@ -39,7 +40,5 @@ class Claim:
 
     def fnr(self, fpr: float) -> float:
         """The least false-negative rate that the claim allows at this false-positive rate."""
-        from math import exp
-
         steep = 1 - self.delta - exp(self.epsilon) * fpr
         return max(0.0, steep, exp(-self.epsilon) * (1 - self.delta - fpr))

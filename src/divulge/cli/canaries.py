@@ -7,12 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from divulge import lazy
 from divulge.cli import printing
 from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
+    from divulge import canaries as planted
+    from divulge import checks, datafiles, evaluation, results, targets
+    from divulge.canaries import canary_page
     from divulge.evaluation.families import Families
+else:
+    canary_page = lazy.module("divulge.canaries.canary_page")
+    checks = lazy.module("divulge.checks")
+    datafiles = lazy.module("divulge.datafiles")
+    evaluation = lazy.module("divulge.evaluation")
+    planted = lazy.module("divulge.canaries")
+    results = lazy.module("divulge.results")
+    targets = lazy.module("divulge.targets")
 
 app = typer.Typer(help="Canaries: does a claim of differential privacy hold?", no_args_is_help=True)
 
@@ -39,11 +51,9 @@ def make(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace canaries in --out.")] = False,
 ) -> None:
     """Make canaries: what to add to a training set, and what to keep."""
-    from divulge import canaries, datafiles
-
     layout = datafiles.FileLayout(label=label)
     given = None if own is None else datafiles.read(own, layout).records
-    made = canaries.make(
+    made = planted.make(
         datafiles.read(data, layout).records,
         kind=kind,
         count=count,
@@ -79,17 +89,12 @@ def audit(
     json: printing.Json = False,
 ) -> None:
     """What a trained model gives away of its canaries, and whether that contradicts the claim (then exit code 1)."""
-    from divulge import canaries as room
-    from divulge import checks, datafiles, targets
-    from divulge.canaries import canary_page
-    from divulge.results import plain
-
     layout = datafiles.FileLayout(label=label)
     checks.choice(outputs, "--outputs", ("logits", "probabilities"))
-    planted = room.Canaries.load(canaries)
-    claim = None if claim_epsilon is None else room.Claim(claim_epsilon, delta)
+    planted = planted.Canaries.load(canaries)
+    claim = None if claim_epsilon is None else planted.Claim(claim_epsilon, delta)
     chosen: Any = {"outputs": outputs, "device": device}
-    result = room.audit(
+    result = planted.audit(
         targets.load(model, factory=factory, folder=Path(), **chosen),
         planted,
         claim=claim,
@@ -105,7 +110,7 @@ def audit(
     )
     summary = result.summary()
     if json:
-        printing.as_json(plain(summary))
+        printing.as_json(results.plain(summary))
     else:
         printing.verdict(summary.tone, summary.verdict)
         rows = [["what decides", f"{summary.bound.low:.3f}", summary.bound.method]]
@@ -129,9 +134,7 @@ def plan(
     confidence: Confidence = 0.95,
 ) -> None:
     """How many canaries find that a claim is violated."""
-    from divulge.evaluation import canaries_needed
-
-    needed = canaries_needed(
+    needed = evaluation.canaries_needed(
         claim_epsilon, true_epsilon, delta, power=power, confidence=confidence, family=_family(family)
     )
     if needed is None:
@@ -144,8 +147,6 @@ def plan(
 
 
 def _family(text: str | None) -> Families | str | None:
-    from divulge.evaluation import SubsampledGaussian
-
     if text is None or not text.startswith("subsampled"):
         return text
     try:
@@ -153,4 +154,4 @@ def _family(text: str | None) -> Families | str | None:
         numbers = float(rate), int(steps)
     except ValueError:
         raise InputError(f"--family: subsampled:RATE:STEPS is needed (subsampled:0.01:1000), got {text!r}") from None
-    return SubsampledGaussian(*numbers)
+    return evaluation.SubsampledGaussian(*numbers)

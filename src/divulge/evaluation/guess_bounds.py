@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.evaluation import families
 from divulge.evaluation.families import Gaussian, largest
 
 if TYPE_CHECKING:
+    from scipy import special
+
     from divulge.evaluation.families import Errors, Families
     from divulge.types import Floats, Ints
+else:
+    special = lazy.module("scipy.special")
 
 Bound: TypeAlias = Literal["steinke", "f-dp", "tight"]
 Sides: TypeAlias = Literal["both", "in"]
@@ -110,11 +114,9 @@ class Rule:
         The share of canaries at least as telling as the last one guessed is a Beta variable; given it, the guesses
         are wrong independently, with the mean error of that share.
         """
-        from scipy.special import bdtr
-
         assert self.family is not None
         errors = best_errors(self.family, strength, self.sides, guesses, canaries)
-        return float(bdtr(wrong, guesses, errors).mean()) <= error
+        return float(special.bdtr(wrong, guesses, errors).mean()) <= error
 
 
 def guess_counts(canaries: int) -> list[int]:
@@ -145,10 +147,8 @@ def _errors(family: Families, strength: float, sides: Sides) -> Errors:
 @lru_cache(maxsize=64)
 def _shares(guesses: int, canaries: int) -> Floats:
     """Quantiles of the share of canaries at least as telling as the last one guessed, ``[q]``."""
-    from scipy.special import betaincinv
-
     levels = (np.arange(_NODES) + 0.5) / _NODES
-    return np.ones(1) if guesses == canaries else betaincinv(guesses + 1, canaries - guesses, levels)
+    return np.ones(1) if guesses == canaries else special.betaincinv(guesses + 1, canaries - guesses, levels)
 
 
 def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, error: float) -> bool:
@@ -157,12 +157,10 @@ def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, erro
     It follows two shares of all canaries, guessed rightly and guessed wrongly in the unlikely event, from "all of
     ``right`` and more" down to "any number"; if they outgrow the share that was guessed, the event is too unlikely.
     """
-    from scipy.special import ndtr, ndtri
-
     right = guesses - wrong
     rightly, wrongly = error * right / canaries, error * wrong / canaries
     for i in range(right - 1, -1, -1):
-        least = max(float(ndtr(ndtri(min(rightly, 1.0)) - strength)), wrongly)
+        least = max(float(special.ndtr(special.ndtri(min(rightly, 1.0)) - strength)), wrongly)
         rightly += i / (guesses - i) * (least - wrongly)
         wrongly = least
         if rightly + wrongly >= guesses / canaries:
@@ -172,15 +170,13 @@ def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, erro
 
 def _p_value(right: int, made: int, n: int, chance: float, delta: float) -> float:
     """P(at least ``right`` of ``made`` guesses are right) under (ε, δ)-DP with e^ε/(1+e^ε) = ``chance``."""
-    from scipy.special import bdtrc
-
-    tail = float(bdtrc(right - 1, made, chance)) if right > 0 else 1.0
+    tail = float(special.bdtrc(right - 1, made, chance)) if right > 0 else 1.0
     if delta == 0 or right == 0:
         return tail
     # Thm 5.2: δ lets the adversary move mass by i right guesses at a price of 1/i.
     ends = _steps(right)
     starts = np.append(1, ends[:-1] + 1)
-    reachable = np.where(right - ends > 0, bdtrc(np.maximum(right - ends - 1, 0), made, chance), 1.0)
+    reachable = np.where(right - ends > 0, special.bdtrc(np.maximum(right - ends - 1, 0), made, chance), 1.0)
     return min(1.0, tail + 2 * n * delta * float(np.max((reachable - tail) / starts)))
 
 
