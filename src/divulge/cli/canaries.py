@@ -13,7 +13,7 @@ from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from divulge import canaries as planted
+    from divulge import canaries as game
     from divulge import checks, datafiles, evaluation, results, targets
     from divulge.canaries import canary_page
     from divulge.evaluation.families import Families
@@ -22,7 +22,7 @@ else:
     checks = lazy.module("divulge.checks")
     datafiles = lazy.module("divulge.datafiles")
     evaluation = lazy.module("divulge.evaluation")
-    planted = lazy.module("divulge.canaries")
+    game = lazy.module("divulge.canaries")
     results = lazy.module("divulge.results")
     targets = lazy.module("divulge.targets")
 
@@ -53,7 +53,7 @@ def make(
     """Make canaries: what to add to a training set, and what to keep."""
     layout = datafiles.FileLayout(label=label)
     given = None if own is None else datafiles.read(own, layout).records
-    made = planted.make(
+    made = game.make(
         datafiles.read(data, layout).records,
         kind=kind,
         count=count,
@@ -91,10 +91,10 @@ def audit(
     """What a trained model gives away of its canaries, and whether that contradicts the claim (then exit code 1)."""
     layout = datafiles.FileLayout(label=label)
     checks.choice(outputs, "--outputs", ("logits", "probabilities"))
-    planted = planted.Canaries.load(canaries)
-    claim = None if claim_epsilon is None else planted.Claim(claim_epsilon, delta)
+    planted = game.Canaries.load(canaries)
+    claim = None if claim_epsilon is None else game.Claim(claim_epsilon, delta)
     chosen: Any = {"outputs": outputs, "device": device}
-    result = planted.audit(
+    result = game.audit(
         targets.load(model, factory=factory, folder=Path(), **chosen),
         planted,
         claim=claim,
