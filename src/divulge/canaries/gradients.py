@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.canaries.claim import Claim
 from divulge.canaries.game import CanaryAudit
 from divulge.canaries.proof import prove
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from divulge.evaluation.families import Families
     from divulge.types import Bools, Floats, Ints
+else:
+    torch = lazy.module("torch")
 
 
 Score: TypeAlias = Literal["sum", "spread"]
@@ -81,8 +83,6 @@ class GradientCanaries:
         Raises:
             divulge.InputError: fewer parameters than canaries.
         """
-        import torch
-
         used = self.included & (self._draws.random(self.count) < self.rate)
         for gradient, (canaries, at) in zip(total, self._where(total), strict=True):
             here = torch.as_tensor(at[used[canaries]], device=gradient.device)
@@ -90,8 +90,6 @@ class GradientCanaries:
 
     def observe(self, released: Sequence[torch.Tensor]) -> None:
         """Read the canaries' directions in what the step releases: the sum of gradients with its noise."""
-        import torch
-
         for gradient, (canaries, at) in zip(released, self._where(released), strict=True):
             here = torch.as_tensor(at, device=gradient.device)
             seen = gradient.detach().reshape(-1)[here].double().cpu().numpy() / self.clip
