@@ -163,10 +163,10 @@ def refuse_known(canaries: Canaries, training: Records) -> None:
 def _own(own: Records, data: Records) -> Records:
     if (own.y is None) != (data.y is None) or own.x.shape[1:] != data.x.shape[1:]:
         raise checks.InputError(f"own: canaries of the data's shape and with labels as it are needed, got {own!r}")
-    found = kinds.names(own)
-    if len(set(found)) < len(found):
-        raise checks.InputError(f"own: {len(found) - len(set(found))} canaries repeat others; each must be unique")
-    if shared := len(set(found) & set(kinds.names(data))):
+    named = kinds.names(own)
+    if len(set(named)) < len(named):
+        raise checks.InputError(f"own: {len(named) - len(set(named))} canaries repeat others; each must be unique")
+    if shared := len(set(named) & set(kinds.names(data))):
         raise checks.InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
     if len(own) < 2:
         raise checks.InputError(f"own: at least 2 canaries are needed, got {len(own)}")

@@ -163,10 +163,10 @@ def prove(
         violated, testable = bound.low > claim.epsilon, most > claim.epsilon
         answer = "violated" if violated else "consistent" if testable else "not testable"
         if design == "coins":
-            found = smallest_violation(
+            violation = smallest_violation(
                 len(values), claim.epsilon, slack, power=_POWER, confidence=confidence, family=assumed
             )
-            seen = None if found is None else found.epsilon
+            seen = None if violation is None else violation.epsilon
     rule = Rule.of(assumed, None, "both", slack)
     drawn = COINS if design == "coins" else _FIXED
     claims = Guarantee("probability that the bound exceeds the true ε", 1 - confidence, (drawn, *rule.assumes))

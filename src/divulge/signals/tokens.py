@@ -17,7 +17,6 @@ from divulge.targets.statistics import TokenStatistics
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from divulge.targets.statistics import TokenStatistics
     from divulge.types import Floats, Ints
 
 _ORDERS = {0.5: "renyi_half", 1.0: "entropy", 2.0: "renyi_two", np.inf: "renyi_inf"}
