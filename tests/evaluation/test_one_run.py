@@ -27,11 +27,10 @@ class TestFamilies:
 
     def test_an_accountant_agrees(self):
         accountants = pytest.importorskip("opacus.accountants")
-        for rate, steps in ((0.01, 1000), (0.1, 100)):
-            accountant = accountants.PRVAccountant()
-            accountant.history = [(1.0, rate, steps)]
-            upper = accountant.get_epsilon(1e-5)
-            assert upper - 0.03 < SubsampledGaussian(rate, steps).epsilon(1.0, 1e-5) <= upper
+        accountant = accountants.PRVAccountant()
+        accountant.history = [(1.0, 0.1, 100)]
+        upper = accountant.get_epsilon(1e-5)
+        assert upper - 0.03 < SubsampledGaussian(0.1, 100).epsilon(1.0, 1e-5) <= upper
 
     @pytest.mark.parametrize("family", [Gaussian(), SubsampledGaussian(0.2), SubsampledGaussian(0.2, 5)])
     def test_a_stronger_mechanism_leaks_more(self, family):
