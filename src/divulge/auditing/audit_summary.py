@@ -72,7 +72,7 @@ def decided(outcome: Outcome, made: Selection, fpr: float | None, tests: int) ->
         fpr: the false-positive rate asked for; None where the decision bounds something else.
         tests: how many such questions are asked.
     """
-    kept = None if fpr is None else realised(outcome, fpr, tests)
+    kept = None if fpr is None else realised(outcome.scores[~outcome.members], outcome.calibration, fpr, tests)
     above = kept is not None and kept.rate.low > kept.nominal
     over = [f"{outcome.recipe}: the realised FPR at nominal {fpr:g} is {kept.rate}, {kept.judged}"] if above else []
     rates = evaluation.rates(made.selected, outcome.members)
@@ -93,7 +93,7 @@ def decided(outcome: Outcome, made: Selection, fpr: float | None, tests: int) ->
 def _realised(outcome: Outcome, level: float, tests: int) -> RealisedRate | None:
     """The realised FPR, and how it compares with the nominal one."""
     try:
-        rate = realised(outcome, level, tests)
+        rate = realised(outcome.scores[~outcome.members], outcome.calibration, level, tests)
     except checks.InputError:
         return None
     return RealisedRate(rate.rate, rate.p_value, rate.broken, rate.judged)

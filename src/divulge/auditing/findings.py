@@ -139,7 +139,7 @@ class Outcome:
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: the realised rate."""
-        return nominal.realised(self, fpr).rate
+        return nominal.realised(self.scores[~self.members], self.calibration, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
         """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""

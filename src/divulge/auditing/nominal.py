@@ -14,8 +14,7 @@ from divulge.statistics import intervals
 if TYPE_CHECKING:
     from scipy import stats
 
-    from divulge.auditing.findings import Outcome
-    from divulge.types import Estimate
+    from divulge.types import Estimate, Floats
 else:
     stats = lazy.module("scipy.stats")
 
@@ -63,15 +62,14 @@ class RealisedFpr:
         return "agrees"
 
 
-def realised(outcome: Outcome, level: float, tests: int = 1) -> RealisedFpr:
-    """The realised false-positive rate of the threshold at ``level`` on the non-members of ``outcome``.
+def realised(nonmembers: Floats, calibration: Floats, level: float, tests: int = 1) -> RealisedFpr:
+    """The realised false-positive rate on non-members ``[n]`` of the threshold at ``level`` of calibration scores.
 
     Raises:
         divulge.InputError: too few calibration records for the level, no non-members.
     """
-    threshold = by_fpr.threshold(outcome.calibration, level)
-    outside = outcome.scores[~outcome.members]
-    above, n = int(threshold.select(outside).sum()), len(outside)
+    threshold = by_fpr.threshold(calibration, level)
+    above, n = int(threshold.select(nonmembers).sum()), len(nonmembers)
     # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
     tail = stats.betabinom.pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
     return RealisedFpr(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)

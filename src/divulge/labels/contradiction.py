@@ -17,8 +17,8 @@ from divulge.labels import control
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge.labels.answers import Reading
     from divulge.labels.plans import QueryPlan
+    from divulge.labels.reading import Reading
     from divulge.labels.spec import OracleSpec
     from divulge.types import Bools, Floats, Ints
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from divulge import checks
 from divulge.labels import linear
-from divulge.labels.answers import Reading
 from divulge.labels.certificate import Certificate
+from divulge.labels.reading import Reading
 
 if TYPE_CHECKING:
     from divulge.labels.loss import Loss

@@ -10,10 +10,10 @@ import numpy as np
 
 from divulge import checks
 from divulge.labels import floats
-from divulge.labels.answers import Reading
 from divulge.labels.certificate import Certificate
 from divulge.labels.noise import reach, too_loud
 from divulge.labels.questions import Sums, noise_of
+from divulge.labels.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,8 +17,8 @@ import numpy as np
 
 from divulge import checks
 from divulge.labels import enumerated_codes, linear, questions
-from divulge.labels.answers import Reading
 from divulge.labels.plans import QueryPlan
+from divulge.labels.reading import Reading
 
 if TYPE_CHECKING:
     from divulge.labels.loss import Loss

@@ -10,8 +10,8 @@ from divulge import store
 from divulge.labels import control
 
 if TYPE_CHECKING:
-    from divulge.labels.answers import Reading
     from divulge.labels.certificate import Certificate
+    from divulge.labels.reading import Reading
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats
 

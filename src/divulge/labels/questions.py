@@ -11,7 +11,7 @@ import numpy as np
 
 from divulge.labels import alphabet as alphabets
 from divulge.labels import codes, floats
-from divulge.labels.answers import Reading
+from divulge.labels.reading import Reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

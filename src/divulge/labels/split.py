@@ -20,9 +20,9 @@ import numpy as np
 
 from divulge import checks, seeds
 from divulge.labels import alphabet, codes, floats, losses
-from divulge.labels.answers import Reading
 from divulge.labels.certificate import Certificate
 from divulge.labels.plans import QueryPlan
+from divulge.labels.reading import Reading
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
-from divulge.labels.answers import Reading
 from divulge.labels.certificate import Certificate
 from divulge.labels.noise import largest_norm, least_norm
 from divulge.labels.plans import QueryPlan
+from divulge.labels.reading import Reading
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
