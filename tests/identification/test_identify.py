@@ -135,6 +135,13 @@ def test_known_members_sharpen_the_share_and_change_nothing_else():
     assert taught.usage.high - taught.usage.low < alone.usage.high - alone.usage.low
 
 
+def test_where_nothing_is_selected_no_share_of_it_is_false():
+    """The false discovery proportion counts as 0 there, and as known in [0, 1] only."""
+    fdp, power = realised(np.zeros(4, bool), np.array([True, False, True, False]))
+    assert (fdp.value, fdp.low, fdp.high) == (0.0, 0.0, 1.0)
+    assert power.value == 0
+
+
 def test_several_signals_are_learned_from():
     rng = np.random.default_rng(6)
     noise = rng.normal(size=(300, 3))
