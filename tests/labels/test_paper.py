@@ -7,9 +7,11 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from flint import arb, ctx
+from scipy.optimize import brentq
 
 import divulge as dv
 from divulge import labels
+from divulge.labels.enumerated_codes import primes
 
 
 def separation(table):
@@ -41,7 +43,9 @@ def test_the_theorems_recover_at_the_edge_of_the_noise(method, noise):
 def test_more_classes_by_the_papers_codes(classes, method):
     spec = labels.OracleSpec(n=20, classes=classes, noise=1e-4)
     y = np.arange(20) % classes
-    assert labels.simulate(spec, y, labels.design(spec, method)).accuracy == 1.0
+    plan = labels.design(spec, method)
+    assert plan.certificate.certified
+    assert labels.simulate(spec, y, plan).accuracy == 1.0
 
 
 @pytest.mark.parametrize("metric", ["log_loss", "squared_euclidean", labels.norm_like(3), "itakura_saito"])
@@ -49,7 +53,9 @@ def test_prime_codes_and_exhaustive_decoding(metric):
     spec = labels.OracleSpec(metric=metric, n=30)
     y = np.random.default_rng(1).integers(0, 2, 30)
     for method in ("primes", "exhaustive"):
-        found = labels.simulate(spec, y, labels.design(spec, method))
+        plan = labels.design(spec, method)
+        assert plan.certificate.certified
+        found = labels.simulate(spec, y, plan)
         assert found.accuracy == 1.0
         assert found.certain_and_wrong == 0
 
@@ -72,19 +78,122 @@ def test_figure_1_accuracy_of_a_single_query_falls_once_the_range_is_used_up():
     assert labels.simulate(spec, y, labels.design(spec, "theorem3")).accuracy == 1.0
 
 
-def test_theorem_14_as_printed_has_no_separation():
-    # Nτ multiplies the power instead of standing in its exponent: θ1 = 3^2·Nτ/(1 + 3^2·Nτ) = 1/2.
+def test_theorem_14_with_n_tau_beside_the_power_has_no_separation():
+    # Why Nτ is read as part of the exponent: as a factor, θ1 = 3^2·Nτ/(1 + 3^2·Nτ) = 1/2.
     n, tau = 2, 1 / 18
     theta = 3**2 * n * tau / (1 + 3**2 * n * tau)
     assert theta == pytest.approx(0.5)
     assert separation(logs([theta, 0.9])) == pytest.approx(0.0, abs=1e-12)
-    repaired = [1 / (1 + 3 ** -(2**k * n * tau)) for k in (1, 2)]
-    assert separation(logs(repaired)) >= 2 * tau
+    exponent = [1 / (1 + 3 ** -(2**k * n * tau)) for k in (1, 2)]
+    assert separation(logs(exponent)) >= 2 * tau
 
 
-def test_the_inequality_of_theorems_4_and_5_is_not_sufficient():
-    # Any code that only bounds |log odds| from below admits two equal rows, whose labels can be swapped.
-    assert separation(logs([1e-9, 1e-9])) == 0.0
+def test_theorem_4_in_the_appendix_admits_equal_rows_whose_labels_can_be_swapped():
+    # "Any θ" with large enough gaps, for cross-entropy: g(θ) - g(1 - θ) = ln((1 - θ)/θ).
+    n, tau, theta = 2, 1.0, 1e-9
+    assert math.log((1 - theta) / theta) > 2**n * n * tau
+    assert separation(logs([theta, theta])) == 0.0 < 2 * tau
+
+
+def test_theorems_4_and_5_fail_where_g_jumps():
+    # "There is a θ": g is 1 below one half, 1/2 at it, 0 above, so a gap is 1, 0 or -1, and these nine θ are all cases.
+    def g(t):
+        return (1 - np.sign(t - 0.5)) / 2
+
+    n, tau = 2, 0.1
+    assert all(g(0.25) - g(0.75) > 2**i * n * tau for i in (1, 2))
+    for theta in itertools.product((0.25, 0.5, 0.75), repeat=n):
+        assert separation(np.array([[g(1 - t), g(t)] for t in theta])) == 0.0
+
+
+@pytest.mark.parametrize("g", [lambda t: -math.log(t), lambda t: t**-2 + math.sin(9 * t), lambda t: 40 * (1 - t) ** 3])
+def test_theorem_4_holds_where_g_is_continuous(g):
+    # From 0 at one half to some large gap every gap between is met: those of the proof, which double, are among them.
+    n, tau = 4, 0.1
+
+    def gap(t):
+        return g(t) - g(1 - t)
+
+    assert gap(1e-3) > 2**n * n * tau
+    theta = [brentq(lambda t, i=i: gap(t) - 2**i * n * tau, 1e-3, 0.5) for i in range(1, n + 1)]
+    assert separation(np.array([[g(1 - t), g(t)] for t in theta])) == pytest.approx(2 * tau)
+
+
+@pytest.mark.parametrize("metric", ["squared_euclidean", labels.norm_like(2), labels.norm_like(3.5)])
+@pytest.mark.parametrize("n", [1, 3, 6])
+def test_theorem_4_covers_bounded_losses_while_the_noise_is_small(metric, n):
+    """Sections 4 and C.1 say that no θ meets its condition; below (largest gap)/(N·2^N) some θ does."""
+    table = labels.OracleSpec(metric, n=1).loss().table
+
+    def gap(t):
+        low, high = table(np.array([[1 - t, t]]))[0]
+        return high - low
+
+    tau = 0.98 * gap(1e-12) / (n * 2**n)
+    theta = [brentq(lambda t, i=i: gap(t) - 1.01 * 2**i * n * tau, 1e-12, 0.5) for i in range(1, n + 1)]
+    assert all(gap(t) > 2**i * n * tau for i, t in enumerate(theta, 1))
+    rows = np.array([[1 - t, t] for t in theta])
+    assert separation(labels.OracleSpec(metric, n=n).loss().table(rows)) > 2 * tau
+
+
+def test_rows_at_one_half_leave_no_separation_under_definition_1():
+    # Section 4: N - M rows at 1/2 are said to keep Λ above 2τ. It is 0; the asked rows' labels are told apart.
+    n, m, tau = 3, 2, 0.1
+    theta = [1 / (1 + 3 ** (2**i * n * tau)) for i in (1, 2)] + [0.5]
+    table = logs(theta)
+    assert all(row[1] - row[0] > 2**i * n * tau for i, row in enumerate(table[:m], 1))
+    assert separation(table) == 0.0 < 2 * tau
+    assert separation(table[:m]) * m / n > 2 * tau
+
+
+def test_multiples_of_logarithms_of_primes_come_closer_than_the_multiple():
+    # Section 1: g(θ_i) = b·ln p_i is said to keep subset sums b apart.
+    b = 1.0
+    for n, closest in ((2, 0.405), (8, 0.0014)):
+        table = np.array([[0.0, b * math.log(p)] for p in primes(n)])
+        assert separation(table) * n == pytest.approx(closest, rel=0.02)
+        assert separation(table) * n < b
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_doubly_small_probabilities_cannot_be_avoided(n):
+    # 2^N losses 2τ apart span 2τ(2^N - 1), and the span is the mean of the |log odds|: some probability is that small.
+    rng = np.random.default_rng(n)
+    for theta in [*rng.random((200, n)), *(1 / (1 + np.exp(rng.exponential(8, (200, n)))))]:
+        two_tau = separation(logs(theta))
+        assert np.minimum(theta, 1 - theta).min() <= np.exp(-two_tau * (2**n - 1)) * (1 + 1e-9)
+
+
+def test_equation_5_splits_the_loss_into_a_part_of_the_labels_and_a_constant():
+    n, classes, tau = 2, 3, 0.1
+    raised = 3.0 ** (n * tau * 2.0 ** (classes * np.arange(n)[:, None] + np.arange(1, classes + 1)))
+    table = labels.OracleSpec(n=n, classes=classes).loss().table(raised / raised.sum(axis=1, keepdims=True))
+    constant = np.log(raised.sum(axis=1)).sum()
+    for y in itertools.product(range(classes), repeat=n):
+        chosen = np.log(raised[range(n), y]).sum()
+        assert table[range(n), y].sum() / n == pytest.approx(-(chosen - constant) / n)
+
+
+def test_at_noise_one_the_losses_of_theorem_3_outgrow_the_noise():
+    # Section 5 calls them comparable: averages over all labellings, for two classes.
+    found = []
+    for n in (1, 2, 3, 4):
+        exponents = math.log(3) * n * 2.0 ** (2 * np.arange(n)[:, None] + [1, 2])
+        found.append((np.logaddexp.reduce(exponents, axis=1, keepdims=True) - exponents).mean())
+    assert found == pytest.approx([1.20, 5.50, 23.1, 93.4], rel=0.01)
+
+
+def test_theorem_7_as_printed_promises_a_separation_that_no_prediction_has():
+    # h(t) = t² + 10t: the printed sum is 22 at every θ, above 2·N·τ = 10; the true gap h'(1 - θ) - h'(θ) is below 2.
+    tau = 5.0
+    for theta in np.linspace(0.001, 0.999, 999):
+
+        def divergence(x, t):
+            return x**2 + 10 * x - (t**2 + 10 * t) - (2 * t + 10) * (x - t)
+
+        assert (2 * theta + 10) + (2 * (1 - theta) + 10) > 2 * tau
+        one, zero = (divergence(y, theta) + divergence(1 - y, 1 - theta) for y in (1, 0))
+        assert abs(one - zero) < 2 < 2 * tau
 
 
 def test_the_sign_of_theorem_7():
@@ -123,11 +232,21 @@ def test_norm_like_is_the_sum_over_both_classes():
     assert loss[1] == pytest.approx(2 * 0.75**2)
 
 
-def test_softmax_on_the_unit_cube_separates_by_one_at_most():
-    corner = np.array([[0.0, 1.0], [1.0, 0.0]])
-    table = labels.OracleSpec(metric="softmax_cross_entropy", n=2).loss().table
-    assert np.ptp(table(corner), axis=1).max() <= 1 + 1e-12
-    assert np.ptp(table(1e6 * corner), axis=1).max() == pytest.approx(1e6)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_softmax_on_the_unit_cube_separates_by_one_at_most(classes):
+    rng = np.random.default_rng(0)
+    corners = np.array(list(itertools.product((0.0, 1.0), repeat=classes)))
+    cube = np.concatenate([corners, rng.random((300, classes))])
+    table = labels.OracleSpec("softmax_cross_entropy", n=len(cube), classes=classes).loss().table
+    assert np.ptp(table(cube), axis=1).max() == pytest.approx(1)
+    assert np.ptp(table(1e6 * cube), axis=1).max() == pytest.approx(1e6)
+
+
+def test_sigmoid_on_the_unit_interval_separates_by_less_than_one():
+    logits = np.linspace(0.001, 0.999, 999)
+    table = labels.OracleSpec("sigmoid_cross_entropy", n=999).loss().table
+    assert np.ptp(table(logits), axis=1) == pytest.approx(logits)  # its two labels differ by the logit itself
+    assert np.ptp(table(1e3 * logits), axis=1).max() == pytest.approx(999)
 
 
 def test_certify_compares_different_labellings():

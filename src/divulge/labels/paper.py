@@ -1,8 +1,8 @@
 """The codes of the paper, as baselines: Theorems 3 and 14 here, those decoded by enumeration in `tables`.
 
-Source: Aggarwal, Kasiviswanathan, Xu, Feyisetan, Teissier (2021). Repaired where the text is wrong:
-Theorem 3 needs k = 1..K (with k from 0 its separation is τ·ln 3 < 2τ), Theorem 14 needs Nτ in the exponent
-(as printed, N = 2 and τ = 1/18 give θ = 1/2 and no separation at all), and the mean runs over all N scored rows,
+Source: Aggarwal, Kasiviswanathan, Xu, Feyisetan, Teissier (2021). How the text is read:
+Theorem 3 with k = 1..K (with k from 0 its separation is τ·ln 3 < 2τ), Theorem 14 with Nτ in the exponent
+(as a factor, N = 2 and τ = 1/18 give θ = 1/2 and no separation at all), and the mean runs over all N scored rows,
 not over the M rows of a block (Figure 2 of the paper averages over M, and its "M" counts queries). Behind a softmax
 or a sigmoid the logits are the logarithms of Theorem 3's entries, so nothing is doubly exponential.
 """
