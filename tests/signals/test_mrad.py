@@ -224,9 +224,18 @@ def test_classes_lie_together_in_the_contrastive_latent(auxiliary, records):
     )
 
 
-def test_the_shadow_ratio_is_a_ratio_of_deviations(target, auxiliary, partial):
-    fitted = MRAD(detector="gradient-norm").fit(auxiliary)
-    np.testing.assert_allclose(fitted.measure(target, partial, shadows=[target, target]), 1.0)
+def test_the_shadow_ratio_is_the_shadows_mean_deviation_over_the_targets(target, auxiliary, partial):
+    """δ_s / δ and not its inverse, with shadows that differ from the target and from each other."""
+    networks = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        networks.append(TorchTarget(nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 3)).double()))
+    zeros = dv.Records(np.where(partial.known, partial.x, 0.0), partial.y)
+    first, second, own = (
+        np.linalg.norm(asked.gradients(zeros)[:, ~partial.known[0]], axis=1) for asked in (*networks, target)
+    )
+    found = MRAD(detector="gradient-norm").fit(auxiliary).measure(target, partial, shadows=networks)
+    np.testing.assert_allclose(found, (first + second) / 2 / own)
 
 
 @pytest.mark.parametrize(
