@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ NAMES = {a: b for pair in PAIRS for a, b in (pair, pair[::-1])}
 class Fault:
     """One fault: the file below the root, its line, the expression there, what replaces it, and the faulty file.
 
+    ``nth``: how many expressions of the line that are the same, and changed the same, come before it.
     ``at_import``: the line runs when the module is imported, not when a function is called.
     """
 
@@ -44,6 +46,7 @@ class Fault:
     text: str
     before: str
     after: str
+    nth: int
     source: str
 
 
@@ -58,6 +61,7 @@ def faults(root: Path, file: Path) -> Iterator[Fault]:
     bodies = {
         inner for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda) for inner in _body(node)
     }
+    seen: Counter[tuple[int, str, str]] = Counter()
     for node in ast.walk(tree):
         if node in ignored or not isinstance(node, ast.expr):
             continue
@@ -69,7 +73,10 @@ def faults(root: Path, file: Path) -> Iterator[Fault]:
             source = code[:first] + fresh.encode() + code[last:]
             text = code[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
             where = str(file.relative_to(root))
-            yield Fault(where, node.lineno, node not in bodies, text, ast.unparse(node), after, source.decode())
+            before = ast.unparse(node)
+            nth = seen[node.lineno, before, after]
+            seen[node.lineno, before, after] += 1
+            yield Fault(where, node.lineno, node not in bodies, text, before, after, nth, source.decode())
 
 
 def _body(node: ast.FunctionDef | ast.Lambda) -> Iterator[ast.AST]:

@@ -74,10 +74,10 @@ class Trials:
         with self.out.open("w") as out:
             for done, (fault, place) in enumerate(self.drawn, start=1):
                 chosen = [items[name] for name in self._names(fault, place) if name in items]
-                room = (f"tests/{fault.file.split('/')[2]}/", "tests/test_")
+                room = (f"tests/{fault.file.split('/')[2]}/", "tests/test_", *self.also)
                 ran, end = self._try(fault, [*(item for item in fresh if item.nodeid.startswith(room)), *chosen])
                 alive += end == "survived"
-                told = {key: getattr(fault, key) for key in ("file", "line", "text", "before", "after")}
+                told = {key: getattr(fault, key) for key in ("file", "line", "text", "before", "after", "nth")}
                 out.write(json.dumps({"end": end, "ran": ran, "of": len(chosen), **told}) + "\n")
                 out.flush()
                 if end == "survived":
@@ -151,7 +151,9 @@ def survivors(ended: Path) -> Iterator[tuple[Fault, Place]]:
         if told["end"] == "killed":
             continue
         same = [
-            fault for fault in known if all(getattr(fault, key) == told[key] for key in ("text", "before", "after"))
+            fault
+            for fault in known
+            if all(getattr(fault, key) == told[key] for key in ("text", "before", "after", "nth"))
         ]
         if same:
             nearest = min(same, key=lambda fault: (fault.file != told["file"], abs(fault.line - told["line"])))
@@ -179,7 +181,7 @@ def main() -> None:
         "--also",
         nargs="*",
         default=(),
-        help="files of tests that the map does not know: tried on their room's faults, or on all if they have no room",
+        help="files with tests that the map does not know: tried on every fault, and first",
     )
     parser.add_argument("--unchanged", action="store_true", help="put no fault in: none may be killed")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))

@@ -61,7 +61,13 @@ class TestSteinke:
                 alpha = max(alpha, total / i)
             return min(beta + alpha * delta * 2 * m, 1)
 
-        for m, r, v, eps, delta in [(100, 60, 45, 0.3, 1e-4), (50, 50, 50, 1.0, 1e-3), (1000, 200, 120, 0.1, 1e-5)]:
+        for m, r, v, eps, delta in [
+            (100, 60, 45, 0.3, 1e-4),
+            (50, 50, 50, 1.0, 1e-3),
+            (1000, 200, 120, 0.1, 1e-5),
+            (1000, 1, 1, 0.5, 1e-5),
+            (1000, 4, 4, 6.0, 1e-4),  # all mass that there is, moved by all guesses, is the largest
+        ]:
             assert guess_bounds._p_value(v, r, m, float(expit(eps)), delta) == pytest.approx(naive(m, r, v, eps, delta))
 
 

@@ -45,7 +45,7 @@ def test_the_smallest_auc_has_just_the_power_that_is_wanted(m, n):
     assert auc_power(surer.auc, m, n, error=0.2) == pytest.approx(0.5, abs=1e-3)
 
 
-@pytest.mark.parametrize(("m", "n", "fpr"), [(50, 400, 0.05), (200, 120, 0.1)])
+@pytest.mark.parametrize(("m", "n", "fpr"), [(50, 400, 0.05), (200, 120, 0.1), (3, 2000, 0.1)])
 def test_the_smallest_tpr_has_just_the_power_that_is_wanted(m, n, fpr):
     smallest = smallest_detectable(m, n, fpr)
     assert tpr_power(smallest.tpr, m, n, fpr) == pytest.approx(0.8, abs=3e-3)

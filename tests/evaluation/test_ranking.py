@@ -246,3 +246,35 @@ def test_confidence_is_a_probability():
 
 def test_no_end_of_an_interval_is_printed_as_minus_zero():
     assert str(dv.evaluation.auc([0.0, 1.0], [True, False])) == "0.0000 [0.0000, 0.9750]"
+
+
+def test_an_upper_end_is_moved_out_twice_the_share_of_pairs_that_add_the_same():
+    placed, _ = placements.of_scores(np.array([0.1, 0.4, 0.3, 0.9]), np.array([False, True, False, True]))
+    furthest = placements.gaffke(placed, np.float64(0.25), 1.0, 0.025)
+    for weight, share in ((0.0, 0.0), (0.25, 0.5), (0.5, 1.0), (1.0, 1.0)):
+        furthest = placements.gaffke(placed, np.float64(weight), 1.0, 0.025)
+        moved = placements.moved_out(np.float64(0.5), placed, np.float64(weight), 1.0, 0.025)
+        assert moved == pytest.approx(0.5 + share * (furthest - 0.5))
+
+
+@pytest.mark.parametrize(
+    ("scores", "members", "method"),
+    [
+        ([0, 2, 1, 3], [False, True, True, False], ranking.DELONG),
+        ([0, 2, 1], [False, True, False], ranking.CHERNOFF),  # separated
+        ([0, 2, 1, 3], [False, True, False, False], ranking.CHERNOFF),  # a single member has no variance
+        ([1, 1, 1], [False, True, False], ranking.DELONG),  # nothing but ties is known to be 1/2
+    ],
+)
+def test_the_method_is_named(scores, members, method):
+    assert ranking.auc(np.array(scores, float), np.array(members)).method == method
+
+
+def test_placements_of_several_tables_are_those_of_each():
+    rng = np.random.default_rng(0)
+    inside, outside = rng.integers(0, 5, (2, 3, 4, 6))
+    found = placements.of_counts(inside, outside)
+    for i in np.ndindex(3, 4):
+        alone = placements.of_counts(inside[i], outside[i])
+        np.testing.assert_allclose(found.members.values[i], alone.members.values)
+        np.testing.assert_allclose(found.nonmembers.values[i], alone.nonmembers.values)

@@ -276,3 +276,18 @@ def test_only_three_equal_answers_or_more_are_called_constant():
     assert contradiction.shown(np.array([0.7, np.nan, 0.7, 0.7]), oracle).startswith("constant")
     assert not contradiction.shown(np.full(2, 0.1234567890123), oracle).startswith("constant")
     assert not contradiction.shown(np.array([0.7, 0.7, 0.8]), oracle).startswith("constant")
+
+
+def test_answers_that_are_rounded_up_are_named(y, spec):
+    exact = labels.LocalOracle(spec, y).exact
+    found = labels.infer(lambda rows: math.ceil(exact(rows) * 1e5) / 1e5, labels.design(spec))
+    assert "rounded up to 5 decimals" in found.contradiction.looks
+
+
+@pytest.mark.parametrize(("metric", "named"), [("rmse", True), ("mae", False), ("log_loss", False)])
+def test_a_missing_root_is_named_where_a_root_is_taken(metric, named):
+    spec = labels.OracleSpec(metric, n=40, noise=1e-4)
+    plan = labels.design(spec)
+    truth = np.arange(40) % 2
+    answers = np.array([labels.LocalOracle(spec, truth).exact(plan.queries[i]) for i in range(plan.count)])
+    assert contradiction.slip(plan, answers**2) == ("like a mean squared error, without the root" if named else "")

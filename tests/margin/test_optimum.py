@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import margin
+from divulge.margin import optimum
 
 
 @pytest.mark.parametrize("d", [20, 100, 1000])
@@ -80,3 +81,18 @@ def test_on_a_line_it_is_the_least_norm_over_a_grid_of_directions():
 def test_records_too_far_from_the_origin_are_refused_at_once(x):
     with pytest.raises(dv.InputError, match="no KKT point was found"):
         margin.solve(np.array(x)[:, None], [1, -1, -1], max_rounds=10**9)
+
+
+def test_every_pattern_of_records_on_a_line_is_tried():
+    """Random directions find no sign pattern that is not among them, and all of them are found."""
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.normal(size=5), np.ones(5)])
+    naive = {tuple(active) for active in rng.normal(size=(20_000, 2)) @ points.T > 0}
+    assert {tuple(cone.active) for cone in optimum._thresholds(points)} == naive
+
+
+def test_records_without_weight_do_not_matter():
+    """Between -1 and 1 the line is steepest; records further out lie above the margin and carry nothing."""
+    x = np.array([[-6.0], [-3.0], [-1.0], [1.0], [3.0], [6.0]])
+    found = margin.solve(x, [-1, -1, -1, 1, 1, 1])
+    np.testing.assert_allclose(found.multipliers, [0, 0, 2**-0.5, 2**-0.5, 0, 0], atol=1e-7)

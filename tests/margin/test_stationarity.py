@@ -133,3 +133,7 @@ def test_records_within_a_tenth_of_the_margin_are_on_it_and_slackness_is_their_w
     assert 1 < found.on_margin.sum() < len(x)
     assert found.slackness == pytest.approx(found.multipliers @ distance / found.multipliers.sum())
     assert 0 < found.slackness < 0.1
+
+
+def test_a_column_of_zeros_has_no_weight():
+    np.testing.assert_allclose(weigh(np.diag([4.0, 0.0]), np.array([2.0, 0.0])), [0.5, 0.0])

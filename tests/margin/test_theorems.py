@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, chi2, ncx2, norm
 
+import divulge as dv
 from divulge import margin
 
 
@@ -273,3 +274,17 @@ class TestSources:
         within = [law.cdf(mean + far) - law.cdf(mean - far) for law in (chi2(d), ncx2(d, squared))]
         assert max(within) < 1e-12
         assert ncx2(d, squared).ppf(1e-6) > d / 2  # what is needed stands
+
+    def test_a_fresh_record_beside_the_training_set_is_bounded_too(self):
+        """Of n training records and a fresh one (n + 1)·n/2 pairs are held below δ, at τ over that each."""
+        found = margin.assumption(margin.Sphere(1000), n=20, tau=0.1)
+        pair = beta.isf(0.1 / (21 * 20 / 2), 0.5, 999 / 2)
+        assert found.delta == pytest.approx(1000 * math.sqrt(pair))
+
+    def test_means_too_far_for_the_quantiles_are_refused(self):
+        assert margin.Gaussian(3, mean=1e6).sample(2, seed=0).shape == (2, 3)
+        for mean in (1.1e6, -1.5e6):
+            with pytest.raises(dv.InputError, match="mean"):
+                margin.Gaussian(3, mean=mean)
+            with pytest.raises(dv.InputError, match=r"no value beyond ±1e\+06"):
+                margin.Mixture(np.full((1, 3), mean))

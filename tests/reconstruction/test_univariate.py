@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import divulge as dv
 from divulge import margin, reconstruction
-from divulge.reconstruction.lines import Bends, bends, crossings, nodes
+from divulge.reconstruction.lines import Bends, bends, crossings, flat_pieces, nodes
+from divulge.reconstruction.needed import least_multipliers
 from divulge.reconstruction.windows import fewest, windows, within
 
 
@@ -267,3 +268,25 @@ def test_duplicated_break_points_and_zero_neurons_do_not_matter(exact):
     again = reconstruction.univariate(doubled, 1.0)
     np.testing.assert_allclose(again.candidates, found.candidates, atol=1e-9)
     np.testing.assert_allclose(again.break_points, found.break_points, atol=1e-9)
+
+
+def test_a_piece_on_the_margin_is_longer_than_the_resolution():
+    line, height = np.array([0.0, 1.0, 3.0]), np.array([0.0, 0.0, 1.0])
+    assert flat_pieces(line, height, 1.0, 0.5).tolist() == [True, False]
+    assert flat_pieces(line, height, 1.0, 1.0).tolist() == [False, False]
+
+
+@pytest.mark.parametrize(("w", "at"), [(1.0, 9.0), (-1.0, -9.0)])
+def test_a_level_is_crossed_far_out_on_either_ray(w, at):
+    net = margin.ShallowReLU([[w], [w]], [0.0, -1.0], [1.0, 1.0])
+    np.testing.assert_allclose(crossings(net, 17.0, 1e-9), [at])
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_the_least_multipliers_do_not_depend_on_the_scale_of_the_network(exact, scale):
+    x, y, net, _ = exact[0]
+    louder = margin.ShallowReLU(scale * net.w, scale * net.b, scale * net.v)
+    owner = np.arange(len(x))
+    one, other = (least_multipliers(some, x, y, owner, len(x), kink=1e-6, slack=1e-6) for some in (net, louder))
+    assert one.max() > 0
+    np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from divulge import InputError
-from divulge.evaluation import transfer
+from divulge.evaluation import linearity, transfer
 
 LEVEL = 0.05
 
@@ -95,3 +95,10 @@ def test_the_records_that_count_are_kishs_effective_number():
     assert found.ratio.mean() == pytest.approx(1.0)
     assert found.effective == pytest.approx(300**2 / (found.ratio**2).sum())
     assert found.effective < 300
+
+
+def test_one_cloud_needs_one_gaussian_and_two_need_two():
+    rng = np.random.default_rng(0)
+    cloud = rng.normal(size=(200, 2))
+    assert linearity.mixture(cloud, 0).n_components == 1
+    assert linearity.mixture(np.vstack([cloud, cloud + 20]), 0).n_components == 2

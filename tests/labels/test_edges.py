@@ -1,0 +1,160 @@
+"""Both sides of an edge: noise that just hides a count, rows that just sum to one, answers just too far off."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.linalg import hadamard
+
+import divulge as dv
+from divulge import labels
+from divulge.labels import accuracy_bounds, alphabet, floats, stochastic
+
+CLIP = 1e-2
+
+
+@pytest.mark.parametrize(("metric", "n", "edge"), [("accuracy", 32, 1 / 64), ("f1", 16, 1 / 64), ("auc", 4, 1 / 64)])
+def test_noise_of_half_a_count_hides_labels_and_less_does_not(metric, n, edge):
+    with pytest.raises(dv.InputError, match="hides single labels"):
+        labels.design(labels.OracleSpec(metric, n=n, noise=edge))
+    assert labels.design(labels.OracleSpec(metric, n=n, noise=edge * (1 - 1e-6))).certificate.certified
+
+
+@pytest.mark.parametrize(("off", "certain"), [(0.02, True), (0.05, False)])
+def test_the_number_of_ones_is_certain_if_another_needs_more_than_twice_the_noise(off, certain):
+    spec = labels.OracleSpec("accuracy", n=10, noise=0.03)
+    plan, y = labels.design(spec), np.arange(10) % 2
+    answers = np.array([labels.LocalOracle(spec, y).exact(plan.queries[i]) for i in range(plan.count)])
+    answers[0] += off
+    assert plan.inner.read(answers).certain.all() == certain
+    assert plan.inner.read(answers).certain.any() == certain
+
+
+def test_what_was_not_asked_is_not_certain():
+    spec = labels.OracleSpec("accuracy", n=40)
+    plan, y = labels.design(spec), np.random.default_rng(0).integers(0, 2, 40)
+    answers = np.array([labels.LocalOracle(spec, y).exact(plan.queries[i]) for i in range(plan.count)])
+    assert plan.inner.read(answers).certain.all()
+    for missing in range(1, plan.count):
+        partial = answers.copy()
+        partial[missing] = np.nan
+        assert not plan.inner.read(partial).certain.all()
+
+
+def test_rows_may_sum_to_one_within_the_root_of_the_precision_of_their_floats():
+    spec = labels.OracleSpec(n=2)
+    for off, accepted in ((2.0**-26, True), (2.0**-25, False)):
+        rows = np.array([[0.5, 0.5], [0.5, 0.5 + off]])
+        if accepted:
+            assert math.isfinite(labels.LocalOracle(spec, np.array([0, 1]))(rows))
+        else:
+            with pytest.raises(dv.InputError, match="row 1 sums to"):
+                labels.LocalOracle(spec, np.array([0, 1]))(rows)
+
+
+def test_probabilities_are_clipped_at_both_ends():
+    spec = labels.OracleSpec(n=1, clip=CLIP)
+    found = spec.loss().table(np.array([[1.0, 0.0], [0.995, 0.005], [0.9, 0.1]]))
+    clipped = [[-math.log(1 - CLIP), -math.log(CLIP)]] * 2
+    np.testing.assert_allclose(found, [*clipped, [-math.log(0.9), -math.log(0.1)]], rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"clip": None}, {"clip": CLIP}, {"float_dtype": "float32"}, {"submission": "positive"},
+                {"classes": 3}, {"classes": 5, "clip": CLIP}, {"classes": 4, "clip": None}, {"metric": "mae"}],
+)  # fmt: skip
+def test_the_largest_gap_that_is_promised_is_reached(options):
+    """Labels one digit apart cost that much more, at either end of the reach, and no loss is infinite."""
+    loss, classes = labels.OracleSpec(n=3, **options).loss(), options.get("classes", 2)
+    digits, reach = np.arange(classes), loss.reach(np.arange(classes))
+    table = loss.table(loss.predict(np.array([-reach, reach]), digits))
+    assert np.isfinite(table).all()
+    close = 1e-2 if options else 1e-3
+    np.testing.assert_allclose(table - table[:, :1], np.outer([-reach, reach], digits), rtol=close)
+
+
+@pytest.mark.parametrize("ones", [0, 3, 40])
+@pytest.mark.parametrize("sigma", [1e-3, 4.0])
+def test_labels_of_one_class_are_read_from_noisy_sums(ones, sigma):
+    signs = hadamard(64)[:, :40].astype(float)
+    truth = np.where(np.arange(40) < ones, 1.0, -1.0)
+    sums = signs @ truth + sigma * np.random.default_rng(1).normal(size=64)
+    assert stochastic.message_passing(signs, sums, sigma, 64).tolist() == truth.tolist()
+
+
+def test_signs_are_read_no_worse_than_by_least_squares():
+    wrong = np.zeros(2, dtype=int)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        signs = hadamard(64)[rng.permutation(64)[:40], :30].astype(float)
+        truth = rng.choice([-1.0, 1.0], 30)
+        sums = signs @ truth + rng.normal(size=40)
+        naive = np.sign(np.linalg.lstsq(signs, sums)[0])
+        wrong += [(stochastic.message_passing(signs, sums, 1.0, 64) != truth).sum(), (naive != truth).sum()]
+    assert wrong[0] <= wrong[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "decimals"), [({}, 8), ({"metric": "mse"}, 6), ({"submission": "positive", "noise": 1e-4}, 8)]
+)
+def test_an_alphabet_knows_the_least_and_the_largest_loss_of_each_prediction(options, decimals):
+    spec = labels.OracleSpec(n=60, **options)
+    weights, unit, digits = np.arange(-5, 6), 0.01, np.arange(2)
+    made = alphabet.make(spec, spec.loss(), weights, unit, digits, 0.0)
+    table = spec.loss().table(made.rows)
+    np.testing.assert_allclose(made.low, table.min(axis=1), atol=10.0**-decimals)
+    np.testing.assert_allclose(made.high, table.max(axis=1), atol=10.0**-decimals)
+
+
+@pytest.mark.parametrize(("n", "shares"), [(9, (1 / 9, 1.0, 1 / 3)), (41, (1 / 41, 0.2, 1 / 11))])
+def test_one_label_moves_a_ratio_by_its_share_of_a_quarter_of_the_others(n, shares):
+    found = [accuracy_bounds.swing(labels.OracleSpec(metric, n=n)) for metric in ("accuracy", "f1", "auc")]
+    assert found == pytest.approx(shares)
+
+
+@pytest.mark.parametrize("order", ["pairwise", "sequential"])
+@pytest.mark.parametrize("n", [8, 9, 18, 27])
+def test_the_drift_holds_every_row_where_eights_are_not_whole(n, order):
+    ones = np.ones((n, n))
+    found = floats.drift(ones, ones, 0.5 * np.eye(n), 0.25, order, "float64")
+    assert ((found >= 0.5) & (found <= 0.75)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logits_outweigh_noise_until_their_largest_sum_overflows(dtype):
+    """Steps of 1e6·n·noise, 2^mantissa of which must stay below a quarter of the largest float."""
+    n, largest = 8, float(np.finfo(dtype).max) / 4
+    edge = largest / 2.0 ** np.finfo(dtype).nmant / (1e6 * n)
+    spec = labels.OracleSpec("softmax_cross_entropy", n=n, float_dtype=dtype, noise=edge / 8)
+    y = np.arange(n) % 2
+    assert labels.simulate(spec, y).accuracy == 1.0
+    with pytest.raises(dv.InputError, match="leaks no label"):
+        labels.design(labels.OracleSpec("softmax_cross_entropy", n=n, float_dtype=dtype, noise=edge * 8))
+
+
+@pytest.mark.parametrize(("n", "queries", "accuracy"), [(300, 1, 0.6), (300, 3, 0.6), (50, 10, 0.9)])
+def test_the_recommended_clip_just_keeps_the_promise(n, queries, accuracy):
+    clip = labels.defend(labels.OracleSpec(n=n, decimals=2), queries, accuracy).clip
+    for factor, kept in ((1 + 1e-6, True), (1 - 1e-6, False)):
+        limit = accuracy_bounds.limit(labels.OracleSpec(n=n, decimals=2, clip=clip * factor), queries)
+        assert (limit <= accuracy) == kept
+
+
+def test_a_float_just_below_a_power_of_two_is_in_the_drift():
+    """Just below 1 floats lie twice as close as above: 1 - 3/4·2^-53 is rounded to 1 - 2^-53."""
+    off = 0.75 * 2.0**-53
+    values = np.array([[1.0, 0.0]])
+    assert 1.0 - (1.0 - off) == 2.0**-53
+    assert floats.drift(values, values, np.array([[0.0, off]]), 0.5, "sequential", "float64") >= 2.0**-53
+
+
+@pytest.mark.parametrize(
+    "options", [{"noise": 1e-4}, {"noise": 1e-4, "class_weight": (1.0, 2.0)}, {"noise": 1e-4, "decimals": 6},
+                {"metric": "rmse", "noise": 1e-4}, {"metric": "accuracy", "noise": 2e-3}],
+)  # fmt: skip
+def test_answers_are_refuted_just_beyond_the_declared_noise(options):
+    spec = labels.OracleSpec(n=60, **options)
+    plan, y = labels.design(spec), np.arange(60) % 2
+    exact = np.array([labels.LocalOracle(spec, y).exact(query) for query in plan.queries])
+    for factor, refuted in ((0.99, False), (1.1, True)):
+        assert plan.inner.read(exact + factor * spec.tolerance).refuted.any() == refuted
