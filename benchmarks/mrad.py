@@ -2,9 +2,10 @@
 
     DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/mrad.py [--quick] [part ...]
 
-The parts are starts, ablation, black, steps, above and sign. 800 members and 800 others; 4,000 auxiliary records
-disjoint from both; CIFAR-10 at 16 × 16 (a stranger's ResNet-20: 32 × 32), Fashion-MNIST at 28 × 28. Every target but
-that one is trained here until it has memorised its members. Tables are printed; intervals are 95 % over records.
+The parts are starts, ablation, black, perturbation, steps, above and sign. 800 members and 800 others; 4,000
+auxiliary records disjoint from both; CIFAR-10 at 16 × 16 (a stranger's ResNet-20: 32 × 32), Fashion-MNIST at 28 × 28.
+Every target but that one is trained here until it has memorised its members. Tables are printed; intervals are 95 %
+over records.
 """
 
 from __future__ import annotations
@@ -112,19 +113,19 @@ def detector(name, seed, kind):
 
 
 @cache
-def completed(name, seed, share, start, clip, access, directions):
+def completed(name, seed, share, start, clip, access, directions, epsilon=0.01):
     """The records as the descent completes them: once for all the detectors that judge them."""
     here = cell(name, seed)
     settings = signals.MRAD(
         start=MEAN if start == "mean" else start, clip=clip, access=access, directions=directions,
-        detector="gradient-norm",
+        epsilon=epsilon, detector="gradient-norm",
     )  # fmt: skip
     return settings.fit(here.auxiliary, seed).complete(target(name, seed), here.partial("share", share))
 
 
-def measured(name, seed, share, kind, start="zeros", clip=None, access="white", directions=100):
+def measured(name, seed, share, kind, start="zeros", clip=None, access="white", directions=100, epsilon=0.01):
     """Minus the deviation of each record, ``[n]``; larger = more like a member."""
-    x = completed(name, seed, share, start, clip, access, directions)
+    x = completed(name, seed, share, start, clip, access, directions, epsilon)
     here = cell(name, seed)
     if kind == "gradient-norm":  # the step is 1000 times the gradient
         partial = here.partial("share", share)
@@ -219,6 +220,23 @@ def black(names, seeds):
     table("70 % of the pixels known, from zeros: AUC", columns, rows)
 
 
+WIDTHS = (1e-4, 1e-3, 0.01, 0.1, 1.0)
+
+
+def perturbation(names, seeds):
+    """70 % of the pixels known, 5 and 100 directions: how far apart a pair lies."""
+    rows = []
+    for name in names:
+        for m in (5, 100):
+            black = [
+                over(name, seeds, lambda s, n=name, e=e, m=m: measured(n, s, 0.7, "cade", "zeros", None, "black", m, e))
+                for e in WIDTHS
+            ]
+            rows.append((name, m, *black))
+    columns = ("target", "m", *(f"ε = {e:g}" for e in WIDTHS))
+    table("70 % of the pixels known, from zeros, black box: AUC of CADE by the width ε", columns, rows)
+
+
 def steps(names, seeds):
     """Half of the pixels known: one long step or many short ones, and how far the result is from the record."""
     rows = []
@@ -295,11 +313,15 @@ def parts(name, seed, share, clip):
     return aligned + 0.001 * length, aligned, length, -moved
 
 
-PARTS = {"starts": starts, "ablation": ablation, "black": black, "steps": steps, "above": above, "sign": sign}
+PARTS = {
+    "starts": starts, "ablation": ablation, "black": black, "perturbation": perturbation, "steps": steps,
+    "above": above, "sign": sign,
+}  # fmt: skip
 OURS = ("CIFAR-10, MLP", "CIFAR-10, CNN", "Fashion-MNIST, MLP")
 NAMES = {
     "starts": (*OURS, "CIFAR-10, ResNet-20"), "ablation": (*OURS, "CIFAR-10, ResNet-20"),
-    "black": ("Fashion-MNIST, MLP", "CIFAR-10, MLP"), "above": OURS, "steps": OURS[:1], "sign": OURS,
+    "black": ("Fashion-MNIST, MLP", "CIFAR-10, MLP"), "perturbation": OURS[:1], "above": OURS,
+    "steps": OURS[:1], "sign": OURS,
 }  # fmt: skip
 
 
