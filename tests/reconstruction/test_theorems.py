@@ -166,6 +166,17 @@ class TestOnOffOn:
         assert np.sum(other**2) < np.sum(weights**2)
         assert (np.sum(other**2) - np.sum(weights**2)) / step == pytest.approx(-2 * change, rel=0.05, abs=0.05)
 
+    def test_the_norm_of_case_2_is_not_that_of_its_network(self):
+        # The network moves the second bias by δ/(1 + δ), its printed norm by δ/(1 - δ).
+        step, weights = 0.1, on_off_on(0)[0]
+        _, (w0, b0, _), (w, b, _) = weights
+        lean = w * b0 / w0 - b
+        other = moved(weights, -step)
+        assert other[2, 1] == pytest.approx(b + step / (1 + step) * lean)
+        total = np.sum(other**2)
+        printed = total - other[2, 1] ** 2 + (b + step / (1 - step) * lean) ** 2
+        assert abs(printed - total) > 1e-3
+
     def test_the_theorem_follows_from_three_unit_vectors(self):
         # A neuron that bends at no record has the direction ±u, u = Σ λ_i·y_i·[x_i, 1] over the records it is active
         # on, and ‖u‖ = 1 (equations 7 to 9). If neither end of the middle is a record, so for u on the left, on the
