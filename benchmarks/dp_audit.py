@@ -21,7 +21,7 @@ from scipy.stats import binom
 
 import divulge as dv
 from divulge import canaries
-from divulge.evaluation import Gaussian, SubsampledGaussian, epsilon_lower_bound, epsilon_one_run
+from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon_lower_bound, epsilon_one_run
 from divulge.evaluation.families import largest
 
 DELTA = 1e-5
@@ -35,7 +35,7 @@ def strength(family, epsilon):
 
 def mechanisms(epsilon):
     """Name, scores of coins, and the families that hold of it."""
-    mu, inverse = strength(Gaussian(), epsilon), strength(SubsampledGaussian(RATE), epsilon)
+    mu, inverse = strength(GaussianMechanism(), epsilon), strength(SubsampledGaussian(RATE), epsilon)
     return {
         "randomised response": (
             lambda rng, used: (
@@ -84,14 +84,14 @@ def published():
     counts = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": DELTA}
     for how in ({}, {"family": "gaussian", "bound": "f-dp"}, {"family": "gaussian"}):
         print(f"{counts}, {how or 'any mechanism'}: {dv.evaluation.one_run_bound(**counts, **how).low:.3f}")
-    print(f"truth at μ = 1: {Gaussian().epsilon(1.0, DELTA):.3f}\n")
+    print(f"truth at μ = 1: {GaussianMechanism().epsilon(1.0, DELTA):.3f}\n")
     z, members = ndtri((np.arange(10_000) + 0.5) / 10_000), np.arange(20_000) < 10_000
     print("| shift | truth | one run, any | one run, tight | many runs, any | many runs, Gaussian |")
     print("|---|---|---|---|---|---|")
     for mu in (1, 2, 4):
         scores = np.append(z + mu, z)
         row = [
-            Gaussian().epsilon(mu, 1e-6),
+            GaussianMechanism().epsilon(mu, 1e-6),
             epsilon_one_run(scores, members, 1e-6).low,
             epsilon_one_run(scores, members, 1e-6, family="gaussian").low,
             epsilon_lower_bound(scores, members, 1e-6).low,

@@ -11,7 +11,7 @@ import divulge as dv
 from divulge import canaries, cli
 from divulge.canaries import Canaries, kinds, make, play, prove
 from divulge.errors import UserCodeError
-from divulge.evaluation import Gaussian, SubsampledGaussian
+from divulge.evaluation import GaussianMechanism, SubsampledGaussian
 
 
 def data(n=300, d=6, classes=3, seed=0):
@@ -149,12 +149,12 @@ class TestGame:
     def test_a_violated_claim_is_found(self):
         result = play(noisy(4.0), same_label(400), self.BASE, claim=dv.Claim(1.0, 1e-5), seed=1)
         assert result.proof.answer == "violated"
-        assert 1.0 < result.epsilon.low < Gaussian().epsilon(4.0, 1e-5)
+        assert 1.0 < result.epsilon.low < GaussianMechanism().epsilon(4.0, 1e-5)
         assert result.exposures.mean() > 4
 
     def test_true_claims_are_called_violated_in_at_most_5_percent_of_games(self):
         """200 games at exactly the claimed ε, with and without the family; 1e-4 to fail in a true world."""
-        truth = Gaussian().epsilon(1.0, 1e-5)
+        truth = GaussianMechanism().epsilon(1.0, 1e-5)
         planted = same_label(60)
         for family in (None, "gaussian"):
             wrong = sum(

@@ -10,7 +10,7 @@ from torch import nn
 
 import divulge as dv
 from divulge.canaries import GradientCanaries
-from divulge.evaluation import Gaussian, SubsampledGaussian
+from divulge.evaluation import GaussianMechanism, SubsampledGaussian
 
 DELTA = 1e-5
 
@@ -32,7 +32,7 @@ def loop(canaries, steps, noise, *, reuse=False, seed=0):
 def test_a_correct_loop_is_called_broken_in_at_most_5_percent_of_games(rate, family):
     """60 games of 200 canaries at exactly the claimed ε; 1e-4 to fail in a true world."""
     steps = 9 if rate == 1 else 1
-    truth = Gaussian().epsilon(math.sqrt(9) / 2.0, DELTA) if rate == 1 else family.epsilon(0.5, DELTA)
+    truth = GaussianMechanism().epsilon(math.sqrt(9) / 2.0, DELTA) if rate == 1 else family.epsilon(0.5, DELTA)
     wrong = sum(
         loop(GradientCanaries(200, clip=2.0, rate=rate, seed=seed), steps, 2.0, seed=seed)
         .audit(claim=dv.Claim(truth, DELTA), family=family)
@@ -45,14 +45,14 @@ def test_a_correct_loop_is_called_broken_in_at_most_5_percent_of_games(rate, fam
 
 def test_much_of_the_truth_is_proven():
     found = loop(GradientCanaries(600, clip=1.0, seed=1), 4, 2.0).audit(family="gaussian", claim=dv.Claim(8.0, DELTA))
-    truth = Gaussian().epsilon(1.0, DELTA)
+    truth = GaussianMechanism().epsilon(1.0, DELTA)
     assert 0.5 * truth < found.epsilon.low < truth
 
 
 class TestMistakes:
     """What each mistake spends is far above the claim; the audit says so."""
 
-    CLAIM = dv.Claim(Gaussian().epsilon(math.sqrt(16) / 8.0, DELTA), DELTA)  # 16 steps at σ = 8
+    CLAIM = dv.Claim(GaussianMechanism().epsilon(math.sqrt(16) / 8.0, DELTA), DELTA)  # 16 steps at σ = 8
 
     def test_noise_that_is_not_scaled_by_the_clip(self):
         canaries = GradientCanaries(600, clip=10.0, seed=2)
@@ -99,7 +99,7 @@ def test_the_optimizer_of_opacus_is_tested():
             nn.functional.cross_entropy(module(x), torch.randint(0, 2, (16,))).backward()
             optimizer.step()
         assert canaries.steps == 4
-        claim = dv.Claim(Gaussian().epsilon(1.0, DELTA), DELTA)
+        claim = dv.Claim(GaussianMechanism().epsilon(1.0, DELTA), DELTA)
         answers.append(canaries.audit(claim=claim, family="gaussian").proof.answer)
     assert answers == ["consistent", "violated"]
 

@@ -8,7 +8,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.evaluation import Gaussian, SubsampledGaussian, epsilon_one_run, guess_bounds, one_run_bound
+from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon_one_run, guess_bounds, one_run_bound
 
 PUBLISHED = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": 1e-5}
 
@@ -16,14 +16,14 @@ PUBLISHED = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": 1e-5}
 def test_the_published_numbers():
     assert one_run_bound(**PUBLISHED).low == pytest.approx(1.674, abs=5e-4)
     assert one_run_bound(**PUBLISHED, family="gaussian").low == pytest.approx(4.137, abs=5e-4)
-    assert Gaussian().epsilon(1.0, 1e-5) == pytest.approx(4.377, abs=5e-4)
+    assert GaussianMechanism().epsilon(1.0, 1e-5) == pytest.approx(4.377, abs=5e-4)
 
 
 class TestFamilies:
     def test_every_step_is_gaussian_where_each_uses_the_record(self):
         for steps in (1, 4, 9):
             found = SubsampledGaussian(1.0, steps).epsilon(1 / math.sqrt(steps), 1e-5)
-            assert found == pytest.approx(Gaussian().epsilon(1.0, 1e-5), abs=1e-3)
+            assert found == pytest.approx(GaussianMechanism().epsilon(1.0, 1e-5), abs=1e-3)
 
     def test_an_accountant_agrees(self):
         accountants = pytest.importorskip("opacus.accountants")
@@ -32,7 +32,7 @@ class TestFamilies:
         upper = accountant.get_epsilon(1e-5)
         assert upper - 0.03 < SubsampledGaussian(0.1, 100).epsilon(1.0, 1e-5) <= upper
 
-    @pytest.mark.parametrize("family", [Gaussian(), SubsampledGaussian(0.2), SubsampledGaussian(0.2, 5)])
+    @pytest.mark.parametrize("family", [GaussianMechanism(), SubsampledGaussian(0.2), SubsampledGaussian(0.2, 5)])
     def test_a_stronger_mechanism_leaks_more(self, family):
         strengths = np.linspace(0, 4, 9)
         assert (np.diff([family.epsilon(strength, 1e-5) for strength in strengths]) > 0).all()
@@ -46,7 +46,7 @@ class TestFamilies:
         cuts = np.linspace(0, 8, 200_001)
         tail = ndtr(-cuts - 0.75) + ndtr(-cuts + 0.75)
         at = cuts[np.argmin(np.abs(tail - share))]
-        found = Gaussian().losses(1.5).errors().mean(np.array([share]))[0]
+        found = GaussianMechanism().losses(1.5).errors().mean(np.array([share]))[0]
         assert found == pytest.approx(ndtr(-at - 0.75) / share, rel=2e-3)
 
 
@@ -84,7 +84,7 @@ class TestTight:
         wrong = (said != np.take_along_axis(used, guessed, 1)).sum(1)
         for most in (0, 1, 3, 5):
             seen = (wrong <= most).mean()
-            rule = guess_bounds.Rule.of("gaussian", "tight", sides, 0.0)
+            rule = guess_bounds.GuessRule.of("gaussian", "tight", sides, 0.0)
             slack = 4.5 * math.sqrt(seen * (1 - seen) / games) + 1e-3
             assert rule._refuted_tight(1.0, 60, 15, most, seen + slack)
             assert not rule._refuted_tight(1.0, 60, 15, most, seen - slack)
@@ -93,7 +93,7 @@ class TestTight:
         low = one_run_bound(canaries=500, guesses=500, wrong=150, delta=1e-5, family="gaussian").low
         strengths = np.linspace(0.5, 1.5, 100_001)
         refuted = binom.cdf(150, 500, ndtr(-strengths / 2)) <= 0.05
-        assert low == pytest.approx(Gaussian().epsilon(strengths[refuted].max(), 1e-5), abs=1e-3)
+        assert low == pytest.approx(GaussianMechanism().epsilon(strengths[refuted].max(), 1e-5), abs=1e-3)
 
 
 class TestFDP:
@@ -149,15 +149,15 @@ def interfering(mu):
         (gaussian(0.0), 0.0, {"family": "gaussian", "sides": "in"}),
         (gaussian(0.0), 0.0, {"family": "gaussian", "bound": "f-dp"}),
         (gaussian(0.0), 0.0, {"sides": "in"}),
-        (gaussian(1.0), Gaussian().epsilon(1.0, 1e-5), {"family": "gaussian"}),
-        (gaussian(1.0), Gaussian().epsilon(1.0, 1e-5), {"family": "gaussian", "sides": "in"}),
-        (gaussian(1.0), Gaussian().epsilon(1.0, 1e-5), {"family": "gaussian", "bound": "f-dp"}),
-        (gaussian(3.0), Gaussian().epsilon(3.0, 1e-5), {"family": "gaussian"}),
+        (gaussian(1.0), GaussianMechanism().epsilon(1.0, 1e-5), {"family": "gaussian"}),
+        (gaussian(1.0), GaussianMechanism().epsilon(1.0, 1e-5), {"family": "gaussian", "sides": "in"}),
+        (gaussian(1.0), GaussianMechanism().epsilon(1.0, 1e-5), {"family": "gaussian", "bound": "f-dp"}),
+        (gaussian(3.0), GaussianMechanism().epsilon(3.0, 1e-5), {"family": "gaussian"}),
         (response(1.0), 1.0, {}),
         (subsampled(0.3, 2.0), SubsampledGaussian(0.3).epsilon(2.0, 1e-5), {"family": SubsampledGaussian(0.3)}),
         (
             lambda rng, used: gaussian(1.0)(rng, used).round(1),
-            Gaussian().epsilon(1.0, 1e-5),
+            GaussianMechanism().epsilon(1.0, 1e-5),
             {"family": "gaussian"},
         ),
     ],
@@ -182,7 +182,7 @@ class TestFixedCount:
         [
             (gaussian(0.0), 0.0, {}),
             (gaussian(0.0), 0.0, {"family": "gaussian"}),
-            (gaussian(1.0), Gaussian().epsilon(1.0, 1e-5), {"family": "gaussian"}),
+            (gaussian(1.0), GaussianMechanism().epsilon(1.0, 1e-5), {"family": "gaussian"}),
             (response(1.0), 1.0, {}),
         ],
     )
@@ -197,7 +197,7 @@ class TestFixedCount:
         for z, used in self.fixed(gaussian(2.0), 2000, 2, 7):
             assert dv.evaluation.epsilon_fixed_count(z, used, 1e-5).low > 0.5
             low = dv.evaluation.epsilon_fixed_count(z, used, 1e-5, family="gaussian").low
-            assert 0.4 * Gaussian().epsilon(2.0, 1e-5) < low < Gaussian().epsilon(2.0, 1e-5)
+            assert 0.4 * GaussianMechanism().epsilon(2.0, 1e-5) < low < GaussianMechanism().epsilon(2.0, 1e-5)
 
     def test_the_order_of_rows_changes_nothing(self):
         rng = np.random.default_rng(0)
@@ -212,7 +212,7 @@ class TestPower:
     def test_the_power_that_is_planned_is_the_one_that_is_had(self, family):
         """200 games of the planned size, and of a quarter of it: found in 80 % or more, and in fewer (4.5 sd)."""
         planned = dv.evaluation.canaries_needed(1.0, 6.0, 1e-5, family=family)
-        mu = min(np.linspace(1, 2, 101), key=lambda strength: abs(Gaussian().epsilon(strength, 1e-5) - 6))
+        mu = min(np.linspace(1, 2, 101), key=lambda strength: abs(GaussianMechanism().epsilon(strength, 1e-5) - 6))
         slack = 4.5 * math.sqrt(0.2 * 0.8 / 200)
         found = [
             np.mean([epsilon_one_run(z, u, 1e-5, family=family).low > 1.0 for z, u in games(gaussian(mu), n, 200, 8)])
@@ -238,7 +238,7 @@ class TestPower:
 
 def test_80_percent_of_the_truth_is_proven_of_10_000_canaries():
     for z, used in games(gaussian(1.0), 10_000, 3, 4):
-        assert epsilon_one_run(z, used, 1e-5, family="gaussian").low > 0.8 * Gaussian().epsilon(1.0, 1e-5)
+        assert epsilon_one_run(z, used, 1e-5, family="gaussian").low > 0.8 * GaussianMechanism().epsilon(1.0, 1e-5)
 
 
 def test_a_family_needs_no_less_than_a_multi_run_audit():
@@ -247,7 +247,7 @@ def test_a_family_needs_no_less_than_a_multi_run_audit():
     members = np.arange(20_000) < 10_000
     for mu, published in ((1, 2.165), (2, 4.722), (4, 9.134)):
         scores = np.append(z + mu, z)
-        truth = Gaussian().epsilon(mu, 1e-6)
+        truth = GaussianMechanism().epsilon(mu, 1e-6)
         for low in (
             dv.evaluation.epsilon_lower_bound(scores, members, 1e-6, family="gaussian").low,
             epsilon_one_run(scores, members, 1e-6, family="gaussian").low,
@@ -263,7 +263,7 @@ def test_the_gaussian_bound_of_many_runs_is_wrong_in_at_most_5_percent(mu):
         members = np.arange(300) < 150
         scores = (rng.normal(size=300) + mu * members).round(1 if i % 2 else 9)
         low = dv.evaluation.epsilon_lower_bound(scores, members, 1e-5, family="gaussian").low
-        wrong += low > Gaussian().epsilon(mu, 1e-5) + 1e-9
+        wrong += low > GaussianMechanism().epsilon(mu, 1e-5) + 1e-9
     assert wrong <= binom.isf(1e-4, 400, 0.05)
 
 
@@ -281,7 +281,7 @@ def test_ties_and_constants_tell_nothing():
         ({"canaries": 0}, "canaries: must be at least 1"),
         ({"delta": 1.0}, "delta: must lie"),
         ({"family": "laplace"}, "family: "),
-        ({"family": 3}, "Gaussian()"),
+        ({"family": 3}, "GaussianMechanism()"),
         ({"bound": "tight"}, "the bound 'tight' needs a family"),
         ({"bound": "steinke", "family": "gaussian"}, "holds for every mechanism"),
         ({"bound": "f-dp", "family": SubsampledGaussian(0.1)}, "takes 'gaussian'"),

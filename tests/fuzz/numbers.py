@@ -62,9 +62,9 @@ def chosen(method):
 
 TYPES = {
     "Claim": call(epsilon=8.0, delta=1e-5),
-    "evaluation.Gaussian": call(),
+    "evaluation.GaussianMechanism": call(),
     "evaluation.SubsampledGaussian": call(rate=0.1, steps=5),
-    "evaluation.families.Gaussian": call(),
+    "evaluation.families.GaussianMechanism": call(),
     "evaluation.families.SubsampledGaussian": call(rate=0.1, steps=5),
     "Evidence": call(
         target=SCORES[:6],

@@ -89,7 +89,7 @@ def scopes(audit: Findings) -> tuple[Scope, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class Tested:
     """One statistic of one recipe beside what a model that leaks nothing would have."""
 
     recipe: str
@@ -124,17 +124,17 @@ class Claim:
         return f"{self.recipe}: {self.statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}], {chance}{turned}"
 
 
-def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Claim]:
+def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Tested]:
     """AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
     claimed = []
     for outcome in scope.outcomes:
         scores, truth, name = outcome.scores, outcome.members, outcome.recipe
-        claimed.append(Claim(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence)))
+        claimed.append(Tested(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence)))
         for level in _supported(scope, levels):
             rate = evaluation.tpr_at_fpr(scores, truth, level, confidence)
-            claimed.append(Claim(name, f"TPR at FPR {level:g}", level, rate))
+            claimed.append(Tested(name, f"TPR at FPR {level:g}", level, rate))
         bound = evaluation.epsilon_lower_bound(scores, truth, confidence=confidence)
-        claimed.append(Claim(name, "ε", 0.0, bound))
+        claimed.append(Tested(name, "ε", 0.0, bound))
     return claimed
 
 

@@ -10,13 +10,13 @@ import numpy as np
 from divulge import checks
 from divulge.canaries.claim import Claim
 from divulge.evaluation import (
-    Gaussian,
+    GaussianMechanism,
     epsilon_fixed_count,
     epsilon_one_run,
     smallest_violation,
 )
 from divulge.evaluation.families import named
-from divulge.evaluation.guess_bounds import COINS, Rule
+from divulge.evaluation.guess_bounds import COINS, GuessRule
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def prove(
     bound, most = bound_on(values, assumed), bound_on(perfect, assumed).low
     others = {
         name: bound_on(values, other)
-        for name, other in (("of any mechanism", None), ("if Gaussian", Gaussian()))
+        for name, other in (("of any mechanism", None), ("if Gaussian", GaussianMechanism()))
         if other != assumed
     }
     answer: Answer = "no claim"
@@ -167,7 +167,7 @@ def prove(
                 len(values), claim.epsilon, slack, power=_POWER, confidence=confidence, family=assumed
             )
             seen = None if violation is None else violation.epsilon
-    rule = Rule.of(assumed, None, "both", slack)
+    rule = GuessRule.of(assumed, None, "both", slack)
     drawn = COINS if design == "coins" else _FIXED
     claims = Guarantee("probability that the bound exceeds the true ε", 1 - confidence, (drawn, *rule.assumes))
     return Proof(answer, bound, others, most, seen, claims, claim, bool(np.ptp(values) == 0))

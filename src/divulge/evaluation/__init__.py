@@ -9,7 +9,7 @@ from divulge.evaluation.canary_power import CanaryPower, canaries_needed, smalle
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
-from divulge.evaluation.families import Gaussian, SubsampledGaussian
+from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
 from divulge.evaluation.one_run import epsilon_fixed_count, epsilon_one_run, one_run_bound
 from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
@@ -23,7 +23,7 @@ __all__ = [
     "CanaryPower",
     "Detectable",
     "Exposure",
-    "Gaussian",
+    "GaussianMechanism",
     "Rates",
     "Subgroup",
     "SubsampledGaussian",

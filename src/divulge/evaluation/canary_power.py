@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from scipy.special import bdtr
 
 from divulge import checks
-from divulge.evaluation.families import Gaussian, largest
-from divulge.evaluation.guess_bounds import Rule, best_errors, guess_counts
+from divulge.evaluation.families import GaussianMechanism, largest
+from divulge.evaluation.guess_bounds import GuessRule, best_errors, guess_counts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,7 +71,7 @@ def canaries_needed(
     checks.number(true, "true", above=claimed, below=64.0)
     wanted = checks.number(power, "power", above=0, below=1)
     test = _Test.of(claimed, delta, confidence, family)
-    strength = _strength(Gaussian(), true, test.rule.delta)
+    strength = _strength(GaussianMechanism(), true, test.rule.delta)
     low, high = 2, _MOST.bit_length()
     while high - low > 1:  # the power of a test grows with the number of canaries
         middle = (low + high) // 2
@@ -118,7 +118,7 @@ def smallest_violation(
     game = _Test.of(claimed, delta, confidence, family).of_size(n)
     strength = largest(lambda strength: game.best(strength)[1] < wanted)
     guesses, reached = game.best(strength)
-    epsilon = Gaussian().epsilon(strength, checks.number(delta, "delta", above=0, below=1, closed=True))
+    epsilon = GaussianMechanism().epsilon(strength, checks.number(delta, "delta", above=0, below=1, closed=True))
     return CanaryPower(n, guesses, epsilon, reached) if reached >= 0.99 * wanted else None
 
 
@@ -130,14 +130,14 @@ def _strength(family: Families, epsilon: float, delta: float) -> float:
 class _Test:
     """The test of one claim: violated where the bound exceeds it."""
 
-    rule: Rule
+    rule: GuessRule
     level: float
     error: float
 
     @classmethod
     def of(cls, claimed: float, delta: float, confidence: float, family: Families | str | None) -> _Test:
         error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-        rule = Rule.of(family, None, "both", delta)
+        rule = GuessRule.of(family, None, "both", delta)
         level = claimed if rule.family is None else _strength(rule.family, claimed, rule.delta)
         return cls(rule, level, error)
 
@@ -163,7 +163,7 @@ class _Game:
     def _power(self, guesses: int, strength: float) -> float:
         if self.allowed[guesses] < 0:
             return 0.0
-        errors = best_errors(Gaussian(), strength, "both", guesses, self.canaries)
+        errors = best_errors(GaussianMechanism(), strength, "both", guesses, self.canaries)
         return float(bdtr(self.allowed[guesses], guesses, errors).mean())
 
 

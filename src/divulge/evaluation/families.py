@@ -99,13 +99,13 @@ class Family(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class GaussianMechanism:
     """Observations N(0, 1) where the record was not used and N(μ, 1) where it was; the strength is μ.
 
     Full-batch DP-SGD is of this family, and DP-SGD of many small steps nearly so (Dong, Roth & Su 2019).
 
     Examples:
-        >>> round(Gaussian().epsilon(1.0, 1e-5), 3)
+        >>> round(GaussianMechanism().epsilon(1.0, 1e-5), 3)
         4.377
     """
 
@@ -179,7 +179,7 @@ class SubsampledGaussian:
         return largest(lambda epsilon: losses.delta(epsilon) > delta)
 
 
-Families: TypeAlias = Gaussian | SubsampledGaussian
+Families: TypeAlias = GaussianMechanism | SubsampledGaussian
 
 
 def _step(strength: float, loss: Callable[[Floats], Floats]) -> PrivacyLoss:
@@ -230,13 +230,13 @@ def named(family: Families | str | None) -> Families | None:
     """The family that was named or given.
 
     Raises:
-        divulge.InputError: anything but "gaussian", `Gaussian`, `SubsampledGaussian` or None.
+        divulge.InputError: anything but "gaussian", `GaussianMechanism`, `SubsampledGaussian` or None.
     """
-    if family is None or isinstance(family, Gaussian | SubsampledGaussian):
+    if family is None or isinstance(family, GaussianMechanism | SubsampledGaussian):
         return family
     if isinstance(family, str):
         checks.choice(family, "family", ("gaussian",))
-        return Gaussian()
+        return GaussianMechanism()
     raise checks.InputError(
-        f"family: None, 'gaussian', Gaussian() or SubsampledGaussian(rate, steps) is needed, got {checks.shown(family)}"
+        f"family: None, 'gaussian', GaussianMechanism() or SubsampledGaussian(rate, steps) is needed, got {checks.shown(family)}"
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from divulge import checks, lazy
 from divulge.evaluation import families
-from divulge.evaluation.families import Gaussian, largest
+from divulge.evaluation.families import GaussianMechanism, largest
 
 if TYPE_CHECKING:
     from scipy import special
@@ -40,7 +40,7 @@ _SOURCES: dict[Bound, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GuessRule:
     """How a number of wrong guesses becomes a bound on ε.
 
     Args:
@@ -56,7 +56,9 @@ class Rule:
     delta: float
 
     @classmethod
-    def of(cls, family: Families | str | None, bound: Bound | str | None, sides: Sides | str, delta: float) -> Rule:
+    def of(
+        cls, family: Families | str | None, bound: Bound | str | None, sides: Sides | str, delta: float
+    ) -> GuessRule:
         """The rule that was asked for.
 
         Raises:
@@ -68,7 +70,7 @@ class Rule:
         if (chosen == "steinke") != (assumed is None):
             holds = "holds for every mechanism" if assumed else "needs a family, such as 'gaussian'"
             raise checks.InputError(f"family: the bound {chosen!r} {holds}, got {checks.shown(family)}")
-        if chosen == "f-dp" and not isinstance(assumed, Gaussian):
+        if chosen == "f-dp" and not isinstance(assumed, GaussianMechanism):
             raise checks.InputError(f"family: the bound 'f-dp' takes 'gaussian', got {checks.shown(family)}")
         side = cast("Sides", checks.choice(sides, "sides", SIDES))
         slack = checks.number(delta, "delta", above=0, below=1, closed=True)
@@ -125,7 +127,7 @@ def guess_counts(canaries: int) -> list[int]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _epsilon(rule: Rule, canaries: int, guesses: int, wrong: int, error: float, swaps: bool) -> float:
+def _epsilon(rule: GuessRule, canaries: int, guesses: int, wrong: int, error: float, swaps: bool) -> float:
     # In many games the same counts come again.
     if rule.family is None:
         return largest(lambda epsilon: rule.refutes(epsilon, canaries, guesses, wrong, error, swaps=swaps))

@@ -18,7 +18,7 @@ import numpy as np
 
 from divulge import checks, seeds
 from divulge.evaluation.families import SubsampledGaussian
-from divulge.evaluation.guess_bounds import Rule, guess_counts
+from divulge.evaluation.guess_bounds import GuessRule, guess_counts
 from divulge.statistics.tables import table
 from divulge.types import Estimate
 
@@ -69,7 +69,7 @@ def one_run_bound(
     r = checks.integer(guesses, "guesses", least=1, most=n)
     u = checks.integer(wrong, "wrong", least=0, most=r)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    rule = Rule.of(family, bound, sides, delta)
+    rule = GuessRule.of(family, bound, sides, delta)
     low = rule.epsilon(n, r, u, error)
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, guesses fixed")
 
@@ -111,7 +111,7 @@ def epsilon_one_run(
     """
     values, truth = table(scores, members)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    rule = Rule.of(family, bound, sides, delta)
+    rule = GuessRule.of(family, bound, sides, delta)
     n = len(values)
     if guesses is None:
         counts = guess_counts(n)
@@ -162,7 +162,7 @@ def epsilon_fixed_count(
     """
     values, truth = table(scores, members)
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    rule = Rule.of(family, None, "both", delta)
+    rule = GuessRule.of(family, None, "both", delta)
     if isinstance(rule.family, SubsampledGaussian):
         raise checks.InputError(f"family: None or 'gaussian' is needed here, got {checks.shown(family)}")
     order = np.lexsort((values, truth))  # the order of the rows changes nothing
@@ -177,7 +177,7 @@ def epsilon_fixed_count(
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, of {n} pairs, each a coin between two canaries")
 
 
-def _swapped(lead: Floats, right: Bools, count: int, rule: Rule, error: float) -> float:
+def _swapped(lead: Floats, right: Bools, count: int, rule: GuessRule, error: float) -> float:
     """The bound from the ``count`` pairs whose scores differ most; those that tie with the next count as wrong."""
     size = np.abs(lead)
     sure = size > (np.sort(size)[-count - 1] if count < len(size) else 0.0)
@@ -185,7 +185,7 @@ def _swapped(lead: Floats, right: Bools, count: int, rule: Rule, error: float) -
     return rule.epsilon(len(lead), count, wrong + count - int(sure.sum()), error, swaps=True)
 
 
-def _guess(values: Floats, truth: Bools, top: int, bottom: int, rule: Rule) -> tuple[int, int]:
+def _guess(values: Floats, truth: Bools, top: int, bottom: int, rule: GuessRule) -> tuple[int, int]:
     """Guesses made and wrong ones: the ``top`` highest are called included, the ``bottom`` lowest not.
 
     Scores of equal value are all guessed alike or not at all, so no order of rows can matter: those that tie across
