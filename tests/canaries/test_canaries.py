@@ -52,11 +52,10 @@ class TestKinds:
 
     def test_far_ones_are_the_most_isolated(self):
         records = data(100)
-        lonely = dv.Records(
-            np.vstack([records.x, np.full((1, 6), 50.0), np.full((1, 6), -50.0)]), np.append(records.y, [0, 1])
-        )
-        made = make(lonely, kind="far", count=2, seed=0).records
-        assert sorted(made.x[:, 0]) == [-50.0, 50.0]
+        far = 2.0 ** np.arange(6, 14)[:, None] * np.ones((1, 6))
+        lonely = dv.Records(np.vstack([records.x, far]), np.append(records.y, [0, 1] * 4))
+        made = make(lonely, kind="far", count=8, seed=0).records
+        assert set(made.x[:, 0]) == set(far[:, 0])
 
     @pytest.mark.parametrize("kind", kinds._TEXT)
     def test_documents_are_made_of_the_words_of_the_data(self, kind):
@@ -197,14 +196,24 @@ class TestGame:
         with pytest.raises(dv.InputError, match="are records of the training set"):
             play(noisy(1.0), planted, dv.Records(planted.records.x[:5], planted.records.y[:5]))
 
+    def test_a_fixed_number_is_for_one_run(self):
+        own = dv.Records(np.random.default_rng(0).normal(size=(20, 3)) + 9, np.zeros(20, np.int64))
+        with pytest.raises(dv.InputError, match="for 1 run"):
+            play(noisy(1.0), make(self.BASE, own=own, design="fixed", seed=0), self.BASE, runs=2)
+
 
 class TestProof:
     COINS = np.random.default_rng(0).random(500) < 0.5
 
     def test_a_model_that_answers_the_same_to_all_shows_nothing(self):
-        found = prove(np.ones(500), self.COINS, claim=dv.Claim(1.0, 1e-5))
-        assert found.bound.low == 0
-        assert "nothing can be told" in found.text
+        for scores in (np.ones(500), np.r_[np.ones(499), 2.0], np.repeat([1.0, 2.0], [490, 10])):
+            for design in ("coins", "fixed"):
+                coins = self.COINS if design == "coins" else np.random.default_rng(0).permutation(500) < 250
+                found = prove(scores, coins, claim=dv.Claim(1.0, 1e-5), design=design)
+                assert found.bound.low == 0
+                assert found.answer == "not testable"
+                assert found.would_see is None
+        assert "nothing can be told" in prove(np.ones(500), self.COINS, claim=dv.Claim(1.0, 1e-5)).text
 
     def test_too_few_canaries_are_not_taken_for_a_kept_claim(self):
         coins = np.arange(20) % 2 == 0
@@ -224,6 +233,22 @@ class TestProof:
         assert "pairs" in prove(coins + 0.0, coins, design="fixed").bound.method
         assert "pairs" not in prove(coins + 0.0, coins).bound.method
 
+    def test_nothing_untrue_is_said_of_a_fixed_number(self):
+        coins = np.random.default_rng(0).permutation(500) < 250
+        found = prove(np.random.default_rng(1).normal(size=500), coins, claim=dv.Claim(1.0, 1e-5), design="fixed")
+        assert found.answer == "consistent"
+        assert "would have been found" not in found.text
+
+    def test_so_few_canaries_that_nothing_would_be_found_test_nothing(self):
+        coins = np.arange(8) % 2 == 0
+        found = prove(np.random.default_rng(1).normal(size=8), coins, claim=dv.Claim(2.0, 1e-5))
+        assert found.answer == "not testable"
+
+    def test_at_delta_0_no_gaussian_is_spoken_of(self):
+        found = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 0.0))
+        assert found.others == {}
+        assert "Gaussian" not in found.text
+
     def test_a_consistent_claim_says_what_would_have_been_seen(self):
         found = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 1e-5))
         assert found.answer == "consistent"
@@ -241,7 +266,7 @@ class TestProof:
             ({"included": np.ones(500, bool)}, "some must be in and some out"),
             ({"scores": np.full(500, np.nan)}, "scores"),
             ({"claim": dv.Claim(1, 1e-5), "delta": 1e-5}, "the claim has one"),
-            ({"design": "fixed", "family": SubsampledGaussian(0.5)}, "None or 'gaussian'"),
+            ({"design": "fixed", "family": SubsampledGaussian(0.5), "delta": 1e-5}, "None or 'gaussian'"),
         ],
     )
     def test_bad_input_is_named(self, how, message):
@@ -267,13 +292,15 @@ def test_a_claim_of_zero_is_violated_by_any_leak():
     ("how", "message"),
     [
         ({"kind": "mislabeled"}, "did you mean 'mislabelled'"),
-        ({"count": 1}, "count: must be at least 2"),
+        ({"count": 7}, "count: must be at least 8"),
         ({"count": 301}, "at most 300, one canary per record"),
         ({"kind": "unigram"}, "made of documents"),
         ({"design": "both"}, "design: "),
         ({"own": dv.Records(np.zeros((3, 6)), [0, 0, 0])}, "repeat others"),
         ({"own": dv.Records(data().x[:3], data().y[:3])}, "are records of the data"),
         ({"own": dv.Records(np.zeros((3, 2)), [0, 1, 0])}, "of the data's shape"),
+        ({"own": dv.Records(np.eye(6)[:3] + 9, [0, 1, 0])}, "own: at least 8 canaries"),
+        ({"own": dv.Records(data().x[:9].astype(np.float32), data().y[:9])}, "are records of the data"),
         ({"seed": -1}, "seed: "),
     ],
 )

@@ -134,6 +134,14 @@ def test_crossings_equal_a_dense_search(seed, level):
         np.testing.assert_allclose(net(found[:, None]), level, rtol=1e-6)
 
 
+@pytest.mark.parametrize("level", [0.5, 1.0, 1.00005, 2.0])
+@pytest.mark.parametrize("turn", [-1.0, 1.0])
+def test_crossings_on_a_ray_are_found_wherever_they_lie(turn, level):
+    """At 1 they lie on the node that is added beyond the last break-point."""
+    found = crossings(margin.ShallowReLU([[turn]], [0.0], [1.0]), level, 1e-6)
+    np.testing.assert_allclose(found, [turn * level], atol=1e-4)
+
+
 def test_collapsed_neurons_are_merged():
     one = margin.ShallowReLU([[1.0], [-2.0]], [-1.0, -2.0], [1.0, -1.0])
     spread = np.random.default_rng(0).normal(scale=1e-5, size=(50, 1))

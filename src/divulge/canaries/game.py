@@ -238,11 +238,14 @@ def play(
     checks.instance(canaries, "canaries", Canaries)
     refuse_known(replace(canaries, included=np.zeros(len(canaries), bool)), checks.instance(data, "data", Records))
     count = checks.integer(runs, "runs", least=1)
+    if canaries.design == "fixed" and count > 1:
+        raise checks.InputError(f"runs: a fixed number of canaries is for 1 run, got {count}; coins add up over runs")
     start = checks.integer(seed, "seed", least=0)
     games, targets = [], []
     for i in range(count):
         planted = canaries.redrawn(seeds.integer(start, "canaries", "run", i))
-        targets.append(_trained(train, concatenate([data, planted.insert]), seeds.integer(start, "training", i)))
+        given = concatenate([data, planted.insert]) if planted.included.any() else data
+        targets.append(_trained(train, given, seeds.integer(start, "training", i)))
         games.append((planted, _scored(targets[-1], planted, recipe, population, None, outputs, device, start)))
     scores = np.concatenate([scored[0] for _, scored in games])
     included = np.concatenate([planted.included for planted, _ in games])

@@ -48,7 +48,7 @@ class GradientCanaries:
         seed: of directions, coins and steps; drawn from the system's entropy when None.
 
     Raises:
-        divulge.InputError: fewer than 2 canaries, a clip that is not positive, a rate outside (0, 1].
+        divulge.InputError: fewer than 8 canaries, a clip that is not positive, a rate outside (0, 1].
 
     Examples:
         >>> import torch
@@ -62,7 +62,7 @@ class GradientCanaries:
     """
 
     def __init__(self, count: int = 1000, *, clip: float, rate: float = 1.0, seed: int | None = None) -> None:
-        self.count = checks.integer(count, "count", least=2, most=10**7)
+        self.count = checks.integer(count, "count", least=8, most=10**7)
         self.clip = checks.number(clip, "clip", above=0.0)
         checks.number(rate, "rate", above=0.0)
         self.rate = checks.number(rate, "rate", above=0.0, below=1.0, closed=True)

@@ -70,7 +70,8 @@ def documents(records: Records) -> bool:
 
 
 def _content(x: Array | str) -> bytes:
-    return x.encode() if isinstance(x, str) else np.ascontiguousarray(x).tobytes()
+    # One precision for all, so that a copy as float64, or as integers, is told to be the same record.
+    return x.encode() if isinstance(x, str) else (np.asarray(x, np.float32) + 0.0).tobytes()
 
 
 def _mislabelled(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Design: TypeAlias = Literal["coins", "fixed"]
 DESIGNS: tuple[Design, ...] = get_args(Design)
 KIND = "canaries"
-_MOST = 10**6
+_LEAST, _MOST = 8, 10**6  # fewer canaries than 8 prove nothing at 95 %
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +43,10 @@ class Canaries:
     kind: Kind
     seed: int
     trained_on: int
+
+    def __post_init__(self) -> None:
+        checks.mask(self.included, "included", (len(checks.instance(self.records, "records", Records)),))
+        checks.choice(self.design, "design", DESIGNS)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -134,7 +138,7 @@ def make(
     how = cast("Design", checks.choice(design, "design", DESIGNS))
     start = secrets.randbits(63) if seed is None else checks.integer(seed, "seed", least=0)
     if own is None:
-        n = checks.integer(count, "count", least=2, most=_MOST)
+        n = checks.integer(count, "count", least=_LEAST, most=_MOST)
         records = kinds.build(chosen, data, n, seeds.generator(start, "canaries", "records"))
     else:
         records = _own(checks.instance(own, "own", Records), data)
@@ -168,8 +172,8 @@ def _own(own: Records, data: Records) -> Records:
         raise checks.InputError(f"own: {len(named) - len(set(named))} canaries repeat others; each must be unique")
     if shared := len(set(named) & set(kinds.names(data))):
         raise checks.InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
-    if len(own) < 2:
-        raise checks.InputError(f"own: at least 2 canaries are needed, got {len(own)}")
+    if len(own) < _LEAST:
+        raise checks.InputError(f"own: at least {_LEAST} canaries are needed, got {len(own)}")
     return Records(own.x, own.y)
 
 

@@ -22,7 +22,7 @@ from divulge.types import Guarantee
 if TYPE_CHECKING:
     from divulge.canaries.planted import Design
     from divulge.evaluation.families import Families
-    from divulge.types import Estimate, Floats, Tone
+    from divulge.types import Bools, Estimate, Floats, Tone
 
 Answer: TypeAlias = Literal["violated", "consistent", "not testable", "no claim"]
 TONES: dict[Answer, Tone] = {
@@ -42,10 +42,11 @@ class Proof:
     Args:
         answer: "violated": the bound on ε exceeds the claim; where the claim and the assumptions are true this
             happens in at most 1 - confidence of audits. "consistent": it does not, and could have. "not testable":
-            even if every guess had been right, the bound would not exceed the claim. "no claim": none was given.
+            even if the highest of these scores had been those of the included, the bound would not exceed the claim, or
+            no Gaussian mechanism would have been found. "no claim": none was given.
         bound: the bound that decides.
         others: bounds that assume less or more, by what they assume; they decide nothing.
-        most: the bound if every guess had been right.
+        most: the bound if the highest of these scores, ties and all, had been those of the included.
         would_see: the smallest true ε of a Gaussian mechanism that so many canaries find to violate the claim with
             80 % probability; None where there is none, or no claim.
         guarantee: what is claimed of ``bound``, and under which assumptions.
@@ -80,12 +81,10 @@ class Proof:
             return f"{self._answered} Had every guess been right, ε ≥ {self.most:.2f} would have been proven. {proven}"
         if self.answer == "no claim":
             return proven
-        missed = (
-            f"A Gaussian mechanism of ε = {self.would_see:.1f} would have been found in 80 % of audits."
-            if self.would_see is not None
-            else "Only a mechanism of more than ε = 64 would have been found in 80 % of audits."
-        )
-        return f"{self._answered} {proven} {missed}"
+        if self.would_see is None:
+            return f"{self._answered} {proven}"
+        found = f"A Gaussian mechanism of ε = {self.would_see:.1f} would have been found in 80 % of audits."
+        return f"{self._answered} {proven} {found}"
 
     @property
     def _answered(self) -> str:
@@ -119,7 +118,7 @@ def prove(
         family: what is assumed of the training: None (nothing), "gaussian" or
             `divulge.evaluation.SubsampledGaussian`.
         confidence: of the bound.
-        seed: of the pairing of canaries, for "fixed".
+        seed: of breaking ties, and of the pairing of canaries for "fixed".
 
     Raises:
         divulge.InputError: as for `divulge.evaluation.epsilon_one_run`; a ``delta`` beside a claim.
@@ -145,29 +144,33 @@ def prove(
     slack = claim.delta if claim is not None else 0.0 if delta is None else delta
     assumed = named(family)
 
-    def bound_on(values: Floats, family: Families | None) -> Estimate:
+    def bound_on(truth: Bools, family: Families | None) -> Estimate:
         if design == "coins":
-            return epsilon_one_run(values, truth, slack, confidence, family=family)
+            return epsilon_one_run(values, truth, slack, confidence, family=family, seed=seed)
         return epsilon_fixed_count(values, truth, slack, confidence, family=family, seed=seed)
 
-    perfect = truth * float(len(truth)) + np.arange(len(truth))  # without ties, which would count as wrong guesses
-    bound, most = bound_on(values, assumed), bound_on(perfect, assumed).low
-    others = {
-        name: bound_on(values, other)
-        for name, other in (("of any mechanism", None), ("if Gaussian", GaussianMechanism()))
-        if other != assumed
-    }
+    bound, most = bound_on(truth, assumed), bound_on(_best(values, truth), assumed).low
+    weaker = {"of any mechanism": None} | ({"if Gaussian": GaussianMechanism()} if slack else {})
+    others = {name: bound_on(truth, other) for name, other in weaker.items() if other != assumed}
     answer: Answer = "no claim"
     seen = None
+    told = design == "coins" and slack > 0 and len(np.unique(values)) == len(values)
     if claim is not None:
-        violated, testable = bound.low > claim.epsilon, most > claim.epsilon
-        answer = "violated" if violated else "consistent" if testable else "not testable"
-        if design == "coins":
-            violation = smallest_violation(
+        answer = "violated" if bound.low > claim.epsilon else "consistent" if most > claim.epsilon else "not testable"
+        if told and answer == "consistent":
+            power = smallest_violation(
                 len(values), claim.epsilon, slack, power=_POWER, confidence=confidence, family=assumed
             )
-            seen = None if violation is None else violation.epsilon
+            seen = None if power is None else power.epsilon
+            answer = "not testable" if seen is None else answer
     rule = GuessRule.of(assumed, None, "both", slack)
     drawn = COINS if design == "coins" else _FIXED
     claims = Guarantee("probability that the bound exceeds the true ε", 1 - confidence, (drawn, *rule.assumes))
     return Proof(answer, bound, others, most, seen, claims, claim, bool(np.ptp(values) == 0))
+
+
+def _best(values: Floats, truth: Bools) -> Bools:
+    """As many included as there were, but those of the highest scores."""
+    best = np.zeros(len(truth), bool)
+    best[np.argsort(-values, kind="stable")[: int(truth.sum())]] = True
+    return best

@@ -92,6 +92,8 @@ def audit(
     layout = datafiles.FileLayout(label=label)
     checks.choice(outputs, "--outputs", ("logits", "probabilities"))
     planted = game.Canaries.load(canaries)
+    if claim_epsilon is None and delta:
+        raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")
     claim = None if claim_epsilon is None else game.Claim(claim_epsilon, delta)
     chosen: Any = {"outputs": outputs, "device": device}
     result = game.audit(

@@ -1,7 +1,7 @@
 """Yes/no and truth into an estimate with an interval.
 
 Every function takes arrays of scores and of membership, never a model; larger scores mean more like a
-member, and no function depends on the order of the rows.
+member, and no function depends on the order of the rows, but for bounds on ε that break ties or draw pairs by chance.
 """
 
 from divulge.evaluation import blind, families, linearity, transfer

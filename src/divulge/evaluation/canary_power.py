@@ -137,6 +137,8 @@ class _Test:
     @classmethod
     def of(cls, claimed: float, delta: float, confidence: float, family: Families | str | None) -> _Test:
         error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+        if checks.number(delta, "delta", above=0, below=1, closed=True) == 0:
+            raise checks.InputError("delta: must be above 0, since a Gaussian mechanism has no finite ε at 0")
         rule = GuessRule.of(family, None, "both", delta)
         level = claimed if rule.family is None else _strength(rule.family, claimed, rule.delta)
         return cls(rule, level, error)

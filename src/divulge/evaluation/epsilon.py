@@ -84,6 +84,8 @@ def epsilon_lower_bound(
     assumed = families.named(family)
     if isinstance(assumed, SubsampledGaussian):
         raise checks.InputError(f"family: None or 'gaussian' is needed here, got {checks.shown(family)}")
+    if assumed is not None and slack == 0:
+        raise checks.InputError("delta: must be above 0 for a family: a Gaussian mechanism has no finite ε at 0")
     chosen = checks.choice(strategy, "strategy", STRATEGIES)
     draw = checks.integer(seed, "seed", least=0)
     tried = _split(values, truth, slack, error, draw) if chosen == "split" else _bonferroni(values, truth, error)

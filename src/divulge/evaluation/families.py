@@ -24,7 +24,7 @@ else:
 
 _REACH = 10.0  # standard deviations on either side that hold all but 1e-23 of a normal law
 _CELLS = 4000  # of the observation, for one step
-_GRID = 1 << 15  # cells of the privacy loss, for a composition
+_GRID, _FINEST = 1 << 15, 1 << 20  # cells of the privacy loss, for a composition
 _HALVINGS = 30  # of an interval no longer than 64, which leaves 1e-7
 _LARGEST = 64.0  # ε, and strength of a mechanism, beyond which nothing is told apart
 
@@ -121,7 +121,7 @@ class GaussianMechanism:
         return _step(strength, lambda z: strength * z - strength**2 / 2)
 
     def epsilon(self, strength: float, delta: float) -> float:
-        """By the exact formula of Balle & Wang 2018."""
+        """By the exact formula of Balle & Wang 2018; at δ = 0 there is no finite one."""
 
         def exceeds(epsilon: float) -> bool:
             near, far = strength / 2 - epsilon / strength, -strength / 2 - epsilon / strength
@@ -198,18 +198,26 @@ def _composed(one: PrivacyLoss, steps: int) -> PrivacyLoss:
     spreads = np.sqrt(np.maximum([one.loss**2 @ one.used, one.loss**2 @ one.unused] - means**2, 0.0))
     centre = float(means.mean())
     reach = float(steps * np.ptp(means) / 2 + _REACH * np.sqrt(steps) * spreads.max() + np.abs(one.loss - centre).max())
-    width = 2.0 * max(reach, 1e-9) / _GRID
+    # Sharing a loss between two cells adds to its variance; a grid much finer than one step's spread adds little.
+    cells = _GRID
+    while cells < _FINEST and 2.0 * reach / cells > float(spreads.min()) / 4:
+        cells *= 2
+    width = 2.0 * max(reach, 1e-9) / cells
+    if width > max(float(spreads.min()), 1e-9):
+        raise checks.InputError(
+            f"family: {steps} steps that tell so little each cannot be composed to any precision; take 'gaussian'"
+        )
 
     def total(mass: Floats) -> Floats:
         at = (one.loss - centre) / width
         cell = np.floor(at).astype(np.int64)
         # A loss between two cells is shared so that its mean stays.
-        spread = np.bincount(cell % _GRID, mass * (1 - at + cell), _GRID)
-        spread += np.bincount((cell + 1) % _GRID, mass * (at - cell), _GRID)
-        summed = np.fft.irfft(np.fft.rfft(spread / spread.sum()) ** steps, _GRID)
+        spread = np.bincount(cell % cells, mass * (1 - at + cell), cells)
+        spread += np.bincount((cell + 1) % cells, mass * (at - cell), cells)
+        summed = np.fft.irfft(np.fft.rfft(spread / spread.sum()) ** steps, cells)
         return np.fft.fftshift(np.maximum(summed, 0.0))
 
-    loss = steps * centre + width * (np.arange(_GRID) - _GRID // 2)
+    loss = steps * centre + width * (np.arange(cells) - cells // 2)
     return PrivacyLoss(loss, total(one.used), total(one.unused))
 
 
@@ -238,5 +246,6 @@ def named(family: Families | str | None) -> Families | None:
         checks.choice(family, "family", ("gaussian",))
         return GaussianMechanism()
     raise checks.InputError(
-        f"family: None, 'gaussian', GaussianMechanism() or SubsampledGaussian(rate, steps) is needed, got {checks.shown(family)}"
+        "family: None, 'gaussian', GaussianMechanism() or SubsampledGaussian(rate, steps) is needed, "
+        f"got {checks.shown(family)}"
     )

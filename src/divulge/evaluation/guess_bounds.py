@@ -74,6 +74,10 @@ class GuessRule:
             raise checks.InputError(f"family: the bound 'f-dp' takes 'gaussian', got {checks.shown(family)}")
         side = cast("Sides", checks.choice(sides, "sides", SIDES))
         slack = checks.number(delta, "delta", above=0, below=1, closed=True)
+        if assumed is not None and slack == 0:
+            raise checks.InputError(
+                "delta: must be above 0 for a family, since a Gaussian mechanism has no finite ε at 0"
+            )
         return cls(chosen, assumed, side, checks.number(slack, "delta", above=0, below=1) if slack else 0.0)
 
     @property

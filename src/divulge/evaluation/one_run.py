@@ -16,16 +16,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.evaluation.guess_bounds import GuessRule, guess_counts
 from divulge.statistics.tables import table
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
+    from scipy import special
+
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Bound, Sides
-    from divulge.types import Bools, Floats
+    from divulge.types import Bools, Floats, Ints
+else:
+    special = lazy.module("scipy.special")
+
+_UNFAIR = 1e-9  # probability of a draw of fair coins below which it is taken for none
 
 
 def one_run_bound(
@@ -84,6 +90,7 @@ def epsilon_one_run(
     family: Families | str | None = None,
     bound: Bound | str | None = None,
     sides: Sides | str = "both",
+    seed: int = 0,
 ) -> Estimate:
     """An ε lower bound from one training run in which every record was included by its own fair coin.
 
@@ -100,9 +107,11 @@ def epsilon_one_run(
         family: see `one_run_bound`.
         bound: see `one_run_bound`.
         sides: see `one_run_bound`.
+        seed: of breaking ties between scores, by the rows' positions; unused for pure ε-DP.
 
     Raises:
-        divulge.InputError: as for `epsilon_lower_bound` and `one_run_bound`; ``guesses`` outside 1..n.
+        divulge.InputError: so many members, or so few, that no fair coins can have decided; as for
+            `epsilon_lower_bound` and `one_run_bound`; ``guesses`` outside 1..n.
 
     Examples:
         >>> members = np.arange(1000) % 2 == 0
@@ -113,6 +122,8 @@ def epsilon_one_run(
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.of(family, bound, sides, delta)
     n = len(values)
+    refuse_unfair(truth)
+    ties = _ties(checks.integer(seed, "seed", least=0), n)
     if guesses is None:
         counts = guess_counts(n)
     else:
@@ -121,11 +132,24 @@ def epsilon_one_run(
             raise checks.InputError(f"guesses: must be at most {n} (the number of records), got {guesses}")
     shares = [count // 2 if rule.sides == "both" else count for count in counts]
     low = max(
-        rule.epsilon(n, *_guess(values, truth, top, count - top, rule), error / len(counts))
+        rule.epsilon(n, *_guess(values, truth, top, count - top, rule, ties), error / len(counts))
         for top, count in zip(shares, counts, strict=True)
     )
     choice = "guesses fixed" if guesses is not None else f"bonferroni over {len(counts)} numbers of guesses"
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, {choice}")
+
+
+def refuse_unfair(members: Bools) -> None:
+    """Raise where so many members, or so few, are no draw of fair coins: every bound of one run rests on them.
+
+    Raises:
+        divulge.InputError: then; fair coins do it in one of a thousand million draws.
+    """
+    least = int(min(members.sum(), (~members).sum()))
+    if 2 * float(special.bdtr(least, len(members), 0.5)) < _UNFAIR:
+        raise checks.InputError(
+            f"members: {int(members.sum())} of {len(members)} is no draw of fair coins, on which the bound rests"
+        )
 
 
 def epsilon_fixed_count(
@@ -145,7 +169,8 @@ def epsilon_fixed_count(
     guessed first. Such a coin swaps one record for another, which (ε, δ)-DP covers as one added and one removed.
 
     Args:
-        scores: ``[n]``; larger means more like a member.
+        scores: ``[n]``; larger means more like a member. The order of the rows must have been fixed before the subset
+            was drawn, as that of `divulge.canaries` is; sorted by membership it would make the pairs no coins.
         members: bool ``[n]``; a random subset of fixed size was included.
         delta: the δ of (ε, δ)-DP with records added or removed, in [0, 1).
         confidence: P(bound ≤ true ε) is at least this.
@@ -165,35 +190,40 @@ def epsilon_fixed_count(
     rule = GuessRule.of(family, None, "both", delta)
     if isinstance(rule.family, SubsampledGaussian):
         raise checks.InputError(f"family: None or 'gaussian' is needed here, got {checks.shown(family)}")
-    order = np.lexsort((values, truth))  # the order of the rows changes nothing
-    order = order[seeds.generator(checks.integer(seed, "seed", least=0), "epsilon", "pairs").permutation(len(order))]
+    # By position alone: a pairing that looked at scores or at who was in would settle what is to be left to chance.
+    order = seeds.generator(checks.integer(seed, "seed", least=0), "epsilon", "pairs").permutation(len(values))
     first, second = order[: len(order) // 2], order[len(order) // 2 : len(order) // 2 * 2]
     mixed = truth[first] != truth[second]
     lead, right = (values[first] - values[second])[mixed], truth[first][mixed]
     low = 0.0
     if n := len(lead):
-        counts = guess_counts(n)
-        low = max(_swapped(lead, right, count, rule, error / len(counts)) for count in counts)
+        counts, ties = guess_counts(n), _ties(seed, n)
+        low = max(_swapped(lead, right, count, rule, error / len(counts), ties) for count in counts)
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, of {n} pairs, each a coin between two canaries")
 
 
-def _swapped(lead: Floats, right: Bools, count: int, rule: GuessRule, error: float) -> float:
-    """The bound from the ``count`` pairs whose scores differ most; those that tie with the next count as wrong."""
-    size = np.abs(lead)
-    sure = size > (np.sort(size)[-count - 1] if count < len(size) else 0.0)
-    wrong = int((sure & ((lead > 0) != right)).sum())
-    return rule.epsilon(len(lead), count, wrong + count - int(sure.sum()), error, swaps=True)
+def _swapped(lead: Floats, right: Bools, count: int, rule: GuessRule, error: float, ties: Ints) -> float:
+    """The bound from the ``count`` pairs whose scores differ most."""
+    chosen = np.lexsort((ties, np.abs(lead)))[len(lead) - count :]
+    wrong = int(((lead > 0) != right)[chosen].sum())
+    return rule.epsilon(len(lead), count, wrong, error, swaps=True)
 
 
-def _guess(values: Floats, truth: Bools, top: int, bottom: int, rule: GuessRule) -> tuple[int, int]:
+def _guess(values: Floats, truth: Bools, top: int, bottom: int, rule: GuessRule, ties: Ints) -> tuple[int, int]:
     """Guesses made and wrong ones: the ``top`` highest are called included, the ``bottom`` lowest not.
 
-    Scores of equal value are all guessed alike or not at all, so no order of rows can matter: those that tie across
-    an edge are abstained from. Where the bound rests on the number of guesses being fixed, they count as wrong.
+    Under pure ε-DP records that tie across an edge are abstained from, so no order of rows can matter. Elsewhere the
+    bound rests on the number of guesses being fixed, and ties are broken by chance, of which membership knows nothing.
     """
-    ordered = np.sort(values)
-    yes = values > ordered[-top - 1] if top < len(values) else np.ones(len(values), bool)
-    no = values < ordered[bottom] if bottom < len(values) else np.ones(len(values), bool)
-    no &= ~yes
-    made, wrong = int(yes.sum() + no.sum()), int((yes & ~truth).sum() + (no & truth).sum())
-    return (made, wrong) if rule.family is None else (top + bottom, wrong + top + bottom - made)
+    if rule.family is None and rule.delta == 0:
+        ordered = np.sort(values)
+        yes = values > ordered[-top - 1] if top < len(values) else np.ones(len(values), bool)
+        no = values < ordered[bottom] if bottom < len(values) else np.ones(len(values), bool)
+        no &= ~yes
+        return int(yes.sum() + no.sum()), int((yes & ~truth).sum() + (no & truth).sum())
+    order = np.lexsort((ties, values))
+    return top + bottom, int((~truth)[order[len(order) - top :]].sum() + truth[order[:bottom]].sum())
+
+
+def _ties(seed: int, n: int) -> Ints:
+    return seeds.generator(seed, "epsilon", "ties").permutation(n)

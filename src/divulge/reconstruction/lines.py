@@ -141,7 +141,8 @@ def _outer(line: Floats, height: Floats) -> list[Floats]:
         if slope == 0:
             continue
         root = line[end] - height[end] / slope
-        beyond = root < line[0] if end == 0 else root > line[-1]
+        # A root on the added node is neither a change of sign nor a touching peak of an inner piece: it counts here.
+        beyond = root <= line[0] if end == 0 else root >= line[-1]
         if beyond:
             places.append(np.array([root]))
     return places
