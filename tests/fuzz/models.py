@@ -55,7 +55,6 @@ def planted_gradients(made):
 
 PLANTED = canaries.make(RECORDS, count=20, seed=0)
 CANARIES = {
-    "canaries.Claim": call(epsilon=8.0, delta=1e-5),
     "canaries.make": call(
         data=RECORDS, kind="random", count=20, design="coins", own=None, seed=0, use=lambda made: made.included
     ),

@@ -64,8 +64,6 @@ TYPES = {
     "Claim": call(epsilon=8.0, delta=1e-5),
     "evaluation.GaussianMechanism": call(),
     "evaluation.SubsampledGaussian": call(rate=0.1, steps=5),
-    "evaluation.families.GaussianMechanism": call(),
-    "evaluation.families.SubsampledGaussian": call(rate=0.1, steps=5),
     "Evidence": call(
         target=SCORES[:6],
         references=REFERENCES[:, :6],
