@@ -337,8 +337,10 @@ class TestCommand:
         assert code == 0, err
         assert "of them in" in out
         (tmp_path / "served.py").write_text(
+            "from pathlib import Path\n"
             "import numpy as np\n"
-            "parts = [np.load(f'{path}') for path in ('train.npz', 'c/insert.npz')]\n"
+            "here = Path(__file__).parent\n"
+            "parts = [np.load(here / path) for path in ('train.npz', 'c/insert.npz')]\n"
             "X, Y = (np.concatenate([part[name] for part in parts]) for name in 'xy')\n"
             "def model(x):\n"
             "    near = ((x[:, None] - X[None]) ** 2).sum(-1).argmin(1)\n"
