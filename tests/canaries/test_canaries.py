@@ -220,7 +220,8 @@ class TestProof:
         found = prove(coins.astype(float), coins, claim=dv.Claim(8.0, 1e-5))
         assert found.answer == "not testable"
         assert found.most < 8
-        assert "Too few canaries" in found.text
+        assert "cannot test the claim" in found.text
+        assert f"ε ≥ {found.most:.2f} would have been proven" in found.text
 
     def test_a_claim_that_perfect_guesses_would_refute_is_testable(self):
         coins = np.random.default_rng(3).random(600) < 0.5
@@ -252,6 +253,7 @@ class TestProof:
     def test_a_consistent_claim_says_what_would_have_been_seen(self):
         found = prove(np.random.default_rng(1).normal(size=500), self.COINS, claim=dv.Claim(1.0, 1e-5))
         assert found.answer == "consistent"
+        assert found.tone != "clear"  # its heading says that no leak was found, where an ε may be proven
         assert 1.0 < found.would_see < 20
         assert f"ε = {found.would_see:.1f}" in found.text
 
@@ -361,6 +363,13 @@ class TestCommand:
         assert kept["answer"] == "violated"
         assert kept["bound"]["low"] > 1
 
+    def test_a_model_that_answers_the_same_to_all_cannot_be_tested(self, divulge, trained):
+        (trained / "flat.py").write_text("import numpy as np\n\ndef model(x):\n    return np.zeros((len(x), 3))\n")
+        told = ["canaries", "audit", "flat:model", "--canaries", "c", "--claim-epsilon", 1, "--delta", 1e-5]
+        code, out, err = divulge(*told)
+        assert code == 3, err
+        assert "cannot test the claim" in " ".join(out.split())
+
     def test_a_plan(self, divulge):
         code, out, _ = divulge("canaries", "plan", "--claim-epsilon", 1, "--true-epsilon", 8)
         assert code == 0
@@ -369,7 +378,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (["plan", "--claim-epsilon", 8, "--true-epsilon", 2], "true: must lie"),
+            (["plan", "--claim-epsilon", 8, "--true-epsilon", 2], "--true-epsilon: must be above"),
             (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "subsampled:a"], "subsampled:RATE:STEPS"),
             (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "subsampled:2:9"], "rate: must lie"),
             (["audit", "served:model", "--canaries", "nowhere"], "nowhere"),

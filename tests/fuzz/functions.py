@@ -40,6 +40,7 @@ RECEIVED = {
     "evaluation.families.Errors",
     "evaluation.families.PrivacyLoss",
     "evaluation.linearity.Linearity",
+    "evaluation.linearity.Violation",
     "evaluation.transfer.Transfer",
     "labels.Capacity",
     "labels.Certificate",

@@ -92,10 +92,10 @@ def _histogram(scores: Floats, included: Bools) -> charts.Spec:
 def _more(summary: CanarySummary) -> list[str]:
     text = [
         "Canaries change the model: the more of them, the more a trained model differs from one without. "
-        "`divulge.canaries.play` measures the accuracy of both."
+        "divulge.canaries.play measures the accuracy of both."
     ]
     if summary.answer == "not testable":
-        text.insert(0, "More canaries: `divulge canaries plan` says how many this claim needs.")
+        text.insert(0, "More canaries (divulge canaries plan says how many), or a score with fewer ties.")
     elif summary.answer == "consistent":
         text.insert(
             0,

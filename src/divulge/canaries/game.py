@@ -15,7 +15,7 @@ from divulge.auditing import audit as run_audit
 from divulge.canaries import canary_page
 from divulge.canaries.claim import Claim
 from divulge.canaries.planted import Canaries, refuse_known
-from divulge.canaries.proof import Proof, prove
+from divulge.canaries.proof import Proof, prove, refuse_one_sided
 from divulge.dossier import Dossier
 from divulge.errors import UserCodeError
 from divulge.evaluation import proportion
@@ -180,7 +180,7 @@ def audit(
         _refuse_large(checks.instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
     if training is not None:
         refuse_known(planted, checks.instance(training, "training", Records))
-    _refuse_one_sided(planted.included)
+    refuse_one_sided(planted.included, "canaries")
     scores, name, notes = _scored(target, planted, recipe, population, references, outputs, device, seed)
     proof = prove(
         scores,
@@ -301,11 +301,6 @@ def _scored(
     scores = np.empty(len(included))
     scores[included], scores[~included] = result.scores[name][result.members], result.scores[name][~result.members]
     return scores, name, tuple(result.about.warnings)
-
-
-def _refuse_one_sided(included: Bools) -> None:
-    if not included.any() or included.all():
-        raise checks.InputError(f"canaries: some must be in and some out, got {included.sum()} of {len(included)} in")
 
 
 def _asked(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Floats, str, tuple[str, ...]]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Answer: TypeAlias = Literal["violated", "consistent", "not testable", "no claim"]
 TONES: dict[Answer, Tone] = {
     "violated": "leak",
-    "consistent": "clear",
+    "consistent": "plain",  # an ε may well be proven, below the claim: "no leak found" would be untrue
     "not testable": "undecided",
     "no claim": "plain",
 }
@@ -75,23 +75,31 @@ class Proof:
         proven = f"The training spent ε ≥ {self.bound.low:.2f} ({sure})."
         if self.constant:
             return f"{self._answered} All canaries have the same score, so nothing can be told of any of them."
-        if self.answer == "violated":
-            return f"{self._answered} {proven}"
-        if self.answer == "not testable":
-            return f"{self._answered} Had every guess been right, ε ≥ {self.most:.2f} would have been proven. {proven}"
-        if self.answer == "no claim":
-            return proven
+        parts = [self._answered, self._why, proven, self._sight]
+        return " ".join(part for part in parts if part)
+
+    @property
+    def _why(self) -> str:
+        """Why the claim cannot be tested, where it cannot."""
+        if self.answer != "not testable" or self.claim is None:
+            return ""
+        if self.most > self.claim.epsilon:
+            return "A Gaussian mechanism of any ε up to 64 would have been missed in more than 20 % of audits."
+        return f"Had the guesses been as right as these scores allow, ε ≥ {self.most:.2f} would have been proven."
+
+    @property
+    def _sight(self) -> str:
+        """What would have been found."""
         if self.would_see is None:
-            return f"{self._answered} {proven}"
-        found = f"A Gaussian mechanism of ε = {self.would_see:.1f} would have been found in 80 % of audits."
-        return f"{self._answered} {proven} {found}"
+            return ""
+        return f"A Gaussian mechanism of ε = {self.would_see:.1f} would have been found in 80 % of audits."
 
     @property
     def _answered(self) -> str:
         return {
             "violated": f"The claim of {self.claim} is violated.",
             "consistent": f"What the model gives away is consistent with the claim of {self.claim}.",
-            "not testable": f"Too few canaries to test the claim of {self.claim}.",
+            "not testable": f"These canaries cannot test the claim of {self.claim}.",
             "no claim": "No claim was tested.",
         }[self.answer]
 
@@ -133,8 +141,7 @@ def prove(
     """
     values = checks.vector(scores, "scores")
     truth = checks.mask(included, "included", (len(values),))
-    if not truth.any() or truth.all():
-        raise checks.InputError(f"included: some must be in and some out, got {truth.sum()} of {len(truth)} in")
+    refuse_one_sided(truth, "included")
     if claim is not None:
         checks.instance(claim, "claim", Claim)
     checks.choice(design, "design", ("coins", "fixed"))
@@ -165,8 +172,18 @@ def prove(
             answer = "not testable" if seen is None else answer
     rule = GuessRule.of(assumed, None, "both", slack)
     drawn = COINS if design == "coins" else _FIXED
-    claims = Guarantee("probability that the bound exceeds the true ε", 1 - confidence, (drawn, *rule.assumes))
+    claims = Guarantee("risk of a bound above the true ε", 1 - confidence, (drawn, *rule.assumes))
     return Proof(answer, bound, others, most, seen, claims, claim, bool(np.ptp(values) == 0))
+
+
+def refuse_one_sided(included: Bools, name: str) -> None:
+    """Raise where all canaries were included, or none: no score can be compared.
+
+    Raises:
+        divulge.InputError: in that case.
+    """
+    if not included.any() or included.all():
+        raise checks.InputError(f"{name}: some must be in and some out, got {included.sum()} of {len(included)} in")
 
 
 def _best(values: Floats, truth: Bools) -> Bools:

@@ -88,7 +88,10 @@ def audit(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     json: printing.Json = False,
 ) -> None:
-    """What a trained model gives away of its canaries, and whether that contradicts the claim (then exit code 1)."""
+    """What a trained model gives away of its canaries, and whether that contradicts a claim.
+
+    The exit code is 1 where it does, and 3 where these canaries cannot test the claim.
+    """
     layout = datafiles.FileLayout(label=label)
     checks.choice(outputs, "--outputs", ("logits", "probabilities"))
     planted = game.Canaries.load(canaries)
@@ -122,8 +125,8 @@ def audit(
             printing.line(f"{name}: {value}")
         for note in summary.warnings:
             printing.line(note)
-    if summary.answer == "violated":
-        raise typer.Exit(Exit.BROKEN)
+    if code := {"violated": Exit.BROKEN, "not testable": Exit.UNDECIDED}.get(summary.answer):
+        raise typer.Exit(code)
 
 
 @app.command()
@@ -136,6 +139,8 @@ def plan(
     confidence: Confidence = 0.95,
 ) -> None:
     """How many canaries find that a claim is violated."""
+    if true_epsilon <= claim_epsilon:
+        raise InputError(f"--true-epsilon: must be above --claim-epsilon ({claim_epsilon:g}), got {true_epsilon:g}")
     needed = evaluation.canaries_needed(
         claim_epsilon, true_epsilon, delta, power=power, confidence=confidence, family=_family(family)
     )

@@ -10,7 +10,7 @@ Shapes: ``z`` seen records, ``n`` query records, ``h`` columns of the last layer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,18 @@ class Linearity:
         return 1.0 - self.fresh_error / self.variance if self.variance > 0 else 1.0
 
 
+class Violation(NamedTuple):
+    """How far a regressor is from multi-accuracy.
+
+    Args:
+        size: the largest ``|E[c(x)·(selected - level)]|``.
+        p_value: chance of as much from a perfect regressor.
+    """
+
+    size: float
+    p_value: float
+
+
 def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
     """The estimate of Thaker et al. 2025, §5.1.
 
@@ -102,7 +114,7 @@ def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
     )
 
 
-def multiaccuracy(embedding: object, selected: object, level: float) -> tuple[float, float]:
+def multiaccuracy(embedding: object, selected: object, level: float) -> Violation:
     """The largest ``|E[c(x)·(selected - level)]|`` over linear ``c`` of φ with ``E[c²] = 1``, and its p-value.
 
     Thaker et al. 2025, Definition 5.2, where ``c`` may be any linear function; over those, the largest value is 0
@@ -158,12 +170,12 @@ def basis(points: Floats) -> Floats:
     return u[:, size > 1e-9 * size[0]] * np.sqrt(len(points))
 
 
-def violation(columns: Floats, residual: Floats, level: float) -> tuple[float, float]:
+def violation(columns: Floats, residual: Floats, level: float) -> Violation:
     """``max |E[c·residual]|`` over linear c with ``E[c²] = 1``, and the chance of as much from a perfect regressor."""
     n, k = columns.shape
     moments = columns.T @ residual / n
     size = float(moments @ moments)
-    return float(np.sqrt(size)), float(special.chdtrc(k, n * size / (level * (1 - level))))
+    return Violation(float(np.sqrt(size)), float(special.chdtrc(k, n * size / (level * (1 - level)))))
 
 
 def _fitted_plane(seen: Floats) -> Callable[[Floats], Floats]:
