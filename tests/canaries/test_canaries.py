@@ -1,14 +1,13 @@
 """Canaries: made, kept, played, and what they prove of claims that are true, false and too strong to test."""
 
 import json
-import sys
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge import canaries, cli
+from divulge import canaries
 from divulge.canaries import Canaries, kinds, make, play, prove
 from divulge.errors import UserCodeError
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian
@@ -318,17 +317,6 @@ def test_a_delta_that_allows_whole_records_is_refused():
 
 
 class TestCommand:
-    @pytest.fixture
-    def divulge(self, monkeypatch, capsys):
-        def run(*arguments):
-            monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
-            with pytest.raises(SystemExit) as left:
-                cli.main()
-            told = capsys.readouterr()
-            return left.value.code or 0, told.out, told.err
-
-        return run
-
     @pytest.fixture
     def trained(self, divulge, tmp_path, monkeypatch):
         """Make, train a nearest-neighbour model with what was inserted, and name it for the audit."""

@@ -2,12 +2,12 @@
 
 import json
 import math
-import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
-from divulge import cli, labels
+from divulge import labels
 from divulge.labels import contradiction, control
 from divulge.labels.quota import QuotaReachedError
 
@@ -25,17 +25,9 @@ def spec():
 
 
 @pytest.fixture
-def divulge(monkeypatch, capsys):
-    """Run the command line in this process: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["divulge", "labels", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        told = capsys.readouterr()
-        return left.value.code or 0, told.out, told.err
-
-    return run
+def divulge(divulge):
+    """Run `divulge labels` in this process."""
+    return partial(divulge, "labels")
 
 
 def as_options(spec):

@@ -1,27 +1,12 @@
 """`divulge weights` and `divulge reconstruct`, as a user runs them."""
 
 import json
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
 
-from divulge import cli, margin, signals
-
-
-@pytest.fixture
-def divulge(monkeypatch, capsys):
-    """Run the command line in this process: exit code, standard output, standard error."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        told = capsys.readouterr()
-        return left.value.code or 0, told.out, told.err
-
-    return run
+from divulge import margin, signals
 
 
 @pytest.fixture(scope="module")

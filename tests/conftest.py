@@ -1,0 +1,21 @@
+"""Fixtures that tests of several rooms share."""
+
+import sys
+
+import pytest
+
+from divulge import cli
+
+
+@pytest.fixture
+def divulge(monkeypatch, capsys):
+    """Run the command line in this process: exit code, standard output, standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        told = capsys.readouterr()
+        return left.value.code or 0, told.out, told.err
+
+    return run
