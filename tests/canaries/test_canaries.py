@@ -283,6 +283,33 @@ def test_impossible_claims_are_refused(epsilon, delta):
         dv.Claim(epsilon, delta)
 
 
+def test_what_a_claim_allows_is_its_trade_off_curve():
+    """The largest of the three lines of (ε, δ)-DP, which meet no power of a test above e^ε·FPR + δ."""
+    claim = dv.Claim(1.0, 0.01)
+    assert claim.fnr(0.0) == pytest.approx(0.99)
+    assert claim.fnr(0.99) == 0.0
+    for fpr in np.linspace(0, 1, 51):
+        fnr = claim.fnr(fpr)
+        assert 1 - fnr <= np.e * fpr + 0.01 + 1e-12
+        assert 1 - fpr <= np.e * fnr + 0.01 + 1e-12
+    found = [claim.fnr(fpr) for fpr in np.linspace(0, 1, 51)]
+    assert (np.diff(found) <= 1e-12).all()
+
+
+def test_exposure_is_the_rank_among_the_canaries_left_out_in_bits():
+    """By the definition, in a loop; a constant score exposes nobody."""
+    rng = np.random.default_rng(0)
+    included = np.arange(40) % 3 > 0
+    for scores in (rng.normal(size=40).round(1), np.ones(40)):
+        proof = prove(scores, included, delta=1e-5)
+        found = canaries.CanaryAudit(scores, included, proof, "loss", "random", 100).exposures
+        left_out = scores[~included]
+        for score, bits in zip(scores[included], found, strict=True):
+            rank = 1 + sum(other >= score for other in left_out)
+            assert bits == pytest.approx(np.log2(len(left_out) + 1) - np.log2(rank))
+    assert (found == 0).all()
+
+
 def test_a_claim_of_zero_is_violated_by_any_leak():
     coins = np.random.default_rng(0).random(500) < 0.5
     assert prove(coins + 0.0, coins, claim=dv.Claim(0, 0)).answer == "violated"
