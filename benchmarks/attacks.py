@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from divulge.attacks import RMIA, LiRA, lira, rmia
+from divulge.attacks import BASE, RMIA, BaVarIA, LiRA, lira, rmia
 from divulge.types import Evidence
 
 
@@ -97,6 +97,19 @@ def bench_lira(n: int, m: int) -> None:
     compare(f"LiRA, {n:,} records × {m} references", "bare masked sums", cases)
 
 
+def bench_few_references(n: int, m: int) -> None:
+    rng = np.random.default_rng(3)
+    signals = -np.abs(rng.normal(size=(m + 1, n)))
+    nobody, half = np.zeros((m, n), bool), rng.random((m, n)) < 0.5
+    for mode, inside in (("offline", nobody), ("online", half)):
+        evidence = Evidence(signals[0], signals[1:], inside)
+        cases = {
+            f"{type(attack).__name__} {mode}": (lambda attack=attack, given=evidence: attack.score(given), 9, "")
+            for attack in (LiRA(mode), BaVarIA(mode), BASE(mode))
+        }
+        compare(f"BaVarIA and BASE, {n:,} records × {m} references, {mode}", "LiRA", cases)
+
+
 def rmia_matrix(ratio, population, gamma):
     return (ratio[:, None] / population[None, :] >= gamma).mean(axis=1)
 
@@ -151,6 +164,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a tenth of the records")
     size = 10 if parser.parse_args().quick else 1
     bench_lira(50_000 // size, 64)
+    bench_few_references(50_000 // size, 64)
     bench_rmia(50_000 // size, 64, 10_000 // size)
     bench_leave_one_out(50_000 // size, 64)
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, log_expit
 from scipy.stats import rankdata
 
 from divulge import Evidence
@@ -34,8 +34,8 @@ def evidence(name, seed, *, lift=0.0, ties=False):
         given |= {"references": references, "trained_on": inside}
         if Need.POPULATION in needs:
             given |= {"population_references": others, "population_trained_on": own}
-    if BOOK[name].signal_name == "confidence":
-        given = {key: value if value.dtype == bool else expit(value) for key, value in given.items()}
+    if make := {"confidence": expit, "negative-loss": log_expit}.get(BOOK[name].signal_name):
+        given = {key: value if value.dtype == bool else make(value) for key, value in given.items()}
     if Need.FEATURES in needs:
         given |= {"features": np.column_stack([hard, rng.normal(size=N)])}
         given |= {"population_features": np.column_stack([easy, rng.normal(size=Z)])}

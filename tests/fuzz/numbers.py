@@ -87,6 +87,8 @@ TYPES = {
 }
 
 ATTACKS = {
+    "attacks.BASE": call(mode="offline", scale=0.33, use=lambda made: scored(made, LOSSES)),
+    "attacks.BaVarIA": call(mode="offline", use=scored),
     "attacks.RMIA": call(gamma=1.0, offline_a=0.3, ranking="tie-free", use=lambda made: scored(made, OFFLINE)),
     "attacks.Calibrated": call(over="out", use=scored),
     "attacks.Combined": call(attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), use=scored),

@@ -8,6 +8,8 @@ notes on the scores, and ``needs`` says what of the evidence is read.
 from __future__ import annotations
 
 from divulge.attacks import lira, regressors, rmia
+from divulge.attacks.base import BASE
+from divulge.attacks.bavaria import BaVarIA
 from divulge.attacks.calibrated import Calibrated
 from divulge.attacks.combined import Combined
 from divulge.attacks.learned import Learned
@@ -20,8 +22,10 @@ from divulge.attacks.threshold import Threshold
 from divulge.attacks.transductive import Transductive
 
 __all__ = [
+    "BASE",
     "RMIA",
     "Attack",
+    "BaVarIA",
     "Calibrated",
     "Combined",
     "Learned",

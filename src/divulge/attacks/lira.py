@@ -10,7 +10,7 @@ import numpy as np
 from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
-from divulge.attacks.reference_moments import ColumnMoments, LessOne, moments
+from divulge.attacks.reference_moments import ColumnMoments, LessOne, means, moments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,12 +99,7 @@ class LiRA:
     def _trained_on(self, trained_on: Bools | None) -> Bools | None:
         needs.out_models(trained_on, "LiRA")
         if self.mode == "online":
-            known = needs.part(trained_on, "LiRA(mode='online')", "trained_on", "which models saw which candidate")
-            if not known.any():
-                raise checks.InputError(
-                    "LiRA(mode='online'): evidence.trained_on says that no reference model was trained on any "
-                    "candidate; use mode='offline'"
-                )
+            needs.in_models(trained_on, "LiRA")
         return trained_on
 
 
@@ -181,7 +176,7 @@ def _log_ratio(target: Floats, into: ColumnMoments, out: ColumnMoments, variance
         var_in, var_out = into.variance(), out.variance()
     else:
         var_in, var_out = np.float64(into.pooled_variance), np.float64(out.pooled_variance)
-    mean_in, mean_out = _means(into, out)
+    mean_in, mean_out = means(into, out)
     far_in = _squared(target - mean_in) / var_in
     far_out = _squared(target - mean_out) / var_out
     return 0.5 * (far_out - far_in + np.log(var_out / var_in))
@@ -189,13 +184,3 @@ def _log_ratio(target: Floats, into: ColumnMoments, out: ColumnMoments, variance
 
 def _squared(values: Floats) -> Floats:
     return values * values
-
-
-def _means(into: ColumnMoments, out: ColumnMoments) -> tuple[Floats, Floats]:
-    """Means of both sides; a side without models borrows the other's, moved by the average difference."""
-    no_in, no_out = into.count == 0, out.count == 0
-    if not (no_in.any() or no_out.any()):
-        return into.mean, out.mean
-    both = ~(no_in | no_out)
-    apart = float((into.mean - out.mean)[both].mean()) if both.any() else into.grand_mean - out.grand_mean
-    return np.where(no_in, out.mean + apart, into.mean), np.where(no_out, into.mean - apart, out.mean)

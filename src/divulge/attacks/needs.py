@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from divulge import checks
 
 if TYPE_CHECKING:
-    from divulge.types import Bools
+    from divulge.types import Bools, Floats
 
 T = TypeVar("T")
 
@@ -39,3 +39,32 @@ def out_models(trained_on: Bools | None, attack: str) -> None:
             f"{attack}: evidence.trained_on says that every reference model was trained on every candidate; "
             "at least one model that was not is needed"
         )
+
+
+def in_models(trained_on: Bools | None, attack: str) -> Bools:
+    """``trained_on``, which says that at least one reference model was trained on at least one candidate.
+
+    Raises:
+        divulge.InputError: it is missing, or says otherwise.
+    """
+    known = part(trained_on, f"{attack}(mode='online')", "trained_on", "which models saw which candidate")
+    if not known.any():
+        raise checks.InputError(
+            f"{attack}(mode='online'): evidence.trained_on says that no reference model was trained on any "
+            "candidate; use mode='offline'"
+        )
+    return known
+
+
+def log_probabilities(target: Floats, references: Floats, attack: str) -> None:
+    """Passes if all signals are logarithms of probabilities.
+
+    Raises:
+        divulge.InputError: a positive value.
+    """
+    for values, name in ((target, "target"), (references, "references")):
+        if values.max() > 0:
+            raise checks.InputError(
+                f"{attack}: evidence.{name} must hold log-probabilities, at most 0, got {values.max():g}; "
+                "use the 'negative-loss' signal"
+            )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from divulge.types import Bools, Floats
 
 # Values of one block of columns: 2 MiB of float64 stay in the cache, and each row of a
@@ -119,14 +121,24 @@ def moments(values: Floats, keep: Bools | None = None, *, complement: bool = Fal
         >>> moments(np.array([[1.0, 5.0], [3.0, 6.0]]), np.array([[True, False], [True, True]]))
         ColumnMoments(count=array([2., 1.]), mean=array([2., 6.]), squares=array([2., 0.]))
     """
-    m, n = values.shape
+    n = values.shape[1]
     count, mean, squares = np.empty(n), np.empty(n), np.empty(n)
-    width = max(1, _BLOCK // m)
-    for start in range(0, n, width):
-        block = slice(start, start + width)
+    for block in blocks(values):
         chosen = None if keep is None else (~keep[:, block] if complement else keep[:, block])
         count[block], mean[block], squares[block] = _block(values[:, block], chosen)
     return ColumnMoments(count, mean, squares)
+
+
+def blocks(values: Floats) -> Iterator[slice]:
+    """Columns of ``values`` that fit into the cache together.
+
+    Examples:
+        >>> list(blocks(np.zeros((1 << 17, 3))))
+        [slice(0, 2, None), slice(2, 4, None)]
+    """
+    m, n = values.shape
+    width = max(1, _BLOCK // m)
+    return (slice(start, start + width) for start in range(0, n, width))
 
 
 def _block(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats, Floats]:
@@ -143,6 +155,16 @@ def _block(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats, Floats
     squares = second - first * offset
     squares[(squares < _ROUNDING * second) | (count < 2.0)] = 0.0
     return count, origin + offset, squares
+
+
+def means(into: ColumnMoments, out: ColumnMoments) -> tuple[Floats, Floats]:
+    """Means of both sides; a side without models borrows the other's, moved by the average difference."""
+    no_in, no_out = into.count == 0, out.count == 0
+    if not (no_in.any() or no_out.any()):
+        return into.mean, out.mean
+    both = ~(no_in | no_out)
+    apart = float((into.mean - out.mean)[both].mean()) if both.any() else into.grand_mean - out.grand_mean
+    return np.where(no_in, out.mean + apart, into.mean), np.where(no_out, into.mean - apart, out.mean)
 
 
 def _or_one(variance: float) -> float:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from functools import cache
 
-from divulge.attacks import RMIA, Calibrated, Combined, Learned, LiRA, QuantileRegression, Threshold, Transductive
+from divulge.attacks import (
+    BASE,
+    RMIA,
+    BaVarIA,
+    Calibrated,
+    Combined,
+    Learned,
+    LiRA,
+    QuantileRegression,
+    Threshold,
+    Transductive,
+)
 from divulge.recipes.recipe import Recipe
 
 
@@ -41,6 +52,20 @@ def recipes() -> tuple[Recipe, ...]:
             "in and out",
             "online likelihood ratio (Carlini et al. 2022)",
         ),
+        Recipe(
+            "bavaria",
+            "scaled-logit",
+            BaVarIA(),
+            "out",
+            "offline LiRA with a prior on variances, for few references (Brännvall 2026)",
+        ),
+        Recipe(
+            "bavaria-online",
+            "scaled-logit",
+            BaVarIA("online"),
+            "in and out",
+            "online LiRA with a prior on variances, for few references (Brännvall 2026)",
+        ),
         Recipe("rmia", "confidence", RMIA(), "out", "offline relative attack (Zarifzadeh et al. 2024)"),
         Recipe(
             "rmia-online",
@@ -48,6 +73,14 @@ def recipes() -> tuple[Recipe, ...]:
             RMIA(offline_a=None),
             "in and out",
             "online relative attack (Zarifzadeh et al. 2024)",
+        ),
+        Recipe("base", "negative-loss", BASE(), "out", "offline BASE, RMIA without a population (Lassila et al. 2025)"),
+        Recipe(
+            "base-online",
+            "negative-loss",
+            BASE("online"),
+            "in and out",
+            "online BASE, RMIA without a population (Lassila et al. 2025)",
         ),
         Recipe("learned", "scaled-logit", Learned(), "out", "log-odds learned on the reference models' own records"),
         Recipe(

@@ -1,0 +1,212 @@
+"""BaVarIA: LiRA's question with a variance that few models can carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from divulge import checks, lazy
+from divulge.attacks import needs
+from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.reference_moments import ColumnMoments, means, moments
+
+if TYPE_CHECKING:
+    from scipy import special
+
+    from divulge.types import Evidence, Floats
+else:
+    special = lazy.module("scipy.special")
+
+# Strengths of a prior beyond these are "all records alike" and "nothing in common".
+_LEAST, _MOST = 1e-6, 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class BaVarIA:
+    """LiRA with a normal-inverse-gamma prior on each record's mean and variance: a Student-t predictive.
+
+    Brännvall 2026 (arXiv:2603.11799): a few models tell little of one record's variance, but those of all records
+    tell how variances are distributed. With ``σ² ~ InvGamma(α, β)`` and ``μ | σ² ~ N(μ₀, σ²/κ)``, a record with ``k``
+    values of mean ``m`` and squared deviations ``S`` has the predictive distribution ``t`` with ``2α_k`` degrees of
+    freedom about ``(κμ₀ + km) / κ_k`` and squared scale ``β_k (κ_k + 1) / (α_k κ_k)``, where ``κ_k = κ + k``,
+    ``α_k = α + k/2`` and ``β_k = β + S/2 + κk(m - μ₀)² / (2κ_k)``.
+
+    **Online**: log-density under the IN models minus that under the OUT models. **Offline**: how far out the target's
+    signal is in the OUT models' predictive, one-sided as in `LiRA`, and as a normal deviate (Wallace 1959): records
+    with different numbers of models are comparable, and nothing saturates.
+
+    The following is ours, as only the idea above was at hand. **Prior**: α and β from the mean and variance of
+    the log-variances (Smyth 2004, section 6.2), κ as the ratio of the variance within records to that between them,
+    μ₀ as the mean of all records' means. It is learned from the candidates, all of them alike; offline, where there is
+    a population, from that instead: the target itself is then one more model that was not trained on those records, and
+    a single reference model is enough to see how much two models differ. Where nothing shows that (one model, no
+    population), half of the spread between records counts as spread between models. **A side without models** (online)
+    borrows the other's mean, moved by the average difference, as one value.
+
+    Args:
+        mode: "offline" (uses OUT models only; every reference is one when ``trained_on`` is None) or "online" (needs
+            ``trained_on``).
+
+    Raises:
+        divulge.InputError: an unknown mode.
+
+    Examples:
+        >>> from divulge import Evidence
+        >>> scores = BaVarIA().score(Evidence(target=[3.0, 0.0], references=[[0.0, 0.0], [1.0, 0.1]]))
+        >>> bool(scores[0] > scores[1])
+        True
+    """
+
+    least_references: ClassVar[int] = 1
+
+    mode: Literal["offline", "online"] = "offline"
+
+    def __post_init__(self) -> None:
+        checks.choice(self.mode, "BaVarIA.mode", ("offline", "online"))
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """Reference models, of the kind that ``mode`` says; offline also the population."""
+        if self.mode == "online":
+            return frozenset({Need.REFERENCES_IN_AND_OUT})
+        return frozenset({Need.REFERENCES_OUT, Need.POPULATION})
+
+    def score(self, evidence: Evidence) -> Floats:
+        """Log-likelihood ratio (online) or normal deviate (offline), ``[n]``.
+
+        Raises:
+            divulge.InputError: no references; online without ``trained_on``; no OUT (or, online, no IN) model for any
+                record.
+        """
+        why = "signals of the candidates under reference models"
+        references = needs.part(evidence.references, "BaVarIA", "references", why)
+        needs.out_models(evidence.trained_on, "BaVarIA")
+        out = moments(references, evidence.trained_on, complement=True)
+        if self.mode == "offline":
+            return _Predictive.of(out, _prior(_known(evidence) or out)).deviate(evidence.target)
+        trained_on = needs.in_models(evidence.trained_on, "BaVarIA")
+        into = moments(references, trained_on)
+        mean_in, mean_out = means(into, out)
+        inside = _Predictive.of(_with_means(into, mean_in), _prior(into))
+        outside = _Predictive.of(_with_means(out, mean_out), _prior(out))
+        return inside.log_density(evidence.target) - outside.log_density(evidence.target)
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> BaVarIA:
+        """The same: it makes no random draws."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class _Prior:
+    """What records have in common: ``σ² ~ InvGamma(shape, shape · variance)``, ``μ | σ² ~ N(centre, σ²/strength)``."""
+
+    centre: float
+    strength: float
+    shape: float
+    variance: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Predictive:
+    """Student's t of each record's next value; ``shape`` is half the degrees of freedom."""
+
+    shape: Floats
+    centre: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, side: ColumnMoments, prior: _Prior) -> _Predictive:
+        """The posterior predictive of records of which ``side`` is known."""
+        strength = prior.strength + side.count
+        share = side.count / strength
+        away = np.where(side.count > 0, side.mean - prior.centre, 0.0)
+        shape = prior.shape + side.count / 2
+        rate = prior.shape * prior.variance + 0.5 * (side.squares + prior.strength * share * away**2)
+        return cls(shape, prior.centre + share * away, rate * (strength + 1) / (shape * strength))
+
+    def deviate(self, values: Floats) -> Floats:
+        """The normal deviate whose tail is (nearly) as likely as that beyond ``values``; increasing in them."""
+        freedom = 2 * self.shape
+        away = values - self.centre
+        size = np.sqrt(freedom * np.log1p(away**2 / self.variance / freedom))
+        return np.copysign((8 * freedom + 1) / (8 * freedom + 3) * size, away)
+
+    def log_density(self, values: Floats) -> Floats:
+        """Logarithm of the density, up to a constant."""
+        power = self.shape + 0.5
+        # Records have few different numbers of models: the slow function is asked once for each.
+        shapes, which = np.unique(self.shape, return_inverse=True)
+        scale = special.gammaln(shapes + 0.5) - special.gammaln(shapes) - 0.5 * np.log(shapes)
+        far = (values - self.centre) ** 2 / self.variance / (2 * self.shape)
+        return scale[which] - 0.5 * np.log(self.variance) - power * np.log1p(far)
+
+
+def _known(evidence: Evidence) -> ColumnMoments | None:
+    """Values of the population under models that were not trained on it, of which the target is one."""
+    if evidence.population is None or evidence.population_references is None:
+        return None
+    trained_on = evidence.population_trained_on
+    out = moments(evidence.population_references, trained_on, complement=True)
+    target = evidence.population.astype(np.float64)
+    away = np.where(out.count > 0, target - out.mean, 0.0)
+    count = out.count + 1.0
+    mean = np.where(out.count > 0, out.mean + away / count, target)
+    return ColumnMoments(count, mean, out.squares + away**2 * out.count / count)
+
+
+def _with_means(side: ColumnMoments, mean: Floats) -> ColumnMoments:
+    """The same with ``mean``; where there was no value, that counts as one."""
+    return ColumnMoments(np.maximum(side.count, 1.0), mean, side.squares)
+
+
+def _prior(side: ColumnMoments) -> _Prior:
+    """The prior that the records' moments suggest."""
+    some = side.count > 0
+    count, mean = side.count[some], side.mean[some]
+    centre = float(side.grand_mean)
+    spread = float(((mean - centre) ** 2).mean())
+    if not side.squares.any():
+        half = spread / 2 if spread > 0 else 1.0
+        return _Prior(centre, 1.0, _MOST, half)
+    within = side.pooled_variance
+    between = spread - within * float((1.0 / count).mean())
+    strength = float(np.clip(within / between, _LEAST, _MOST)) if between > 0 else _MOST
+    shape, variance = _variances(side)
+    return _Prior(centre, strength, shape, variance)
+
+
+def _variances(side: ColumnMoments) -> tuple[float, float]:
+    """α and ``β / α`` of the records' variances, from the moments of their logarithms.
+
+    A sample variance is the record's own times χ²/d; ``log`` makes a sum of that product, whose mean and variance
+    are known. Where the logarithms vary no more than χ² does, all records have the pooled variance.
+    """
+    told = (side.count > 1.5) & (side.squares > 0)
+    freedom = np.rint(side.count[told] - 1.0).astype(np.int64)
+    tally = np.bincount(freedom)
+    halves = np.maximum(np.arange(len(tally)), 1) / 2
+    logs = np.log(side.squares[told] / freedom) - (special.digamma(halves) - np.log(halves))[freedom]
+    chance = float(tally @ special.polygamma(1, halves)) / len(freedom)
+    excess = float(logs.var(ddof=1)) - chance if len(logs) > 1 else 0.0
+    if excess <= 0:
+        return _MOST, side.pooled_variance
+    shape = float(np.clip(_trigamma_inverse(excess), _LEAST, _MOST))
+    return shape, float(np.exp(logs.mean() + special.digamma(shape) - np.log(shape)))
+
+
+def _trigamma_inverse(value: float) -> float:
+    """X > 0 with ψ'(x) = value: Newton's method on 1/ψ', which is nearly a straight line (Smyth 2004, appendix)."""
+    x = 0.5 + 1.0 / value
+    for _ in range(60):
+        here = float(special.polygamma(1, x))
+        step = here * (1.0 - here / value) / float(special.polygamma(2, x))
+        x += step
+        if abs(step) < 1e-12 * x:
+            break
+    return x
