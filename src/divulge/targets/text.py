@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, lazy
+from divulge.targets.pretrained import fingerprint, pretrained, tokenizer_digest
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 from divulge.targets.token_windows import Window, batches, windows
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 else:
     transformers = lazy.module("transformers")
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
 # back to the system each time, and half a MiB, which stays in the cache.
 _LOGITS, _LOGITS_CPU = 1 << 25, 7 << 20
@@ -279,61 +278,3 @@ def finished(model: Any, logits: torch.Tensor) -> torch.Tensor:
     logits = logits / (getattr(model.config, "logits_scaling", None) or 1.0)
     cap = getattr(model.config, "final_logit_softcapping", None)
     return torch.tanh(logits / cap) * cap if cap else logits
-
-
-def pretrained(model_class: Any, tokenizer_class: Any, name: str, dtype: str, device: str) -> tuple[Any, Any]:
-    """A model on its device and its tokenizer (or processor), from a hub name or a folder.
-
-    Raises:
-        divulge.InputError: unknown dtype, or a model that cannot be loaded.
-    """
-    checks.choice(dtype, "dtype", _DTYPES)
-    where, _, revision = name.removeprefix("hf:").partition("@")
-    place = {"revision": revision} if revision else {}
-    spread = {"device_map": "auto"} if device == "map" else {}
-    try:
-        _refuse_kernels(where, place)
-        model = model_class.from_pretrained(
-            where, dtype=_DTYPES[dtype], use_safetensors=True, trust_remote_code=False, **place, **spread
-        )
-        tokenizer = tokenizer_class.from_pretrained(where, trust_remote_code=False, **place)
-    except Exception as error:  # whatever transformers raises on files that are damaged or missing
-        raise checks.InputError(f"model: {name!r} cannot be loaded: {error}") from None
-    if device != "map":
-        cuda = torch.cuda.is_available()
-        model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
-    return model.eval(), tokenizer
-
-
-def _refuse_kernels(where: str, place: Mapping[str, str]) -> None:
-    """A configuration can name compiled code on the hub as its attention, which transformers would fetch and run.
-
-    Raises:
-        ValueError: it does.
-    """
-    waiting: list[Any] = [transformers.PretrainedConfig.get_config_dict(where, **place)[0]]
-    while waiting:
-        for key, value in waiting.pop().items():
-            if isinstance(value, dict):
-                waiting.append(value)
-            if "implementation" in key and "/" in str(value):
-                raise ValueError(f"its configuration asks for code from the hub ({key}: {value!r})")
-
-
-def fingerprint(model: Any) -> str:
-    """The revision on the hub, or a digest of every parameter for a model that has none."""
-    revision = getattr(model.config, "_commit_hash", None)
-    if revision:
-        return str(revision)
-    total = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        total.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
-        total.update(value.detach().cpu().contiguous().view(torch.uint8).numpy().data)
-    return total.hexdigest()
-
-
-def tokenizer_digest(tokenizer: Any) -> str:
-    """A digest of the vocabulary and rules of a tokenizer."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    content = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
-    return hashlib.sha256(content.encode()).hexdigest()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, lazy
+from divulge.targets import pretrained
 from divulge.targets import text as language
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 
@@ -65,7 +66,7 @@ class VisionLanguage:
         Raises:
             divulge.InputError: unknown dtype, or a model that cannot be loaded.
         """
-        model, processor = language.pretrained(
+        model, processor = pretrained.pretrained(
             transformers.AutoModelForImageTextToText, transformers.AutoProcessor, name, dtype, device
         )
         return cls(model, processor, name=name, **options)
@@ -74,8 +75,8 @@ class VisionLanguage:
         """What decides the numbers."""
         return {
             "model": self.name,
-            "weights": language.fingerprint(self.model),
-            "tokenizer": language.tokenizer_digest(self.processor.tokenizer),
+            "weights": pretrained.fingerprint(self.model),
+            "tokenizer": pretrained.tokenizer_digest(self.processor.tokenizer),
             "dtype": str(self.model.dtype),
         }
 

@@ -1,0 +1,143 @@
+"""Models of Hugging Face from a hub name or a folder: safetensors and the library's own classes, nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from divulge import checks, lazy
+
+try:
+    import torch
+except ImportError:  # pragma: no cover - exercised by the light install
+    raise checks.extra("torch", "text") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import transformers
+    from transformers import utils as transformers_utils
+else:
+    transformers = lazy.module("transformers")
+    transformers_utils = lazy.module("transformers.utils")
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+_MOST = 10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
+_COUNTED = ("layer", "expert", "label", "block", "head")
+
+
+def pretrained(
+    model_class: Any,
+    tokenizer_class: Any,
+    name: str,
+    dtype: str,
+    device: str,
+    *,
+    tokenizer: str | None = None,
+    lacks: Sequence[str] = (),
+    **options: Any,
+) -> tuple[Any, Any]:
+    """A model on its device and its tokenizer (or processor), from a hub name or a folder.
+
+    Args:
+        model_class: what builds the model.
+        tokenizer_class: what builds the tokenizer.
+        name: ``hf:NAME``, ``hf:NAME@REVISION`` or a folder.
+        dtype: "float32", "bfloat16" or "float16".
+        device: "auto", "map" (all devices), or a torch device.
+        tokenizer: where the tokenizer lies; with the model when None.
+        lacks: names of modules whose weights come from elsewhere.
+        **options: of the configuration.
+
+    Raises:
+        divulge.InputError: unknown dtype, or a model that cannot be loaded.
+    """
+    checks.choice(dtype, "dtype", DTYPES)
+    where, _, revision = name.removeprefix("hf:").partition("@")
+    place = {"revision": revision} if revision else {}
+    spread = {"device_map": "auto"} if device == "map" else {}
+    try:
+        _refuse_adapters(where, place)
+        _refuse_odd(where, place)
+        model, report = model_class.from_pretrained(
+            where,
+            dtype=DTYPES[dtype],
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,
+            **place,
+            **spread,
+            **options,
+        )
+        _refuse_untrained(report["missing_keys"], lacks)
+        words = tokenizer_class.from_pretrained(
+            tokenizer or where, trust_remote_code=False, **({} if tokenizer else place)
+        )
+        if device != "map":
+            cuda = torch.cuda.is_available()
+            model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
+    except Exception as error:  # whatever transformers raises on files that are damaged or missing
+        raise checks.InputError(f"model: {name!r} cannot be loaded: {checks.reason(error)}") from None
+    return model.eval(), words
+
+
+def _refuse_adapters(where: str, place: Mapping[str, str]) -> None:
+    """Beside a model, transformers looks for an adapter, and reads it in ways that are not safe.
+
+    Raises:
+        ValueError: there is one.
+    """
+    if transformers_utils.find_adapter_config_file(where, **place) is not None:
+        raise ValueError("it holds an adapter (adapter_config.json); divulge.targets.load puts one on its base")
+
+
+def _refuse_odd(where: str, place: Mapping[str, str]) -> None:
+    """A configuration can name compiled code on the hub, which transformers would fetch and run, or endless layers.
+
+    Raises:
+        ValueError: it does.
+    """
+    waiting: list[Any] = [transformers.PretrainedConfig.get_config_dict(where, **place)[0]]
+    while waiting:
+        for key, value in waiting.pop().items():
+            if isinstance(value, dict):
+                waiting.append(value)
+            if "implementation" in key and "/" in str(value):
+                raise ValueError(f"its configuration asks for code from the hub ({key}: {value!r})")
+            size = len(value) if isinstance(value, dict | list) else value
+            if any(word in key for word in _COUNTED) and isinstance(size, int | float) and size > _MOST:
+                raise ValueError(f"its configuration asks for more than {_MOST:,} ({key}: {checks.shown(value)})")
+
+
+def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
+    """Weights that a file lacks are drawn at random by transformers; nothing such a model says means anything.
+
+    Raises:
+        ValueError: there are some, beside those of the modules in ``lacks``.
+    """
+    if untrained := sorted(key for key in missing if not set(key.split(".")) & set(lacks)):
+        raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
+
+
+def fingerprint(model: Any) -> str:
+    """A digest of every parameter.
+
+    That a model came from the hub says nothing of its weights: it may have been trained since, or wear an adapter.
+    Only of weights that are left on disk is the revision all that is known.
+    """
+    total = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        total.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
+        if value.is_meta:
+            total.update(str(getattr(model.config, "_commit_hash", None)).encode())
+        else:
+            total.update(value.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def tokenizer_digest(tokenizer: Any) -> str:
+    """A digest of the vocabulary and rules of a tokenizer."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    content = backend.to_str() if backend is not None else repr(sorted(tokenizer.get_vocab().items()))
+    return hashlib.sha256(content.encode()).hexdigest()
