@@ -71,8 +71,10 @@ def theirs(name: str, *passed: type[Exception]) -> Generator[None]:
 _EXTRAS = {
     "PIL": "text",
     "httpx": "http",
+    "huggingface_hub": "text",
     "onnxruntime": "onnx",
     "opacus": "dp",
+    "peft": "text",
     "ray": "ray",
     "skops": "sklearn",
     "tokenizers": "text",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from divulge.targets.modules import TorchTarget
     from divulge.targets.onnx import OnnxTarget
     from divulge.targets.text import CausalLM
+    from divulge.targets.text_classifiers import TextClassifier
     from divulge.targets.vision_language import VisionLanguage
 
 _HOMES = {
@@ -27,6 +28,7 @@ _HOMES = {
     "Endpoint": "divulge.targets.endpoint",
     "OnnxTarget": "divulge.targets.onnx",
     "SklearnTarget": "divulge.targets.estimators",
+    "TextClassifier": "divulge.targets.text_classifiers",
     "TorchTarget": "divulge.targets.modules",
     "VisionLanguage": "divulge.targets.vision_language",
     "load": "divulge.targets.files",
@@ -49,6 +51,7 @@ __all__ = [
     "Rounded",
     "SklearnTarget",
     "TableTarget",
+    "TextClassifier",
     "TokenStatistics",
     "TorchTarget",
     "VisionLanguage",

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
     from safetensors import torch as tensors
 
+    from divulge.targets import folders
     from divulge.targets.rights import GivesLogits
+    from divulge.targets.statistics import GivesTokens
 else:
+    folders = lazy.module("divulge.targets.folders")
     tensors = lazy.module("safetensors.torch")
 
-SAFE = ".safetensors (with a factory), .onnx, .skops"
+SAFE = ".safetensors (with a factory), .onnx, .skops, a Hugging Face folder"
 _OWN = "load it in your own code and pass the module, or name that code as 'package.module:callable'"
 _WEIGHTS = "save the weights with safetensors.torch.save_file and name a factory"
 
@@ -45,23 +48,33 @@ def load(
     device: str = "auto",
     folder: Path | None = None,
     trust: Sequence[str] = (),
-) -> GivesLogits:
-    """The target that ``model`` names: a file, or ``"package.module:callable"``.
+    base: str | None = None,
+    dtype: str | None = None,
+) -> GivesLogits | GivesTokens:
+    """The target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
 
     Args:
-        model: path of a file (`SAFE` lists the kinds), or the name of a model, of a function from records to outputs,
-            or of a function that takes nothing and returns one of them.
+        model: path of a file (`SAFE` lists the kinds); a Hugging Face folder, or ``hf:NAME`` on the hub, of a causal
+            language model, a sequence classifier, or a LoRA adapter of one of them; or the name of a model, of a
+            function from records to outputs, or of a function that takes nothing and returns one of them.
         factory: builds the empty module whose weights a ``.safetensors`` file holds; a callable or its name.
         outputs: "logits" or "probabilities": what the model returns.
         device: where a torch module runs.
         folder: relative paths start here, and named modules are looked for here first (`divulge.imports.named`).
         trust: full names of types that a ``.skops`` file may be built from beside scikit-learn's own.
+        base: of a LoRA adapter: a folder or ``hf:NAME``; what its configuration names when None.
+        dtype: of a Hugging Face model: "float32" (the default), "bfloat16" or "float16".
 
     Raises:
         divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
-            cannot be imported, types that are not trusted.
+            cannot be imported, types that are not trusted, an adapter without its base.
     """
-    path = Path(folder or ".") / checks.text(model, "target.model")
+    path = checks.path(Path(folder or ".") / checks.text(model, "target.model"), "target.model")
+    if path.is_dir() or (model.startswith("hf:") and not path.exists()):
+        return folders.load(model, base=base, dtype=dtype or "float32", device=device, folder=folder)
+    if base is not None or dtype is not None:
+        key = "base" if base is not None else "dtype"
+        raise checks.InputError(f"target.{key}: only Hugging Face folders have one, and {path} is none")
     if not path.exists() and ":" in model:
         return adapt(_called(model, folder), outputs=outputs, device=device)
     if not path.is_file():

@@ -120,6 +120,19 @@ def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
         raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
 
 
+def known_tokens(model: Any, encoded: Sequence[Sequence[int]]) -> None:
+    """Raise where a tokenizer makes tokens that the model has no embedding for.
+
+    Raises:
+        divulge.InputError: it does; the model and the tokenizer do not belong together.
+    """
+    size = model.get_input_embeddings().weight.shape[0]
+    if (highest := max((max(ids) for ids in encoded if len(ids)), default=0)) >= size:
+        raise checks.InputError(
+            f"tokenizer: it makes token {highest}, and the model knows {size:,} tokens; they do not belong together"
+        )
+
+
 def fingerprint(model: Any) -> str:
     """A digest of every parameter.
 

@@ -115,10 +115,10 @@ class CausalLM:
         usual = _BUDGET_CPU if self.model.device.type == "cpu" else _BUDGET
         budget = usual if self.budget is None else checks.integer(self.budget, "budget", least=1)
         object.__setattr__(self, "budget", budget)
-        context = _context(self.model)
-        length = context if self.length is None else checks.integer(self.length, "length", least=2)
-        if length > context:
-            raise checks.InputError(f"length: the model takes at most {context} tokens, got {length}")
+        most = context(self.model)
+        length = most if self.length is None else checks.integer(self.length, "length", least=2)
+        if length > most:
+            raise checks.InputError(f"length: the model takes at most {most} tokens, got {length}")
         object.__setattr__(self, "length", length)
         stride = max(length // 2, 1) if self.stride is None else checks.integer(self.stride, "stride", least=1)
         if stride >= length:
@@ -250,7 +250,7 @@ def _joined(pieces: Sequence[np.ndarray], names: Sequence[str]) -> dict[str, np.
     return dict(zip(names, values.astype(np.float64), strict=True))
 
 
-def _context(model: Any) -> int:
+def context(model: Any) -> int:
     """The longest input, from whichever name the configuration has for it; 4096 where it names none."""
     config = getattr(model.config, "text_config", model.config)
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")

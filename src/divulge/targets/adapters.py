@@ -1,0 +1,216 @@
+"""LoRA adapters of `peft`: a configuration that is read key by key, and weights from safetensors.
+
+peft itself opens no file here. Its configurations can import modules (``megatron_core``), open files
+(``corda_config``), match names by expressions that never end, and change the base as they are put on it. So of a
+configuration only what describes a plain LoRA is taken, which modules are adapted is told from the weights, and
+anything else is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from divulge import checks, lazy, store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import peft
+    import torch
+    from safetensors import torch as tensors
+else:
+    peft = lazy.module("peft")
+    tensors = lazy.module("safetensors.torch")
+    torch = lazy.module("torch")
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+_BEFORE = "base_model.model."  # what peft puts before the name of every weight
+_LORA = re.compile(r"\.lora_(?:embedding_)?[AB](?:\.(?:weight|bias))?$|\.lora_magnitude_vector(?:\.weight)?$")
+_RANKED = re.compile(r"\.lora_A\.weight$|\.lora_embedding_A$")
+_NAME = re.compile(r"[\w.-]+")
+_HEADS = ("score.weight", "classifier.weight", "out_proj.weight")
+
+# What matters to training, to peft's own loading, or to which modules are adapted, which the weights tell.
+_IDLE = {
+    "auto_mapping",
+    "base_model_name_or_path",
+    "ensure_weight_tying",
+    "exclude_modules",
+    "inference_mode",
+    "layers_pattern",
+    "layers_to_transform",
+    "lora_dropout",
+    "loftq_config",
+    "megatron_core",
+    "peft_type",
+    "peft_version",
+    "qalora_group_size",
+    "revision",
+    "runtime_config",
+    "target_modules",
+    "task_type",
+}
+_FLAGS = ("use_rslora", "use_dora", "fan_in_fan_out", "lora_bias")
+_TAKEN = {"r", "lora_alpha", "bias", "modules_to_save", "rank_pattern", "alpha_pattern", "init_lora_weights", *_FLAGS}
+_PLAIN = (True, False, None, "gaussian", "orthogonal", "eva")  # starts that leave the base as it is
+_WAY_ON = (
+    "put it on its base in your own code (peft's merge_and_unload), save the model, and load that folder"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Adapter:
+    """What a folder says of an adapter.
+
+    Args:
+        settings: of the LoRA, checked.
+        weights: by peft's names.
+        base: the base as the configuration names it; empty if it does not.
+        classifies: whether it is a sequence classifier's.
+    """
+
+    settings: Mapping[str, Any]
+    weights: Mapping[str, torch.Tensor]
+    base: str
+    classifies: bool
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """Modules that come with the adapter as a whole."""
+        return tuple(self.settings["modules_to_save"] or ())
+
+    @property
+    def labels(self) -> int | None:
+        """Number of classes of a classifier's head that comes with the adapter."""
+        for name, value in self.weights.items():
+            if name.endswith(_HEADS) and value.ndim == 2 and set(name.split(".")) & set(self.replaced):
+                return len(value)
+        return None
+
+
+def read(folder: Path) -> Adapter:
+    """The adapter in a folder.
+
+    Raises:
+        divulge.InputError: no weights in safetensors, another method than LoRA, or a configuration that asks for more
+            than a plain LoRA.
+    """
+    config = store.read_json(folder / CONFIG)
+    if not isinstance(config, dict):
+        raise checks.InputError(f"{folder / CONFIG}: an object is needed, got {checks.shown(config)}")
+    try:
+        settings = _settings(config)
+        weights = _weights(folder)
+        base = config.get("base_model_name_or_path") or ""
+        return Adapter(
+            settings | {"target_modules": _adapted(weights)},
+            weights,
+            checks.instance(base, "base_model_name_or_path", str, "a text"),
+            config.get("task_type") == "SEQ_CLS",
+        )
+    except checks.InputError as error:
+        raise checks.InputError(f"target.model: the adapter in {folder}: {error}") from None
+
+
+def put_on(model: Any, adapter: Adapter) -> Any:
+    """The base ``model`` with the adapter: merged in float32, beside the base's own weights in half precision.
+
+    Half precision would round away most of what the adapter changes.
+
+    Raises:
+        divulge.InputError: weights that do not fit the base.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # peft's hints for training, and what it calls of transformers
+            return _worn(model, adapter).eval()
+    except Exception as error:  # whatever peft raises on weights that do not fit
+        raise checks.InputError(f"target.model: the adapter does not fit its base: {checks.reason(error)}") from None
+
+
+def _worn(model: Any, adapter: Adapter) -> Any:
+    config = peft.LoraConfig(**adapter.settings, inference_mode=True)
+    wearing = peft.get_peft_model(model, config, low_cpu_mem_usage=True)
+    report = peft.set_peft_model_state_dict(wearing, dict(adapter.weights), low_cpu_mem_usage=True)
+    lacking = [key for key in report.missing_keys if ".lora_" in key or ".modules_to_save." in key]
+    if off := [*report.unexpected_keys, *lacking]:
+        raise ValueError(f"{len(off)} weights are missing or belong to no module (first: {off[0]})")
+    return wearing.merge_and_unload() if model.dtype == torch.float32 else wearing.get_base_model()
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a configuration describes a plain LoRA, checked; more than that is refused."""
+    kind = config.get("peft_type")
+    if kind != "LORA":
+        raise checks.InputError(f"peft_type: only LORA can be read, got {checks.shown(kind)}; {_WAY_ON}")
+    for key, value in config.items():
+        if key not in _IDLE | _TAKEN and value not in (None, False, {}, []):
+            raise checks.InputError(f"{key}: asks for more than a plain LoRA, got {checks.shown(value)}; {_WAY_ON}")
+    _refuse_foreign(config.get("auto_mapping"))
+    start = config.get("init_lora_weights", True)
+    if not isinstance(start, str | bool | None) or start not in _PLAIN:
+        raise checks.InputError(
+            f"init_lora_weights: {checks.shown(start)} changes the base as the adapter is put on; {_WAY_ON}"
+        )
+    replaced = config.get("modules_to_save")
+    return {
+        "r": checks.integer(config.get("r", 8), "r", least=1, most=2**20),
+        "lora_alpha": checks.number(config.get("lora_alpha", 8), "lora_alpha"),
+        "bias": checks.choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
+        "modules_to_save": None if not replaced else [_name(one, "modules_to_save") for one in _list(replaced)],
+        "rank_pattern": _patterns(config, "rank_pattern", lambda v, n: checks.integer(v, n, least=1, most=2**20)),
+        "alpha_pattern": _patterns(config, "alpha_pattern", checks.number),
+        **{flag: checks.flag(config.get(flag, False), flag) for flag in _FLAGS},
+    }
+
+
+def _refuse_foreign(mapping: Any) -> None:
+    """peft's own loading would import the library that ``auto_mapping`` names."""
+    if mapping is None:
+        return
+    library = mapping.get("parent_library") if isinstance(mapping, dict) else mapping
+    if not isinstance(library, str) or library.partition(".")[0] != "transformers":
+        raise checks.InputError(
+            f"auto_mapping: its base is a class of {checks.shown(library)}, and only transformers' own are used; "
+            f"{_WAY_ON}"
+        )
+
+
+def _list(value: Any) -> list[Any]:
+    return checks.instance(value, "modules_to_save", list, "a list of names")
+
+
+def _name(value: Any, key: str) -> str:
+    """A module's name; peft would take anything else for a regular expression, which may take for ever to match."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise checks.InputError(f"{key}: plain names of modules are needed, got {checks.shown(value)}; {_WAY_ON}")
+    return value
+
+
+def _patterns(config: Mapping[str, Any], key: str, check: Any) -> dict[str, Any]:
+    given = checks.instance(config.get(key) or {}, key, dict, "a table of names and numbers")
+    return {_name(name.removeprefix("^"), key): check(value, f"{key}.{name}") for name, value in given.items()}
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    path = folder / WEIGHTS
+    if not path.is_file():
+        pickled = " (adapter_model.bin is a pickle, which is a program)" if (folder / "adapter_model.bin").exists() else ""
+        raise checks.InputError(f"there is no {WEIGHTS}{pickled}; save it with save_pretrained(safe_serialization=True)")
+    try:
+        return tensors.load_file(path)
+    except Exception as error:  # whatever safetensors raises on damaged files
+        raise checks.InputError(f"{WEIGHTS} is damaged: {checks.reason(error)}") from None
+
+
+def _adapted(weights: Mapping[str, torch.Tensor]) -> list[str]:
+    """The modules that have LoRA weights, by their full names."""
+    own = sorted({_LORA.sub("", name.removeprefix(_BEFORE)) for name in weights if _RANKED.search(name)})
+    if not own:
+        raise checks.InputError(f"{WEIGHTS} holds no LoRA weights")
+    return own

@@ -1,0 +1,143 @@
+"""Hugging Face folders: a causal language model, a sequence classifier, or a LoRA adapter and its base."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from divulge import checks, lazy, store
+from divulge.targets import adapters
+from divulge.targets.pretrained import pretrained
+from divulge.targets.text import CausalLM
+from divulge.targets.text_classifiers import TextClassifier
+
+if TYPE_CHECKING:
+    import huggingface_hub
+    import transformers
+    from transformers.models.auto import modeling_auto as known
+else:
+    huggingface_hub = lazy.module("huggingface_hub")
+    known = lazy.module("transformers.models.auto.modeling_auto")
+    transformers = lazy.module("transformers")
+
+HUB = "hf:"
+_CONFIG = "config.json"
+_TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
+_FETCHED = (_CONFIG, adapters.CONFIG, adapters.WEIGHTS, "tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt")
+
+
+def load(
+    model: str,
+    *,
+    base: str | None = None,
+    dtype: str = "float32",
+    device: str = "auto",
+    folder: Path | None = None,
+    **options: Any,
+) -> CausalLM | TextClassifier:
+    """The target in a folder of Hugging Face's layout, or in a repository on the hub.
+
+    Args:
+        model: the folder, or ``hf:NAME`` or ``hf:NAME@REVISION``.
+        base: of an adapter: a folder or ``hf:NAME``; by default what its configuration names, looked for from the
+            adapter's folder, then from ``folder``. Nothing is fetched from the hub that you did not name.
+        dtype: "float32", "bfloat16" or "float16".
+        device: "auto", "cpu", "cuda", or "map" to spread layers over all devices.
+        folder: relative paths start here.
+        **options: of `CausalLM` or `TextClassifier`.
+
+    Raises:
+        divulge.InputError: a folder that is none of these, an adapter without its base, anything that would run code.
+    """
+    place = _fetched(model) if model.startswith(HUB) else _joined(folder, model)
+    if (place / adapters.CONFIG).is_file():
+        return _adapted(place, model, base, dtype, device, folder, options)
+    if base is not None:
+        raise checks.InputError(f"target.base: {place} holds no adapter ({adapters.CONFIG}) that could need a base")
+    kind = _kind(place)
+    source = model if model.startswith(HUB) else str(place)
+    network, tokenizer = pretrained(_auto(kind), transformers.AutoTokenizer, source, dtype, device)
+    return kind(network, tokenizer, name=model, **options)
+
+
+def _adapted(
+    place: Path, name: str, base: str | None, dtype: str, device: str, folder: Path | None, options: dict[str, Any]
+) -> CausalLM | TextClassifier:
+    """The base with the adapter put on."""
+    adapter = adapters.read(place)
+    under = _base(place, adapter.base, folder) if base is None else base
+    if not under.startswith(HUB):
+        under = str(_joined(folder, under))
+    kind = TextClassifier if adapter.classifies else _kind(_fetched(under) if under.startswith(HUB) else Path(under))
+    labels = {"num_labels": adapter.labels} if kind is TextClassifier and adapter.labels is not None else {}
+    words = str(place) if any((place / file).is_file() for file in _TOKENIZER) else None
+    network, tokenizer = pretrained(
+        _auto(kind),
+        transformers.AutoTokenizer,
+        under,
+        dtype,
+        device,
+        tokenizer=words,
+        lacks=adapter.replaced,
+        **labels,
+    )
+    return kind(adapters.put_on(network, adapter), tokenizer, name=name, **options)
+
+
+def _base(place: Path, named: str, folder: Path | None) -> str:
+    """Where the base lies that a configuration names."""
+    if not named:
+        raise checks.InputError(f"target.base: {place} holds an adapter without its base; name the base's folder")
+    near = (checks.path(place / named, "target.base"), _joined(folder, named))
+    for candidate in near:
+        if (candidate / _CONFIG).is_file():
+            return str(candidate.absolute())
+    raise checks.InputError(
+        f"target.base: {place} holds an adapter without its base: {checks.shown(named)} is no model's folder, neither "
+        f"from there nor from {folder or 'here'}; set base to its folder, or to 'hf:NAME' to fetch it from the hub"
+    )
+
+
+def _kind(place: Path) -> type[CausalLM] | type[TextClassifier]:
+    """Which target a folder makes, from the class that its configuration names."""
+    if not (place / _CONFIG).is_file():
+        raise checks.InputError(
+            f"target.model: {place} is no Hugging Face model: it has neither {_CONFIG} nor {adapters.CONFIG}"
+        )
+    config = store.read_json(place / _CONFIG)
+    if not isinstance(config, dict):
+        raise checks.InputError(f"target.model: {place / _CONFIG}: an object is needed, got {checks.shown(config)}")
+    made = config.get("architectures") or [_class(known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))]
+    for kind, names in (
+        (CausalLM, known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
+        (TextClassifier, known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES),
+    ):
+        if isinstance(made, list) and len(made) == 1 and made[0] in names.values():
+            return kind
+    raise checks.InputError(
+        f"target.model: {place} holds {checks.shown(config.get('architectures') or config.get('model_type'))}, which "
+        "is neither a causal language model nor a sequence classifier of transformers"
+    )
+
+
+def _class(names: Any, kind: Any) -> Any:
+    return names.get(kind) if isinstance(kind, str) else None
+
+
+def _auto(kind: type) -> Any:
+    return transformers.AutoModelForCausalLM if kind is CausalLM else transformers.AutoModelForSequenceClassification
+
+
+def _joined(folder: Path | None, model: str) -> Path:
+    return checks.path(Path(folder or ".") / model, "target.model")
+
+
+def _fetched(name: str) -> Path:
+    """The small files of a repository on the hub: configurations, tokenizer, adapter."""
+    where, _, revision = name.removeprefix(HUB).partition("@")
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(where, revision=revision or None, allow_patterns=list(_FETCHED))
+        )
+    except Exception as error:  # no connection, no such repository
+        raise checks.InputError(f"target.model: {name!r} cannot be fetched: {checks.reason(error)}") from None

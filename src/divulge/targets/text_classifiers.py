@@ -1,0 +1,175 @@
+"""Sequence classifiers of Hugging Face: documents in, logits of the classes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.targets import declared_outputs as out
+from divulge.targets.pretrained import fingerprint, known_tokens, tokenizer_digest
+from divulge.targets.text import context
+from divulge.targets.token_windows import Window, batches
+
+try:
+    import torch
+except ImportError:  # pragma: no cover - exercised by the light install
+    raise checks.extra("torch", "text") from None
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from divulge.types import Array, Floats, Ints, Records
+
+_BUDGET = 4096
+_CLOSE = {torch.float32: 1e-4, torch.float64: 1e-8}  # logits in one batch and alone; half precision is coarser
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextClassifier:
+    """A sequence classifier and its tokenizer, asked for the logits of documents.
+
+    Documents of similar length share a batch, padded on the right, where that was seen to change nothing: two
+    stretches are run together and alone when the target is made. Otherwise (a decoder that knows no padding token,
+    a model that reads its last place) each document is run by itself.
+
+    Args:
+        model: a `transformers` model for sequence classification, on its device.
+        tokenizer: its tokenizer.
+        name: what to call it; part of the cache key.
+        length: tokens given to the model at most, special ones included; its context when None. Of longer documents
+            only the beginning is read: `notes` says of how many.
+        budget: tokens in a batch, padding included.
+
+    Raises:
+        divulge.InputError: a model that is no classifier of two or more classes that exclude each other, a length
+            that the model cannot take.
+    """
+
+    model: Any
+    tokenizer: Any
+    name: str = "model"
+    length: int | None = None
+    budget: int = _BUDGET
+    _together: bool = field(default=False, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        checks.integer(self.budget, "budget", least=1)
+        _refuse_others(self.model)
+        most = _context(self.model, self.tokenizer)
+        length = most if self.length is None else checks.integer(self.length, "length", least=4)
+        if length > most:
+            raise checks.InputError(f"length: the model takes at most {most} tokens, got {length}")
+        object.__setattr__(self, "length", length)
+        self.model.eval()
+        object.__setattr__(self, "_together", _pads(self))
+
+    def logits(self, records: Records) -> Floats:
+        """Logits of each document, float64 ``[n, K]``.
+
+        Raises:
+            divulge.InputError: records that are no texts, a text without a token, tokens that the model does not know.
+        """
+        encoded = self._encoded(records.x)
+        cut = [Window(i, 0, tuple(ids), 0) for i, ids in enumerate(encoded)]
+        answers = np.empty((len(encoded), self.model.config.num_labels))
+        for batch in batches(cut, self.budget if self._together else 1):
+            answers[[part.document for part in batch]] = self.run([part.tokens for part in batch])
+        return out.as_logits(answers, "logits", len(records))
+
+    def labels(self, records: Records) -> Ints:
+        """Predicted class of each document."""
+        return self.logits(records).argmax(axis=1)
+
+    def loss(self, records: Records) -> Floats:
+        """Cross-entropy in nats of each document under its own label, ``[n]``."""
+        if records.y is None:
+            raise checks.InputError("records: a loss needs labels, but y is None")
+        labels = checks.labels(records.y, "records.y", classes=self.model.config.num_labels)
+        logits = torch.from_numpy(self.logits(records))
+        return torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels), reduction="none").numpy()
+
+    def weights(self) -> Mapping[str, Array]:
+        """Every parameter by name."""
+        held = {name: value.detach().cpu() for name, value in self.model.named_parameters()}
+        plain = {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in held.items()}
+        return {name: value.numpy() for name, value in plain.items()}
+
+    def notes(self, records: Records) -> tuple[str, ...]:
+        """What has to be said of these records: how many are longer than the model reads."""
+        whole = self.tokenizer(list(records.x), verbose=False)["input_ids"]
+        cut = sum(len(ids) > int(self.length or 0) for ids in whole)
+        said = f"{cut} of {len(whole)} documents are longer than {self.length} tokens; the rest of them is not read"
+        return (said,) if cut else ()
+
+    def key(self) -> Mapping[str, Any]:
+        """What decides the numbers: two runs with equal keys may share their results."""
+        return {
+            "model": self.name,
+            "weights": fingerprint(self.model),
+            "tokenizer": tokenizer_digest(self.tokenizer),
+            "length": self.length,
+            "dtype": str(self.model.dtype),
+        }
+
+    @torch.inference_mode()
+    def run(self, rows: Sequence[Sequence[int]]) -> Floats:
+        """Logits ``[b, K]`` of token ids, padded on the right."""
+        longest = max(map(len, rows))
+        ids = torch.full((len(rows), longest), getattr(self.model.config, "pad_token_id", None) or 0)
+        real = torch.zeros_like(ids)
+        for row, tokens in enumerate(rows):
+            ids[row, : len(tokens)] = torch.tensor(tokens)
+            real[row, : len(tokens)] = 1
+        device = self.model.device
+        return self.model(input_ids=ids.to(device), attention_mask=real.to(device)).logits.double().cpu().numpy()
+
+    def _encoded(self, texts: Array) -> list[list[int]]:
+        if texts.dtype != object:
+            raise checks.InputError(f"records: documents are needed, got numbers ({texts.dtype})")
+        encoded = self.tokenizer(list(texts), truncation=True, max_length=self.length, verbose=False)["input_ids"]
+        if empty := [row for row, ids in enumerate(encoded) if not len(ids)]:
+            raise checks.InputError(f"records: {len(empty)} documents have no token (first: row {empty[0]})")
+        known_tokens(self.model, encoded)
+        return encoded
+
+
+def _refuse_others(model: Any) -> None:
+    """Raise for what does not give one of several classes to each document."""
+    config = getattr(model, "config", None)
+    classes, kind = getattr(config, "num_labels", None), getattr(config, "problem_type", None)
+    if not type(model).__name__.endswith("ForSequenceClassification") or not isinstance(classes, int):
+        raise checks.InputError(
+            f"model: a sequence classifier of transformers is needed, got {type(model).__name__}"
+        )
+    if classes < 2 or kind not in (None, "single_label_classification"):
+        raise checks.InputError(
+            f"model: two or more classes that exclude each other are needed, got {classes} ({kind or 'regression'})"
+        )
+
+
+def _context(model: Any, tokenizer: Any) -> int:
+    """The longest input. Where places are numbered from behind the padding token (RoBERTa), so many fewer fit."""
+    places = [
+        part.padding_idx + 1
+        for name, part in model.named_modules()
+        if name.endswith("position_embeddings") and getattr(part, "padding_idx", None) is not None
+    ]
+    return min(context(model) - max(places, default=0), max(int(tokenizer.model_max_length), 4))
+
+
+def _pads(classifier: TextClassifier) -> bool:
+    """Whether a short and a longer document have the same logits in one batch as alone."""
+    size, padding = len(classifier.tokenizer), getattr(classifier.model.config, "pad_token_id", None)
+    usable = [token for token in range(min(size, 64)) if token != padding][-8:]
+    if len(usable) < 2:
+        return False
+    rows = [usable[: len(usable) // 2], usable]
+    try:
+        together = classifier.run(rows)
+    except ValueError:  # a decoder without a padding token refuses more than one document
+        return False
+    close = _CLOSE.get(classifier.model.dtype, 0.05)
+    return bool(np.allclose(together, np.concatenate([classifier.run([row]) for row in rows]), rtol=close, atol=close))
