@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.completion import Imputer
-    from divulge.targets import GivesLogits
+    from divulge.targets import GivesLogits, GivesTokens
     from divulge.types import Bools, Records
 
 _Rate = Annotated[float, Field(gt=0, lt=1)]
@@ -105,7 +105,7 @@ class Ready:
         plan: the plan itself, to be kept with the run.
     """
 
-    target: GivesLogits
+    target: GivesLogits | GivesTokens
     origins: Mapping[str, str]
     subject: Subject
     options: Options

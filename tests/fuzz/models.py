@@ -4,7 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import transformers
 from sklearn.linear_model import LogisticRegression
+from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import nn
 
 import divulge as dv
@@ -28,6 +30,17 @@ def linear(seed=0):
 
 def fitted(records, seed):
     return LogisticRegression(max_iter=20).fit(records.x, records.y)
+
+
+def text_classifier():
+    """A tiny network and its tokenizer, which knows two words."""
+    torch.manual_seed(0)
+    words = Tokenizer(models.WordLevel({"[PAD]": 0, "yes": 1, "no": 2, "?": 3}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    small = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    config = transformers.BertConfig(vocab_size=4, max_position_embeddings=16, **small)
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, pad_token="[PAD]")
+    return {"model": transformers.BertForSequenceClassification(config), "tokenizer": tokenizer}
 
 
 def logits(made):
@@ -104,6 +117,15 @@ TARGETS = {
         table=LOGITS,
         outputs="logits",
         use=lambda made: made.logits(dv.Records(X, Y, np.arange(60))),
+    ),
+    "targets.TextClassifier": call(
+        **text_classifier(),
+        name="model",
+        length=8,
+        budget=64,
+        use=lambda made: made.logits(dv.Records(["yes no", "no"])),
+        free=("name",),
+        says=("target", "records"),
     ),
     "targets.TokenStatistics": call(
         offsets=STATS.offsets,

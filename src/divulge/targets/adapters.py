@@ -58,9 +58,7 @@ _IDLE = {
 _FLAGS = ("use_rslora", "use_dora", "fan_in_fan_out", "lora_bias")
 _TAKEN = {"r", "lora_alpha", "bias", "modules_to_save", "rank_pattern", "alpha_pattern", "init_lora_weights", *_FLAGS}
 _PLAIN = (True, False, None, "gaussian", "orthogonal", "eva")  # starts that leave the base as it is
-_WAY_ON = (
-    "put it on its base in your own code (peft's merge_and_unload), save the model, and load that folder"
-)
+_WAY_ON = "put it on its base in your own code (peft's merge_and_unload), save the model, and load that folder"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,7 +168,7 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse_foreign(mapping: Any) -> None:
-    """peft's own loading would import the library that ``auto_mapping`` names."""
+    """Raise for a base of another library: peft itself would import what ``auto_mapping`` names."""
     if mapping is None:
         return
     library = mapping.get("parent_library") if isinstance(mapping, dict) else mapping
@@ -200,8 +198,8 @@ def _patterns(config: Mapping[str, Any], key: str, check: Any) -> dict[str, Any]
 def _weights(folder: Path) -> dict[str, torch.Tensor]:
     path = folder / WEIGHTS
     if not path.is_file():
-        pickled = " (adapter_model.bin is a pickle, which is a program)" if (folder / "adapter_model.bin").exists() else ""
-        raise checks.InputError(f"there is no {WEIGHTS}{pickled}; save it with save_pretrained(safe_serialization=True)")
+        beside = " (adapter_model.bin is a pickle: a program)" if (folder / "adapter_model.bin").exists() else ""
+        raise checks.InputError(f"there is no {WEIGHTS}{beside}; peft's save_pretrained writes one")
     try:
         return tensors.load_file(path)
     except Exception as error:  # whatever safetensors raises on damaged files

@@ -136,8 +136,6 @@ def _fetched(name: str) -> Path:
     """The small files of a repository on the hub: configurations, tokenizer, adapter."""
     where, _, revision = name.removeprefix(HUB).partition("@")
     try:
-        return Path(
-            huggingface_hub.snapshot_download(where, revision=revision or None, allow_patterns=list(_FETCHED))
-        )
+        return Path(huggingface_hub.snapshot_download(where, revision=revision or None, allow_patterns=list(_FETCHED)))
     except Exception as error:  # no connection, no such repository
         raise checks.InputError(f"target.model: {name!r} cannot be fetched: {checks.reason(error)}") from None

@@ -55,7 +55,7 @@ def pretrained(
     """
     checks.choice(dtype, "dtype", DTYPES)
     where, _, revision = name.removeprefix("hf:").partition("@")
-    place = {"revision": revision} if revision else {}
+    place: dict[str, Any] = {"revision": revision} if revision else {}
     spread = {"device_map": "auto"} if device == "map" else {}
     try:
         _refuse_adapters(where, place)
@@ -82,7 +82,7 @@ def pretrained(
     return model.eval(), words
 
 
-def _refuse_adapters(where: str, place: Mapping[str, str]) -> None:
+def _refuse_adapters(where: str, place: Mapping[str, Any]) -> None:
     """Beside a model, transformers looks for an adapter, and reads it in ways that are not safe.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, lazy
-from divulge.targets.pretrained import fingerprint, pretrained, tokenizer_digest
+from divulge.targets.pretrained import fingerprint, known_tokens, pretrained, tokenizer_digest
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 from divulge.targets.token_windows import Window, batches, windows
 
@@ -173,6 +173,7 @@ class CausalLM:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise checks.InputError("texts: a sequence of strings is needed")
         encoded = [self._encode(text) for text in texts]
+        known_tokens(self.model, encoded)
         cut = [window for i, ids in enumerate(encoded) for window in windows(i, ids, *self._step())]
         # Windows are run in the order of their length and put together in that of their documents.
         values: dict[tuple[int, int], np.ndarray] = {}
@@ -254,8 +255,8 @@ def context(model: Any) -> int:
     """The longest input, from whichever name the configuration has for it; 4096 where it names none."""
     config = getattr(model.config, "text_config", model.config)
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-    lengths = [getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)]
-    return max(lengths[0], 2) if lengths else 4096
+    lengths = [getattr(config, name, None) for name in names]
+    return next((size for size in lengths if isinstance(size, int) and size > 1), 4096)  # -1: without end (XLNet)
 
 
 @torch.inference_mode()

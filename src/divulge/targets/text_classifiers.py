@@ -58,6 +58,7 @@ class TextClassifier:
     def __post_init__(self) -> None:
         checks.integer(self.budget, "budget", least=1)
         _refuse_others(self.model)
+        checks.able(self.tokenizer, "tokenizer", "get_vocab", "__call__")
         most = _context(self.model, self.tokenizer)
         length = most if self.length is None else checks.integer(self.length, "length", least=4)
         if length > most:
@@ -141,9 +142,7 @@ def _refuse_others(model: Any) -> None:
     config = getattr(model, "config", None)
     classes, kind = getattr(config, "num_labels", None), getattr(config, "problem_type", None)
     if not type(model).__name__.endswith("ForSequenceClassification") or not isinstance(classes, int):
-        raise checks.InputError(
-            f"model: a sequence classifier of transformers is needed, got {type(model).__name__}"
-        )
+        raise checks.InputError(f"model: a sequence classifier of transformers is needed, got {type(model).__name__}")
     if classes < 2 or kind not in (None, "single_label_classification"):
         raise checks.InputError(
             f"model: two or more classes that exclude each other are needed, got {classes} ({kind or 'regression'})"
