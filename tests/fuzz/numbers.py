@@ -98,6 +98,7 @@ ATTACKS = {
     "attacks.QuantileRegression": call(
         regressor=dv.attacks.regressors.Marginal(), conformal=True, calibration=0.5, output="z", seed=0, use=scored
     ),
+    "attacks.Residual": call(inner=dv.attacks.Calibrated(), components=2, folds=2, seed=0, use=scored),
     "attacks.Threshold": call(use=scored),
     "attacks.Transductive": call(folds=2, seed=0, use=scored),
     "attacks.adapt": call(attack=dv.attacks.Threshold(), use=scored),

@@ -85,7 +85,7 @@ def test_scores_follow_the_unit_of_the_signal_and_not_that_of_the_features(seed,
 def test_the_ridge_is_the_one_that_leaves_each_record_out_in_turn():
     from sklearn.linear_model import RidgeCV
 
-    from divulge.attacks.transductive import _PENALTIES, _fitted
+    from divulge.attacks.unexplained import _PENALTIES, _fitted
 
     rng = np.random.default_rng(0)
     for n, d in ((60, 5), (30, 50)):

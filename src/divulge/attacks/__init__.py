@@ -17,6 +17,7 @@ from divulge.attacks.lira import LiRA
 from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, seeded
 from divulge.attacks.quantile import QuantileRegression
 from divulge.attacks.ratio import LogRatio
+from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
 from divulge.attacks.transductive import Transductive
@@ -33,6 +34,7 @@ __all__ = [
     "LogRatio",
     "Need",
     "QuantileRegression",
+    "Residual",
     "Scored",
     "Scores",
     "Threshold",

@@ -5,19 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from divulge import checks, seeds
+from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
+from divulge.attacks.unexplained import unexplained
 
 if TYPE_CHECKING:
-    from divulge.types import Array, Bools, Evidence, Floats, Ints
-
-_PENALTIES = np.logspace(0, 5, 11)
-_LEAST = 20
-# A class has slopes of its own from this many records per feature on; fewer only add noise (Location-30).
-_A_SLOPE = 4
+    from divulge.types import Evidence, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,25 +60,10 @@ class Transductive:
         """Residuals ``[n]``, in the unit of the signal.
 
         Raises:
-            divulge.InputError: no features, fewer than 20 candidates, or features that are texts.
+            divulge.InputError: no features, fewer than 20 candidates or than folds, or features that are texts.
         """
         features = needs.part(evidence.features, "Transductive", "features", "what the records look like")
-        n = len(evidence)
-        if n < _LEAST:
-            raise checks.InputError(f"Transductive: at least {_LEAST} candidates are needed to learn from, got {n}")
-        table, kinds = _table(features), _kinds(evidence.labels, n)
-        pooled = np.hstack([table, 3.0 * kinds])
-        checks.integer(self.folds, "Transductive.folds", least=2, most=n)
-        fold = seeds.generator(self.seed, "transductive", "folds").permutation(n) % self.folds
-        scores = np.empty(n)
-        for k in range(self.folds):
-            held = fold == k
-            rest = evidence.target - _fitted(pooled, evidence.target, ~held)
-            for kind in kinds.T > 0:
-                if kinds.shape[1] > 1 and (kind & ~held).sum() >= max(_LEAST, _A_SLOPE * table.shape[1]):
-                    rest[kind] -= _fitted(table[kind], rest[kind], ~held[kind])
-            scores[held] = rest[held]
-        return scores
+        return unexplained(evidence.target, features, evidence.labels, self.folds, self.seed)
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -93,36 +72,3 @@ class Transductive:
     def seeded(self, seed: int) -> Transductive:
         """The same with another seed."""
         return replace(self, seed=seed)
-
-
-def _fitted(table: Floats, signal: Floats, learn: Bools) -> Floats:
-    """Ridge predictions for every row, learnt from the rows ``learn``, with the penalty of least leave-one-out error.
-
-    One singular value decomposition serves every penalty, and leaving a record out is a division by one less
-    its leverage (Allen 1974).
-    """
-    centre, level = table[learn].mean(axis=0), signal[learn].mean()
-    u, size, vt = np.linalg.svd(table[learn] - centre, full_matrices=False)
-    kept = size > 1e-9 * size.max(initial=0.0)
-    u, size, vt = u[:, kept], size[kept], vt[kept]
-    target = signal[learn] - level
-    shrunk = size**2 / (size**2 + _PENALTIES[:, None])
-    along = u.T @ target
-    leverage = np.minimum(1 / len(target) + shrunk @ (u**2).T, 1 - 1e-9)
-    errors = (((target - (shrunk * along) @ u.T) / (1 - leverage)) ** 2).mean(axis=1)
-    best = int(errors.argmin())
-    return level + (table - centre) @ (vt.T @ (shrunk[best] / size * along))
-
-
-def _table(features: Array) -> Floats:
-    """Standardised features ``[n, d]``."""
-    if features.dtype == object:
-        raise checks.InputError("Transductive: evidence.features must be numbers, got texts")
-    flat = features.reshape(len(features), -1).astype(np.float64)
-    spread = flat.std(axis=0)
-    return (flat - flat.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-
-
-def _kinds(labels: Ints | None, n: int) -> Floats:
-    """A column per class, ``[n, classes]``; a single one without labels."""
-    return np.ones((n, 1)) if labels is None else (labels[:, None] == np.unique(labels)).astype(np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 from divulge.attacks import (
@@ -13,10 +14,13 @@ from divulge.attacks import (
     Learned,
     LiRA,
     QuantileRegression,
+    Residual,
     Threshold,
     Transductive,
 )
 from divulge.recipes.recipe import Recipe
+
+RESIDUALS = ("lira", "rmia", "learned")
 
 
 @cache
@@ -27,6 +31,11 @@ def recipes() -> tuple[Recipe, ...]:
         >>> [recipe.name for recipe in recipes()][:4]
         ['loss', 'entropy', 'gap', 'calibrated']
     """
+    plain = _plain()
+    return (*plain, *(_residual(recipe) for recipe in plain if recipe.name in RESIDUALS))
+
+
+def _plain() -> tuple[Recipe, ...]:
     return (
         Recipe("loss", "negative-loss", Threshold(), summary="LOSS: how small the loss is (Yeom et al. 2018)"),
         Recipe("entropy", "modified-entropy", Threshold(), summary="modified entropy (Song & Mittal 2021)"),
@@ -118,4 +127,15 @@ def recipes() -> tuple[Recipe, ...]:
             features=True,
             summary="mean rank under quantile regression and the transductive attack, for unseen classes",
         ),
+    )
+
+
+def _residual(recipe: Recipe) -> Recipe:
+    """What the recipe's score has beyond what the records' features explain."""
+    return replace(
+        recipe,
+        name=f"{recipe.name}-residual",
+        attack=Residual(recipe.attack),
+        features=True,
+        summary=f"{recipe.name} beyond what the candidates' own features explain",
     )
