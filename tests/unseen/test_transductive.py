@@ -177,7 +177,7 @@ def test_scores_are_residuals_of_ridge_regressions_over_five_folds_and_slopes_of
     from sklearn.linear_model import RidgeCV
 
     from divulge import seeds
-    from divulge.attacks.transductive import _PENALTIES
+    from divulge.attacks.unexplained import _PENALTIES
 
     x, y, _, signal = classes(3, n=150)
     y[y == 3] = np.where(np.arange((y == 3).sum()) < 15, 3, 2)  # too few for slopes of their own
