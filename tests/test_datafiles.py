@@ -1,5 +1,8 @@
 """Files of records: what is wrong is said in words that name the setting which mends it."""
 
+import json
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -11,7 +14,7 @@ from divulge.datafiles import FileLayout, read
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "npz", "semicolons", "odd name"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npz", "jsonl", "ndjson", "semicolons", "odd name"])
 def test_every_kind_gives_the_same_records(tmp_path, kind):
     frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "class": Y, "key": ["p", "q", "r"], "sex": ["f", "m", "f"]})
     layout = FileLayout(label="class", id="key", group="sex", separator=";" if kind == "semicolons" else ",")
@@ -20,6 +23,8 @@ def test_every_kind_gives_the_same_records(tmp_path, kind):
         np.savez(path, x=X, y=Y, ids=["p", "q", "r"], sex=["f", "m", "f"], columns=["a", "b"])
     elif path.suffix == ".csv":
         frame.write_csv(path, separator=layout.separator)
+    elif path.suffix in (".jsonl", ".ndjson"):
+        frame.write_ndjson(path)
     else:
         frame.write_parquet(path)
     found = read(path, layout)
@@ -105,3 +110,137 @@ def test_settings_of_another_type_are_refused(tmp_path, line, message):
     )
     with pytest.raises(dv.InputError, match=f"plan: .*{message}"):
         plan.read(path)
+
+
+DOCUMENTS = ["one, two", 'say "yes"\nand no', "ünïcödé ☃ \0 end\0", "3"]
+TEXTS = FileLayout(text="body", label="class", id="key", group="who")
+
+
+def write(path, frame):
+    if path.suffix == ".csv":
+        frame.write_csv(path)
+    elif path.suffix == ".parquet":
+        frame.write_parquet(path)
+    else:
+        frame.write_ndjson(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "ndjson"])
+def test_documents_come_from_the_column_that_is_named(tmp_path, ending):
+    path = tmp_path / f"data.{ending}"
+    frame = pl.DataFrame(
+        {
+            "date": ["x", "y", "z", ""],
+            "class": [0, 1, 1, 0],
+            "body": DOCUMENTS,
+            "key": [7, 8, 9, 5],
+            "who": list("aabb"),
+        }
+    )
+    write(path, frame)
+    found = read(path, TEXTS)
+    assert found.records.x.dtype == object
+    assert found.records.x.tolist() == DOCUMENTS
+    assert found.records.y.tolist() == [0, 1, 1, 0]
+    assert found.records.ids.tolist() == [7, 8, 9, 5]
+    assert list(found.group) == list("aabb")
+    write(path, frame.select("body"))
+    found = read(path, FileLayout(text="body"))
+    assert found.records.y is None
+    assert found.records.ids is None
+    with pytest.raises(dv.InputError, match=r"data\.text: 'bodi' is unknown; did you mean 'body'"):
+        read(path, FileLayout(text="bodi"))
+    write(path, frame.rename({"class": "klass"}))
+    with pytest.raises(dv.InputError, match=r"data\.label: 'class' is unknown; did you mean 'klass'"):
+        read(path, FileLayout(text="body", label="class", named=frozenset({"label"})))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl"])
+def test_records_without_a_text_are_named(tmp_path, ending):
+    path = tmp_path / f"data.{ending}"
+    write(path, pl.DataFrame({"body": ["a", "", "b", " \n", None], "class": [0, 1, 0, 1, 0]}))
+    place = "line 2" if ending == "jsonl" else "row 1"
+    with pytest.raises(dv.InputError, match=f"3 records have no text \\(first: {place}\\)"):
+        read(path, TEXTS)
+
+
+def test_texts_of_another_kind_are_refused(tmp_path):
+    pl.DataFrame({"body": [1.5]}).write_parquet(tmp_path / "data.parquet")
+    with pytest.raises(dv.InputError, match=r"data\.text: 'body' holds no texts \(Float64\)"):
+        read(tmp_path / "data.parquet", TEXTS)
+    pl.DataFrame({"body": ["a", "b"]}).with_columns(pl.col("body").cast(pl.Categorical)).write_parquet(
+        tmp_path / "data.parquet"
+    )
+    assert read(tmp_path / "data.parquet", TEXTS).records.x.tolist() == ["a", "b"]
+    np.savez(tmp_path / "data.npz", x=X)
+    with pytest.raises(dv.InputError, match=r"file type of texts: '\.npz' is unknown"):
+        read(tmp_path / "data.npz", TEXTS)
+    with pytest.raises(dv.InputError, match=r"data\.scale: texts have no scale"):
+        read(tmp_path / "data.parquet", FileLayout(text="body", scale=2.0))
+    (tmp_path / "data.csv").write_text("body;class\na;1\n")
+    with pytest.raises(dv.InputError, match=r"set data\.separator = ';'"):
+        read(tmp_path / "data.csv", TEXTS)
+    (tmp_path / "data.csv").write_text("body,class\n")
+    with pytest.raises(dv.InputError, match="and no rows"):
+        read(tmp_path / "data.csv", TEXTS)
+    pl.DataFrame({"words": ["a"], "label": [1]}).write_csv(tmp_path / "data.csv")
+    with pytest.raises(dv.InputError, match=r"or as data\.text if it holds the documents"):
+        read(tmp_path / "data.csv", FileLayout())
+
+
+GOOD = {"body": "a text", "class": 1}
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([b"{"], "line 3 is no JSON"),
+        ([b"\xff\xfe"], "line 3 is no JSON"),
+        ([b"[" * 100_000], "line 3 is no JSON"),
+        ([b"9" * 5000], "line 3 is no JSON"),
+        ([b'"a"'], "line 3: an object is needed, got 'a'"),
+        ([b"null"], "line 3: an object is needed"),
+        ([{"class": 1}], "line 3 lacks the key 'body', which line 1 has"),
+        ([GOOD | {"key": 1}], "line 3 has the key 'key', which line 1 lacks"),
+        ([GOOD | {"body": 3}], "line 3: body: a text is needed, got 3"),
+        ([GOOD | {"body": ["a"]}], r"line 3: body: a text is needed, got \['a'\]"),
+        ([GOOD | {"body": "\ud800"}], "line 3: body: half of a surrogate pair"),
+        ([GOOD | {"body": None}], r"1 records have no text \(first: line 3\)"),
+        ([GOOD | {"class": "1"}], "line 3: class: a number is needed, got '1'"),
+        ([GOOD | {"class": True}], "line 3: class: a number is needed, got True"),
+        ([GOOD | {"class": 2**70}], "class: cannot be read as a column"),
+        ([GOOD | {"class": 0.5}], "y: whole-number labels are needed"),
+        ([GOOD | {"class": None}], "y: 1 values are NaN"),
+        ([b'{"body": "a", "class": NaN}'], "y: 1 values are NaN"),
+        ([b'{"body": "a", "class": -1}'], "labels must be"),
+    ],
+)
+def test_broken_lines_are_named(tmp_path, lines, message):
+    path = tmp_path / "data.jsonl"
+    encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in [GOOD, b"", *lines, GOOD]]
+    path.write_bytes(b"\n".join(encoded))
+    with pytest.raises(dv.InputError, match=message) as caught:
+        read(path, TEXTS)
+    assert str(path) in str(caught.value)
+
+
+def test_lines_without_any_object_and_marks_of_byte_order(tmp_path):
+    path = tmp_path / "data.jsonl"
+    for content in (b"", b"\n\n"):
+        path.write_bytes(content)
+        with pytest.raises(dv.InputError, match="no line with an object"):
+            read(path, TEXTS)
+    path.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\r\n")
+    assert read(path, TEXTS).records.x.tolist() == ["a text"]
+
+
+def test_lists_of_texts_keep_every_character():
+    assert dv.Records(["a\0", "b" * 1000]).x.tolist() == ["a\0", "b" * 1000]
+
+
+def test_a_plan_names_the_column_of_texts(tmp_path):
+    path = written(tmp_path, text="body")
+    pl.DataFrame({"body": [f"text {i}" for i in range(40)]}).write_csv(tmp_path / "data.csv")
+    said = re.escape("data.members: there are no labels (no column 'label' among body)")
+    with pytest.raises(dv.InputError, match=said):
+        plan.resolve(plan.read(path), tmp_path)

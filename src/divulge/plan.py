@@ -41,7 +41,10 @@ class TargetPlan(_Strict):
 
 
 class DataPlan(_Strict):
-    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``; ``columns`` names them), ``.parquet`` or ``.csv``."""
+    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``; ``columns`` names them), or tables.
+
+    Tables are ``.parquet``, ``.csv``, ``.jsonl`` or ``.ndjson``; ``text`` names the column of documents.
+    """
 
     members: str
     nonmembers: str
@@ -49,6 +52,7 @@ class DataPlan(_Strict):
     label: str = "label"
     id: str = "id"
     group: str | None = None
+    text: str | None = None
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
 

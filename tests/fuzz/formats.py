@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+import torch
 from safetensors.torch import save_file
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -20,6 +21,7 @@ from divulge.datafiles import FileLayout, read_labels
 from divulge.datafiles import read as read_records
 from divulge.identification import score_files
 from divulge.margin import ShallowReLU
+from divulge.targets import adapters
 from divulge.targets.endpoint_journal import EndpointJournal
 from fuzz import judge, labelling
 
@@ -30,6 +32,7 @@ RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(12, 3)), np.arange(12) % 3
 RECORDS = dv.Records(X, Y)
 FRAME = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": Y, "id": np.arange(12)})
+TEXTS = FRAME.select(pl.format("no. {}, é", pl.col("id")).alias("text"), pl.col("label"))
 SCORES = FRAME.select(pl.col("a").alias("loss"), pl.col("id"))
 
 
@@ -76,6 +79,13 @@ def _skops(model):
     return write
 
 
+def _adapter(path):
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 4, "target_modules": ["q"], "base_model_name_or_path": "base"}
+    store.write_json(path.with_name("adapter_config.json"), config)
+    weights = {f"base_model.model.q.lora_{part}.weight": torch.ones(2, 2) for part in "AB"}
+    save_file(weights, path.with_name("adapter_model.safetensors"))
+
+
 def _asked(factory=None):
     return lambda path: targets.load(str(path), factory=factory, device="cpu").logits(RECORDS)
 
@@ -119,6 +129,12 @@ FORMATS = (
     Format("records.npz", lambda path: np.savez(path, x=X, y=Y), lambda path: read_records(path, FileLayout())),
     Format("records.csv", FRAME.write_csv, lambda path: read_records(path, FileLayout())),
     Format("records.parquet", FRAME.write_parquet, lambda path: read_records(path, FileLayout())),
+    Format("records.jsonl", FRAME.write_ndjson, lambda path: read_records(path, FileLayout())),
+    Format("texts.csv", TEXTS.write_csv, lambda path: read_records(path, FileLayout(text="text"))),
+    Format("texts.parquet", TEXTS.write_parquet, lambda path: read_records(path, FileLayout(text="text"))),
+    Format("texts.jsonl", TEXTS.write_ndjson, lambda path: read_records(path, FileLayout(text="text"))),
+    Format("adapter_config.json", _adapter, lambda path: dict(adapters.read(path.parent).settings)),
+    Format("adapter_model.safetensors", _adapter, lambda path: list(adapters.read(path.parent).weights)),
     Format("array.npy", lambda path: np.save(path, X), store.read_array),
     Format("arrays.npz", lambda path: np.savez_compressed(path, x=X), store.read_arrays),
     Format("value.json", lambda path: store.write_json(path, {"a": [1, 2.5, None, "é"]}), store.read_json),

@@ -11,7 +11,7 @@ from divulge.checks.scalars import reason, shown
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # Entries looked at in one go: a memory-mapped array is never read whole.
 _BLOCK = 1 << 24
@@ -129,12 +129,21 @@ def nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 def records(value: Any, name: str) -> NDArray[Any]:
     """Records ``[n, ...]``: numbers without NaN or infinity, or strings."""
+    if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
+        return _listed(value)
     values = plain(value, name)
     if values.dtype == object and values.size and all(isinstance(item, str) for item in values.ravel()):
         return _texts(values, name)
     if values.dtype.kind in "UT":
         return _texts(values.astype(object), name)
     return nonempty(array(values, name), name)
+
+
+def _listed(texts: Sequence[str]) -> NDArray[Any]:
+    """The texts as they are: NumPy's own strings would all be as long as the longest, and lose NUL at the end."""
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
 
 
 def _texts(array: NDArray[Any], name: str) -> NDArray[Any]:

@@ -1,14 +1,15 @@
-"""Files of records: arrays in an ``.npz``, or a table (``.parquet``, ``.csv``) with one column per value."""
+"""Files of records: arrays in an ``.npz``, or a table with a column of texts or one column per value."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
 from divulge import checks, lazy, store
+from divulge.datafiles import json_lines
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -21,7 +22,9 @@ else:
     pl = lazy.module("polars")
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+_TABLES = (".parquet", ".csv", *json_lines.ENDINGS)
 _LONGEST = 60  # characters of a column's name
+_SHOWN = 40  # columns in a message that suggests one
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 
 
@@ -33,6 +36,7 @@ class FileLayout:
         label: column of the classes.
         id: column of the identifiers.
         group: column of the subgroups; None where there are none.
+        text: column of the documents; None for records of numbers.
         scale: factor on every value.
         separator: between the values of a ``.csv``.
         named: which of these the user set, so that they must be there.
@@ -41,6 +45,7 @@ class FileLayout:
     label: str = "label"
     id: str = "id"
     group: str | None = None
+    text: str | None = None
     scale: float = 1.0
     separator: str = ","
     named: frozenset[str] = frozenset()
@@ -69,11 +74,14 @@ def read(path: Path, layout: FileLayout) -> DataFile:
     """The records in a file.
 
     Raises:
-        divulge.InputError: no such file, a damaged one, columns that are missing or not numeric, no rows.
+        divulge.InputError: no such file, a damaged one, columns that are missing or not numeric, no rows, rows without
+            a text.
     """
     if not path.is_file():
         raise checks.InputError(f"no such file: {path}")
     try:
+        if layout.text is not None:
+            return _from_texts(path, layout, layout.text)
         return _from_arrays(path, layout) if path.suffix == ".npz" else _from_table(path, layout)
     except checks.InputError as error:
         said = str(error)
@@ -145,10 +153,8 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
 
 def _from_table(path: Path, layout: FileLayout) -> DataFile:
     frame = _frame(path, layout)
-    for key in sorted(layout.named & {"label", "id", "group"}):
-        checks.choice(getattr(layout, key), f"data.{key}", frame.columns)
-    names = [layout.label, layout.id, *([] if layout.group is None else [layout.group])]
-    apart = {name: frame[name].to_numpy() for name in names if name in frame.columns}
+    _named(layout, frame.columns)
+    apart = _apart(frame, layout)
     rest = frame.drop(list(apart))
     _refuse_odd(rest)
     x = rest.cast(pl.Float64).to_numpy()
@@ -156,20 +162,103 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
     return DataFile(records, apart.get(layout.group or ""), tuple(rest.columns))
 
 
+def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
+    """Documents from one column; of the others only labels, ids and groups are read."""
+    kind = checks.choice(path.suffix, "file type of texts", _TABLES)
+    if layout.scale != 1.0:
+        raise checks.InputError("data.scale: texts have no scale")
+    wanted = tuple(dict.fromkeys((text, layout.label, layout.id, *([] if layout.group is None else [layout.group]))))
+    if kind in json_lines.ENDINGS:
+        table = json_lines.read(path, wanted)
+        header, frame, where = table.keys, table.frame, [f"line {number}" for number in table.numbers]
+        _choose(text, "data.text", header)
+    else:
+        with store.tables(str(path)), path.open("rb") as opened:
+            header, frame = _columns(opened, kind, layout, wanted)
+        where = [f"row {row}" for row in range(len(frame))]
+    _named(layout, header)
+    if frame.is_empty():
+        raise checks.InputError(f"a header ({_some(frame.columns)}) and no rows; at least 1 record is needed")
+    apart = _apart(frame, layout)
+    records = Records(_texts(frame[text], where), apart.get(layout.label), apart.get(layout.id))
+    return DataFile(records, apart.get(layout.group or ""), (text,))
+
+
+def _columns(opened: BinaryIO, kind: str, layout: FileLayout, wanted: Sequence[str]) -> tuple[list[str], pl.DataFrame]:
+    """The names of all columns, and those of the wanted that there are; the first, which holds the texts, as text."""
+    header = list(pl.read_parquet_schema(opened)) if kind == ".parquet" else _header(opened, layout)
+    _choose(wanted[0], "data.text", header)
+    there = [name for name in wanted if name in header]
+    opened.seek(0)
+    if kind == ".parquet":
+        return header, pl.read_parquet(opened, columns=there)
+    as_text = {wanted[0]: pl.String}
+    options: dict[str, Any] = {"separator": layout.separator, "schema_overrides": as_text, "infer_schema_length": None}
+    return header, pl.read_csv(opened, columns=there, **options)
+
+
+def _header(opened: BinaryIO, layout: FileLayout) -> list[str]:
+    names = pl.read_csv(opened, separator=layout.separator, n_rows=0).columns
+    _refuse_separator(names, layout)
+    return names
+
+
+def _texts(column: pl.Series, where: Sequence[str]) -> Array:
+    """The documents ``[n]``, each with something in it; NumPy's own strings would all be as long as the longest."""
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
+    if column.dtype != pl.String:
+        raise checks.InputError(
+            f"data.text: {column.name!r} holds no texts ({column.dtype}); name the column that does"
+        )
+    texts = column.to_list()
+    if empty := [place for place, text in zip(where, texts, strict=True) if not (text or "").strip()]:
+        raise checks.InputError(f"{len(empty)} records have no text (first: {empty[0]}); leave them out")
+    array = np.empty(len(texts), dtype=object)
+    array[:] = texts
+    return array
+
+
+def _named(layout: FileLayout, header: Sequence[str]) -> None:
+    """Raise where a column is missing that the user named."""
+    for key in sorted(layout.named & {"label", "id", "group"}):
+        _choose(getattr(layout, key), f"data.{key}", header)
+
+
+def _choose(name: str, key: str, header: Sequence[str]) -> None:
+    """Raise where a column is missing, with the nearest of those that there are; of many, or long ones, some."""
+    if name not in header:
+        checks.choice(name, key, [each for each in header if len(each) <= _LONGEST][:_SHOWN])
+
+
+def _apart(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:
+    """Labels, ids and groups, by the names of their columns."""
+    names = [layout.label, layout.id, *([] if layout.group is None else [layout.group])]
+    return {name: frame[name].to_numpy() for name in names if name in frame.columns}
+
+
 def _frame(path: Path, layout: FileLayout) -> pl.DataFrame:
-    kind = checks.choice(path.suffix, "file type", [".npz", ".parquet", ".csv"])
+    kind = checks.choice(path.suffix, "file type", [".npz", *_TABLES])
+    if kind in json_lines.ENDINGS:
+        return json_lines.read(path).frame
     with store.tables(str(path)), path.open("rb") as opened:  # not by name: polars takes * and [ in one for a pattern
         frame = pl.read_parquet(opened) if kind == ".parquet" else pl.read_csv(opened, separator=layout.separator)
-    if kind == ".csv" and len(frame.columns) == 1:
-        for sign, called in _SEPARATORS.items():
-            if sign in frame.columns[0] and sign != layout.separator:
-                raise checks.InputError(
-                    f"one column only, {checks.shown(frame.columns[0])}: the values seem to be separated by {called}; "
-                    f"set data.separator = {sign!r}"
-                )
+    if kind == ".csv":
+        _refuse_separator(frame.columns, layout)
     if frame.is_empty():
         raise checks.InputError(f"a header ({_some(frame.columns)}) and no rows; at least 1 record is needed")
     return frame
+
+
+def _refuse_separator(columns: Sequence[str], layout: FileLayout) -> None:
+    if len(columns) != 1:
+        return
+    for sign, called in _SEPARATORS.items():
+        if sign in columns[0] and sign != layout.separator:
+            raise checks.InputError(
+                f"one column only, {checks.shown(columns[0])}: the values seem to be separated by {called}; "
+                f"set data.separator = {sign!r}"
+            )
 
 
 def _refuse_odd(rest: pl.DataFrame) -> None:
@@ -178,7 +267,8 @@ def _refuse_odd(rest: pl.DataFrame) -> None:
     wrong = [name for name, kind in rest.schema.items() if not kind.is_numeric() and kind != pl.Boolean]
     if wrong:
         raise checks.InputError(
-            f"the columns {_some(wrong)} are not numeric; encode them, or name one as data.label, data.id or data.group"
+            f"the columns {_some(wrong)} are not numeric; encode them, or name one as data.label, data.id or "
+            "data.group, or as data.text if it holds the documents"
         )
     for name, kind in rest.schema.items():
         if kind.is_integer() and (rest[name].cast(pl.Int128).abs() > _EXACT).any():
