@@ -1,6 +1,6 @@
 """Scores into yes/no with a guarantee."""
 
-from divulge.decisions import adadetect, conformal, controls, fdr, fpr, knockoff, weighted
+from divulge.decisions import adadetect, conformal, controls, fdp, fdr, fpr, knockoff, weighted
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Auto, Knockoff, Storey
 from divulge.decisions.moments import Moments
 
@@ -15,6 +15,7 @@ __all__ = [
     "adadetect",
     "conformal",
     "controls",
+    "fdp",
     "fdr",
     "fpr",
     "knockoff",

@@ -1,0 +1,187 @@
+"""How many of the best candidates can be non-members, for every number of them at once: look first, choose afterwards.
+
+A false discovery rate is an average over selections at a level fixed beforehand. Here one event, of probability at
+least ``confidence``, makes all bounds true together, so the user may look at the scores and then choose how many
+candidates to name. The event is that nowhere too many non-members score above the calibration; `null_paths` has its
+probability, whatever the scores are. From there the bounds are arithmetic: of any set, at most those outside the ``r``
+best can be non-members, and as many as the band allows among the ``r`` best.
+
+Sources: Genovese & Wasserman, "Exceedance control of the false discovery proportion", 2006; Blanchard, Neuvial &
+Roquain, "Post hoc confidence bounds on false positives using reference families", 2020; Gazin, Blanchard & Roquain,
+"Transductive conformal inference with adaptive scores", AISTATS 2024 (the joint law of conformal p-values).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.decisions.counts import Counts
+from divulge.decisions.null_paths import bands
+from divulge.types import Guarantee
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from divulge.types import Floats, Ints
+
+ASSUMES = ("non-member candidates are exchangeable with the calibration records",)
+_SUREST = 0.999  # a greater confidence takes more simulated paths than are drawn
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Envelope:
+    """Bounds of the false discovery proportion of the ``k`` best candidates, true for all ``k`` at once.
+
+    ``np.asarray(envelope)`` has the bound of the ``k`` best at ``[k - 1]``, ``[m]``, between 0 and 1. Candidates that
+    tie with the ``k``-th best may be counted or not: the bound holds for either.
+
+    Args:
+        reached: numbers of best candidates that something is known of, ascending to ``m``, ``[r]``.
+        most: non-members among these, at most, ``[r]``.
+        confidence: with which all bounds hold together.
+        method: how they were made.
+        guarantee: what is claimed, and under which assumptions.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> best = envelope(rng.normal(size=500), np.append(rng.normal(3, 1, 200), rng.normal(size=200)))
+        >>> best.false(100), best.largest(0.2), best.members
+        (8, 208, 167)
+    """
+
+    reached: Ints
+    most: Ints
+    confidence: float
+    method: str
+    guarantee: Guarantee
+
+    def __len__(self) -> int:
+        return int(self.reached[-1])
+
+    def __repr__(self) -> str:
+        return f"Envelope({len(self)} candidates, at most {self.nonmembers} of them non-members; {self.guarantee})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        number = np.arange(1, len(self) + 1)
+        # Bounds rise by one for every candidate at most, and are flat where a rank says more.
+        held = np.repeat(self.most, np.diff(self.reached, prepend=0))
+        spare = np.repeat(np.append(0, self._spared[:-1]), np.diff(self.reached, prepend=0))
+        return (np.minimum(held, number - spare) / number).astype(dtype or np.float64, copy=False)
+
+    @property
+    def nonmembers(self) -> int:
+        """Non-members among all candidates, at most."""
+        return int(self.most[-1])
+
+    @property
+    def members(self) -> int:
+        """Members among all candidates, at least."""
+        return len(self) - self.nonmembers
+
+    @property
+    def _spared(self) -> Ints:
+        """Members among the candidates reached, at least."""
+        return np.maximum.accumulate(self.reached - self.most)
+
+    def false(self, k: int) -> int:
+        """Non-members among the ``k`` best, at most.
+
+        Raises:
+            divulge.InputError: ``k`` below 1, or more than there are.
+        """
+        checks.integer(k, "k", least=1, most=len(self))
+        at = int(np.searchsorted(self.reached, k))
+        spared = int(self._spared[at - 1]) if at else 0
+        return int(min(self.most[at], k - spared))
+
+    def bound(self, k: int) -> float:
+        """The false discovery proportion of the ``k`` best, at most.
+
+        Raises:
+            divulge.InputError: ``k`` below 1, or more than there are.
+        """
+        return self.false(k) / k
+
+    def largest(self, fdp: float) -> int:
+        """The largest number of best candidates of which at most this share are non-members; 0 where there is none.
+
+        The share may be chosen after looking at all bounds.
+
+        Raises:
+            divulge.InputError: a share outside [0, 1).
+        """
+        level = checks.number(fdp, "fdp", above=0, below=1, closed=True)
+        if level >= 1:
+            return len(self)
+        # Between two ranks bounds rise with every candidate until they are flat: the end is best, or the last that holds.
+        whole = self.reached[self.most <= level * self.reached * (1 + 1e-12)]
+        rising = np.floor(self._spared / (1 - level) * (1 + 1e-12)).astype(np.int64)
+        rising = np.minimum(rising, np.append(self.reached[1:], len(self)))
+        return int(max(np.max(whole, initial=0), np.max(rising[rising >= self.reached], initial=0)))
+
+
+def envelope(calibration: object, candidates: object, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
+    """Bounds of the false discovery proportion of the ``k`` best candidates, for all ``k`` at once.
+
+    With probability at least ``confidence`` over calibration and candidates, none of the bounds fails. They need no
+    continuous scores (ties count against the candidates), no bound on the share of members and nothing about how
+    members score. The number of non-members is bounded in the same event, at no cost in confidence, and all other
+    bounds use it.
+
+    Args:
+        calibration: scores ``[n]`` of known non-members; larger means more like a member.
+        candidates: scores ``[m]``.
+        confidence: of all bounds together; at most 0.999.
+        seed: of the simulated orders of non-members and calibration; bounds of one ``n``, ``m``, confidence and seed
+            rest on the same ones.
+
+    Raises:
+        divulge.InputError: empty, NaN or infinity, a confidence outside (0, 0.999].
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> bounds = np.asarray(envelope(rng.normal(size=500), rng.normal(2, 1, 100)))
+        >>> bounds[[9, 49, 99]].round(2)
+        array([0.  , 0.  , 0.01])
+    """
+    checks.number(confidence, "confidence", above=0, below=1)
+    checks.integer(seed, "seed", least=0)
+    known = Counts.empty(calibration)
+    return of(known.add(checks.vector(candidates, "candidates")), confidence=confidence, seed=seed)
+
+
+def of(counts: Counts, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
+    """`envelope`, from the numbers of candidates above each calibration score alone.
+
+    Raises:
+        divulge.InputError: no candidates, a confidence outside (0, 0.999].
+
+    Examples:
+        >>> of(Counts.empty(range(99)).add([120.0] * 30)).false(30)
+        0
+    """
+    checks.instance(counts, "counts", Counts, "a decisions.counts.Counts")
+    if checks.number(confidence, "confidence", above=0, below=1) > _SUREST:
+        raise checks.InputError(f"confidence: at most {_SUREST} can be simulated, got {confidence:g}")
+    n, m = len(counts.calibration), counts.total
+    if m == 0:
+        raise checks.InputError("candidates: at least 1 entry is needed, got 0")
+    made = bands(n, m, float(confidence), int(seed))
+    reached = counts.above[n - made.ranks]
+    # The band for the true number of non-members holds. It says how many there can be, and no band for more says less.
+    for size, most, fewer in zip(made.sizes.tolist(), made.most, [*made.sizes[1:].tolist(), -1], strict=True):
+        nonmembers = min(size, m - int(np.max(reached - most, initial=0)))
+        if nonmembers > fewer:
+            break
+    reached, most = np.append(reached, m), np.append(most, nonmembers)
+    # Of equal numbers reached the first rank says most; and a wider set cannot hold fewer.
+    most = np.minimum(np.minimum.accumulate(np.minimum(most, reached)[::-1])[::-1], nonmembers)
+    reached, first = np.unique(reached, return_index=True)
+    law = "counted exactly" if made.counted else "simulated, with an allowance for that"
+    says = f"simultaneous band of {len(made.ranks)} calibration ranks; its confidence is {law}"
+    claim = Guarantee("chance that any of these bounds fails", round(1 - confidence, 12), ASSUMES)
+    return Envelope(reached, most[first], float(confidence), says, claim)

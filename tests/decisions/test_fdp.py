@@ -1,0 +1,131 @@
+"""Bounds of the false discovery proportion for all numbers of candidates at once, against their definitions."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.decisions import fdp, null_paths
+from divulge.decisions.counts import Counts
+
+
+def paths(n, k):
+    """Every order of ``n`` calibration scores and ``k`` non-members: non-members above each score, ``[orders, n]``."""
+    for places in combinations(range(n + k), n):
+        yield [place - before for before, place in enumerate(places)]
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 7), (7, 1), (4, 4), (3, 8), (8, 3), (6, 6)])
+@pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
+def test_of_all_orders_enough_stay_within_each_band(n, m, confidence):
+    made = null_paths.bands(n, m, confidence, 0)
+    for k in range(m + 1):
+        most = made.most[np.flatnonzero(made.sizes >= k)[-1]]
+        every = np.array(list(paths(n, k)))
+        assert (every <= most).all(axis=1).mean() >= confidence
+
+
+def test_paths_are_counted_as_by_hand():
+    for n, k in ((3, 2), (4, 5), (6, 3)):
+        every, rng = np.array(list(paths(n, k))), np.random.default_rng([n, k])
+        for _ in range(20):
+            most = np.sort(rng.integers(0, k + 1, n))
+            assert null_paths.kept(most, k) == pytest.approx((every <= most).all(axis=1).mean(), abs=1e-12)
+
+
+def test_many_paths_are_counted_without_overflow():
+    n, k = 2500, 1000
+    assert null_paths.kept(np.full(n, k), k) == pytest.approx(1, abs=1e-8)
+    # A single rank is beta-binomial: the k candidates' urn has no non-member above the largest of n.
+    assert null_paths.kept(np.array([0, *[k] * (n - 1)]), k) == pytest.approx(n / (n + k), abs=1e-8)
+
+
+def test_drawn_bands_hold_by_the_exact_count(monkeypatch):
+    """Fails with probability 1e-6 for each of the bands, had the seed not been fixed."""
+    monkeypatch.setattr(null_paths, "_COUNTED", (0, 0))
+    for n, m, confidence in ((60, 80, 0.9), (400, 200, 0.95), (30, 900, 0.99)):
+        made = null_paths.bands.__wrapped__(n, m, confidence, 7)
+        assert not made.counted
+        for size, most in zip(made.sizes.tolist(), made.most, strict=True):
+            every = np.full(n, size)  # a rank that is not looked at is bounded by the next one that is
+            every[: made.ranks[-1]] = most[np.searchsorted(made.ranks, np.arange(1, made.ranks[-1] + 1))]
+            assert confidence <= null_paths.kept(every, size) < 1
+
+
+def naive(calibration, candidates, made):
+    """The bound of the ``k`` best by its definition: of all bands that the data allow, the least strict decides."""
+    n, m = len(calibration), len(candidates)
+    largest = np.sort(calibration)[::-1]
+    above = np.array([(candidates > largest[rank - 1]).sum() for rank in made.ranks])
+    for size, most, fewer in zip(made.sizes, made.most, [*made.sizes[1:], -1], strict=True):
+        total = min(size, min(m - r + v for r, v in zip(above, most, strict=True)), m)
+        if total > fewer:
+            break
+    pairs = [(0, 0), *zip(above, most, strict=True), (m, total)]
+    return np.array([min(min(v + max(k - r, 0) for r, v in pairs), total) / k for k in range(1, m + 1)])
+
+
+@pytest.mark.parametrize("shape", [np.asarray, np.round, np.sign, np.zeros_like], ids=["smooth", "rounded", "two", "one"])
+@pytest.mark.parametrize(("n", "m", "members"), [(50, 40, 20), (1, 9, 5), (9, 1, 0), (120, 60, 60), (20, 300, 30)])
+def test_bounds_are_those_of_the_definition(n, m, members, shape):
+    rng = np.random.default_rng([n, m])
+    calibration = shape(rng.normal(size=n))
+    candidates = shape(np.append(rng.normal(3, 1, members), rng.normal(size=m - members)))
+    best = dv.decisions.fdp.envelope(calibration, candidates, confidence=0.9)
+    expected = naive(calibration, candidates, null_paths.bands(n, m, 0.9, 0))
+    assert np.allclose(np.asarray(best), expected, atol=1e-12)
+    assert [best.bound(k) for k in range(1, m + 1)] == np.asarray(best).tolist()
+    assert best.members + best.nonmembers == len(best) == m
+    for share in (0.0, 0.05, 0.1, 0.25, 0.5, 0.8, 1.0):
+        within = np.flatnonzero(expected <= share + 1e-12)
+        assert best.largest(share) == (within[-1] + 1 if len(within) else 0)
+
+
+def test_more_candidates_never_hold_fewer_nonmembers_nor_fewer_members():
+    rng = np.random.default_rng(3)
+    bounds = np.asarray(fdp.envelope(rng.normal(size=300), np.append(rng.normal(2, 1, 80), rng.normal(size=120))))
+    false = bounds * np.arange(1, 201)
+    assert set(np.diff(np.round(false, 9))) <= {0.0, 1.0}
+
+
+def test_counts_merged_across_machines_give_the_same_bounds():
+    rng = np.random.default_rng(4)
+    calibration, candidates = rng.normal(size=200), rng.normal(1, 1, 300)
+    none = Counts.empty(calibration)
+    merged = none.add(candidates[:100]).merge(none.add(candidates[100:]))
+    assert np.array_equal(np.asarray(fdp.of(merged)), np.asarray(fdp.envelope(calibration, candidates)))
+
+
+def test_a_greater_confidence_and_fewer_calibration_scores_say_less():
+    rng = np.random.default_rng(5)
+    calibration, candidates = rng.normal(size=400), np.append(rng.normal(3, 1, 150), rng.normal(size=150))
+    one, surer = (fdp.envelope(calibration, candidates, confidence=c) for c in (0.9, 0.99))
+    assert np.all(np.asarray(one) <= np.asarray(surer)) and one.false(150) < surer.false(150)
+    assert fdp.envelope(calibration[:20], candidates, confidence=0.9).false(150) > one.false(150)
+
+
+def test_nothing_is_known_of_scores_that_are_all_equal():
+    assert np.asarray(fdp.envelope([1.0] * 5, [1.0] * 4)).tolist() == [1.0] * 4
+
+
+def test_what_is_claimed():
+    best = fdp.envelope(range(99), [50.5, 120.0], confidence=0.9)
+    assert best.guarantee.says and best.guarantee.level == 0.1 and best.confidence == 0.9
+    assert "counted exactly" in best.method and "2 candidates" in repr(best)
+
+
+def test_bad_input_is_named():
+    for confidence in (0, 1, 0.9995, "sure"):
+        with pytest.raises(dv.InputError, match="confidence"):
+            fdp.envelope([1.0, 2.0], [1.0], confidence=confidence)
+    with pytest.raises(dv.InputError, match="candidates"):
+        fdp.envelope([1.0], [])
+    with pytest.raises(dv.InputError, match="candidates"):
+        fdp.of(Counts.empty([1.0]))
+    best = fdp.envelope(range(9), [50.5, 120.0])
+    for k in (0, 3):
+        with pytest.raises(dv.InputError, match="k:"):
+            best.false(k)
+    with pytest.raises(dv.InputError, match="fdp"):
+        best.largest(1.5)
