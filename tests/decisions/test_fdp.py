@@ -55,7 +55,7 @@ def test_drawn_bands_hold_by_the_exact_count(monkeypatch):
 
 def naive(calibration, candidates, made):
     """The bound of the ``k`` best by its definition: of all bands that the data allow, the least strict decides."""
-    n, m = len(calibration), len(candidates)
+    m = len(candidates)
     largest = np.sort(calibration)[::-1]
     above = np.array([(candidates > largest[rank - 1]).sum() for rank in made.ranks])
     for size, most, fewer in zip(made.sizes, made.most, [*made.sizes[1:], -1], strict=True):
@@ -66,7 +66,9 @@ def naive(calibration, candidates, made):
     return np.array([min(min(v + max(k - r, 0) for r, v in pairs), total) / k for k in range(1, m + 1)])
 
 
-@pytest.mark.parametrize("shape", [np.asarray, np.round, np.sign, np.zeros_like], ids=["smooth", "rounded", "two", "one"])
+@pytest.mark.parametrize(
+    "shape", [np.asarray, np.round, np.sign, np.zeros_like], ids=["smooth", "rounded", "two", "one"]
+)
 @pytest.mark.parametrize(("n", "m", "members"), [(50, 40, 20), (1, 9, 5), (9, 1, 0), (120, 60, 60), (20, 300, 30)])
 def test_bounds_are_those_of_the_definition(n, m, members, shape):
     rng = np.random.default_rng([n, m])
@@ -101,7 +103,8 @@ def test_a_greater_confidence_and_fewer_calibration_scores_say_less():
     rng = np.random.default_rng(5)
     calibration, candidates = rng.normal(size=400), np.append(rng.normal(3, 1, 150), rng.normal(size=150))
     one, surer = (fdp.envelope(calibration, candidates, confidence=c) for c in (0.9, 0.99))
-    assert np.all(np.asarray(one) <= np.asarray(surer)) and one.false(150) < surer.false(150)
+    assert np.all(np.asarray(one) <= np.asarray(surer))
+    assert one.false(150) < surer.false(150)
     assert fdp.envelope(calibration[:20], candidates, confidence=0.9).false(150) > one.false(150)
 
 
@@ -111,8 +114,11 @@ def test_nothing_is_known_of_scores_that_are_all_equal():
 
 def test_what_is_claimed():
     best = fdp.envelope(range(99), [50.5, 120.0], confidence=0.9)
-    assert best.guarantee.says and best.guarantee.level == 0.1 and best.confidence == 0.9
-    assert "counted exactly" in best.method and "2 candidates" in repr(best)
+    assert best.guarantee.says
+    assert best.guarantee.level == 0.1
+    assert best.confidence == 0.9
+    assert "counted exactly" in best.method
+    assert "2 candidates" in repr(best)
 
 
 def test_bad_input_is_named():

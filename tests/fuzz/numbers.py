@@ -136,6 +136,8 @@ DECISIONS = {
         level=0.05,
         seed=0,
     ),
+    "decisions.fdp.envelope": call(calibration=CALIBRATION, candidates=SCORES, confidence=0.9, seed=0, use=np.asarray),
+    "decisions.fdp.of": call(counts=COUNTS, confidence=0.9, seed=0, use=np.asarray),
     "decisions.fdr.threshold": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),
     "decisions.fdr.select": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),
     "decisions.AdaDetect": call(),

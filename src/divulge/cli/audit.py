@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from divulge import plan as plans
     from divulge.auditing import audit_page, audit_summary
     from divulge.auditing import compare as comparing
+    from divulge.identification import best
     from divulge.report import markdown
     from divulge.signals import classification
 else:
     audit_page = lazy.module("divulge.auditing.audit_page")
     audit_summary = lazy.module("divulge.auditing.audit_summary")
     auditing = lazy.module("divulge.auditing")
+    best = lazy.module("divulge.identification.best")
     checks = lazy.module("divulge.checks")
     classification = lazy.module("divulge.signals.classification")
     comparing = lazy.module("divulge.auditing.compare")
@@ -136,12 +138,17 @@ def decide(
     fdr: Annotated[float | None, typer.Option(help="Bound on the share of non-members among the selected.")] = None,
     method: Annotated[str, typer.Option(help="For --fdr: auto, bh, ptdi or storey.")] = "auto",
     recipe: Annotated[str | None, typer.Option(help="One recipe of an audit (default: all).")] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Of an identification: how many of so many best can be non-members.", min=1)
+    ] = None,
     json: printing.Json = False,
 ) -> None:
     """Decide again from saved scores, without running any model."""
     if _identified(run):
-        _redecide(run, fpr, fdr, method, json)
+        _top(run, top, fpr, fdr, json) if top is not None else _redecide(run, fpr, fdr, method, json)
         return
+    if top is not None:
+        raise InputError("--top: only the candidates of an identification have an order of their own")
     result = auditing.load(run)
     names = list(result) if recipe is None else [checks.choice(recipe, "--recipe", result.scores)]
     chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
@@ -167,13 +174,33 @@ def decide(
 
 def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:
     if fpr is not None or fdr is None:
-        raise InputError("decide: an identification is decided by --fdr")
+        raise InputError("decide: an identification is decided by --fdr, or looked at by --top")
     summary = identification.redecide(run, fdr=fdr, method=method)
     if json:
         printing.as_json(results.plain(summary))
         return
     warn(summary)
     printing.line(f"{summary.selected} of {summary.candidates}: {summary.claim}")
+
+
+def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) -> None:
+    if fpr is not None or fdr is not None:
+        raise InputError(
+            "--top: it says what holds of the best candidates and decides nothing; leave out --fdr and --fpr"
+        )
+    bounds = identification.envelope(run)
+    checks.integer(top, "--top", least=1, most=len(bounds))
+    if not json:
+        printing.line(best.line(bounds, top))
+        return
+    printing.as_json(
+        {
+            "top": top,
+            "false": bounds.false(top) if bounds.guarantee.says else None,
+            "confidence": bounds.confidence,
+            "guarantee": results.plain(bounds.guarantee),
+        }
+    )
 
 
 def compare(

@@ -26,7 +26,7 @@ from divulge.types import Guarantee
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from divulge.types import Floats, Ints
+    from divulge.types import Ints
 
 ASSUMES = ("non-member candidates are exchangeable with the calibration records",)
 _SUREST = 0.999  # a greater confidence takes more simulated paths than are drawn
@@ -117,7 +117,7 @@ class Envelope:
         level = checks.number(fdp, "fdp", above=0, below=1, closed=True)
         if level >= 1:
             return len(self)
-        # Between two ranks bounds rise with every candidate until they are flat: the end is best, or the last that holds.
+        # Between two ranks bounds rise with every candidate, then are flat: the end is best, or the last that rises.
         whole = self.reached[self.most <= level * self.reached * (1 + 1e-12)]
         rising = np.floor(self._spared / (1 - level) * (1 + 1e-12)).astype(np.int64)
         rising = np.minimum(rising, np.append(self.reached[1:], len(self)))
@@ -146,10 +146,8 @@ def envelope(calibration: object, candidates: object, *, confidence: float = 0.9
         >>> rng = np.random.default_rng(0)
         >>> bounds = np.asarray(envelope(rng.normal(size=500), rng.normal(2, 1, 100)))
         >>> bounds[[9, 49, 99]].round(2)
-        array([0.  , 0.  , 0.01])
+        array([0.2 , 0.08, 0.16])
     """
-    checks.number(confidence, "confidence", above=0, below=1)
-    checks.integer(seed, "seed", least=0)
     known = Counts.empty(calibration)
     return of(known.add(checks.vector(candidates, "candidates")), confidence=confidence, seed=seed)
 
@@ -167,19 +165,18 @@ def of(counts: Counts, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
     checks.instance(counts, "counts", Counts, "a decisions.counts.Counts")
     if checks.number(confidence, "confidence", above=0, below=1) > _SUREST:
         raise checks.InputError(f"confidence: at most {_SUREST} can be simulated, got {confidence:g}")
+    checks.integer(seed, "seed", least=0)
     n, m = len(counts.calibration), counts.total
     if m == 0:
         raise checks.InputError("candidates: at least 1 entry is needed, got 0")
     made = bands(n, m, float(confidence), int(seed))
     reached = counts.above[n - made.ranks]
     # The band for the true number of non-members holds. It says how many there can be, and no band for more says less.
-    for size, most, fewer in zip(made.sizes.tolist(), made.most, [*made.sizes[1:].tolist(), -1], strict=True):
-        nonmembers = min(size, m - int(np.max(reached - most, initial=0)))
-        if nonmembers > fewer:
-            break
-    reached, most = np.append(reached, m), np.append(most, nonmembers)
+    nonmembers = np.minimum(made.sizes, m - np.max(reached - made.most, axis=1))
+    at = int(np.argmax(nonmembers > np.append(made.sizes[1:], -1)))
+    reached, most = np.append(reached, m), np.append(made.most[at], nonmembers[at])
     # Of equal numbers reached the first rank says most; and a wider set cannot hold fewer.
-    most = np.minimum(np.minimum.accumulate(np.minimum(most, reached)[::-1])[::-1], nonmembers)
+    most = np.minimum(np.minimum.accumulate(np.minimum(most, reached)[::-1])[::-1], nonmembers[at])
     reached, first = np.unique(reached, return_index=True)
     law = "counted exactly" if made.counted else "simulated, with an allowance for that"
     says = f"simultaneous band of {len(made.ranks)} calibration ranks; its confidence is {law}"

@@ -1,0 +1,87 @@
+"""How many of the best candidates can be non-members: for whoever looks at a finished run and chooses afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import results
+from divulge.decisions import fdp
+from divulge.decisions.counts import Counts
+from divulge.dossier import Dossier
+from divulge.report import Chart, Paragraph, Table, charts
+from divulge.report.curves import Curve
+from divulge.results import IdentificationSummary
+
+if TYPE_CHECKING:
+    from divulge.decisions.fdp import Envelope
+    from divulge.report.page import Block
+
+KIND = "identification"
+_SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of non-members, in the table
+_POINTS = 300  # of the curve
+
+
+def envelope(directory: str | Path, *, confidence: float = 0.95) -> Envelope:
+    """Bounds of the false discovery proportion of the ``k`` best candidates of a run, for all ``k`` at once.
+
+    They rest on the assumption that the selection rests on and stand as its guarantee does.
+
+    Args:
+        directory: what `divulge identify` wrote.
+        confidence: of all bounds together.
+
+    Raises:
+        divulge.InputError: not such a directory, an unfinished or damaged run, a confidence outside (0, 0.999].
+    """
+    folder = Path(directory)
+    return Dossier(folder).read(KIND, lambda: of(results.read(folder, IdentificationSummary), folder, confidence))
+
+
+def of(summary: IdentificationSummary, folder: Path, confidence: float = 0.95) -> Envelope:
+    """`envelope`, of a run that is open."""
+    bounds = fdp.of(Counts.load(folder / "counts.npz"), confidence=confidence, seed=summary.settings.seed)
+    return replace(bounds, guarantee=bounds.guarantee.at_most(summary.guarantee.standing))
+
+
+def line(bounds: Envelope, k: int) -> str:
+    """What is known of the ``k`` best candidates.
+
+    Examples:
+        >>> line(fdp.envelope(range(99), [120.0] * 30), 30)
+        'at most 0 of the 30 best candidates (0 %) are non-members, with 95 % confidence for all such numbers at once'
+    """
+    if not bounds.guarantee.says:
+        return f"nothing is claimed about the {k} best candidates: the guarantee is void"
+    doubt = "if the assumption holds, " if bounds.guarantee.standing == "doubtful" else ""
+    return (
+        f"{doubt}at most {bounds.false(k)} of the {k} best candidates ({100 * bounds.bound(k):.3g} %) are non-members, "
+        f"with {100 * bounds.confidence:g} % confidence for all such numbers at once"
+    )
+
+
+def blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
+    """The section of the report; empty where nothing is claimed."""
+    if summary.guarantee.standing == "void":
+        return []
+    bounds = of(summary, folder)
+    most = np.unique(np.geomspace(1, len(bounds), _POINTS).round().astype(np.int64))
+    curve = Curve(most, [bounds.bound(k) for k in most.tolist()])
+    note = (
+        f"With {100 * bounds.confidence:g} % confidence the curve lies above the true share of non-members everywhere "
+        "at once: a number may be chosen after looking. The bound of the selection itself is one on average, which is "
+        "another claim. It rests on the assumption of the selection."
+    )
+    chart = charts.lines({"at most": curve}, x="best candidates", y="share of non-members", log_x=True)
+    largest = {share: bounds.largest(share) for share in _SHARES}
+    rows = [(f"{100 * share:g} %", str(k), str(bounds.false(k))) for share, k in largest.items() if k]
+    table = Table(("non-members, at most", "best candidates, up to", "non-members among them, at most"), rows)
+    return [Chart(chart, note=note), *([table] if rows else []), *_selected(summary, bounds)]
+
+
+def _selected(summary: IdentificationSummary, bounds: Envelope) -> list[Block]:
+    said = line(bounds, summary.selected) if summary.selected else ""
+    return [Paragraph(f"Of the selection: {said}.")] if said else []

@@ -1,0 +1,73 @@
+"""What is known of the best candidates of a finished run."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge.decisions import fdp
+from divulge.identification import best, envelope
+from divulge.identification import from_tables as runs
+from divulge.identification.decide import Policy
+from divulge.identification.score_files import Columns, Score
+
+
+@pytest.fixture
+def run(tables):
+    plan = runs.DecisionPlan(Columns((Score("loss", -1),), id="id"), Policy(0.1))
+    runs.run([tables / "candidates.parquet"], [tables / "calibration.jsonl"], tables / "out", plan)
+    return tables / "out"
+
+
+def test_a_run_keeps_what_its_scores_say(run, scores):
+    judged, known = scores
+    assert np.array_equal(np.asarray(envelope(run)), np.asarray(fdp.envelope(-known, -judged)))
+    assert envelope(run, confidence=0.8).confidence == 0.8
+
+
+def test_the_command_says_how_many_of_the_best_can_be_false(run, divulge):
+    bounds = envelope(run)
+    before = (run / "summary.json").read_bytes()
+    code, out, _ = divulge("decide", run, "--top", 250)
+    assert code == 0
+    assert f"at most {bounds.false(250)} of the 250 best" in " ".join(out.split())
+    said = json.loads(divulge("decide", run, "--top", 250, "--json")[1])
+    assert (said["top"], said["false"], said["confidence"]) == (250, bounds.false(250), 0.95)
+    assert (run / "summary.json").read_bytes() == before
+    for arguments, named in ((("--top", 1001), "--top"), (("--top", 5, "--fdr", 0.1), "--top")):
+        code, _, told = divulge("decide", run, *arguments)
+        assert code == 2
+        assert named in told
+
+
+def test_the_report_shows_the_curve(run):
+    text = (run / "report.html").read_text()
+    assert "How many of the best can be non-members" in text
+    largest = envelope(run).largest(0.3)
+    assert largest > 100
+    assert f">{largest}<" in text
+
+
+def test_bounds_stand_as_the_selection_does(tables):
+    """A holdout that is unlike the calibration voids both."""
+    moved = pl.DataFrame({"loss": np.random.default_rng(2).normal(-1.0, 1, 400)})
+    moved.write_parquet(tables / "holdout.parquet")
+    plan = runs.DecisionPlan(Columns((Score("loss", -1),), id="id"), Policy(0.1))
+    paths = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
+    summary = runs.run(*paths, tables / "out", plan, holdout=[tables / "holdout.parquet"])
+    assert summary.guarantee.standing == "void"
+    bounds = envelope(tables / "out")
+    assert not bounds.guarantee.says
+    assert "nothing is claimed" in best.line(bounds, 10)
+    assert best.blocks(summary, tables / "out") == []
+    doubtful = replace(summary, guarantee=replace(summary.guarantee, standing="doubtful"))
+    assert best.line(best.of(doubtful, tables / "out"), 10).startswith("if the assumption holds")
+    assert best.blocks(doubtful, tables / "out")
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    with pytest.raises(dv.InputError):
+        envelope(tmp_path)
