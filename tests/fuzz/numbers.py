@@ -87,6 +87,10 @@ TYPES = {
 }
 
 ATTACKS = {
+    "attacks.Auto": call(
+        options=(dv.attacks.auto.Option("lira", "scaled logit", dv.attacks.LiRA()),), most=100, seed=0, use=scored
+    ),
+    "attacks.auto.Option": call(name="loss", unit="log-probability", attack=dv.attacks.Threshold(), use=repr),
     "attacks.BASE": call(mode="offline", scale=0.33, use=lambda made: scored(made, LOSSES)),
     "attacks.BaVarIA": call(mode="offline", use=scored),
     "attacks.RMIA": call(gamma=1.0, offline_a=0.3, ranking="tie-free", use=lambda made: scored(made, OFFLINE)),

@@ -182,7 +182,7 @@ def test_a_stack_too_large_for_memory_is_halved(fit, networks, records):
 
 
 BAD = {
-    "count < 2": (lambda r, n: Train(n.mlp, 1), "count: must be at least 2, got 1"),
+    "count < 1": (lambda r, n: Train(n.mlp, 0), "count: must be at least 1, got 0"),
     "epochs": (lambda r, n: Train(n.mlp, epochs=0), "epochs: must be at least 1, got 0"),
     "optimizer": (lambda r, n: Train(n.mlp, optimizer="sdg"), "did you mean 'sgd'"),
     "engine": (lambda r, n: Train(n.mlp, engine="stack"), "did you mean 'stacked'"),

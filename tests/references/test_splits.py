@@ -53,7 +53,7 @@ def test_membership_is_random_across_pairs_of_models():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: splits.online(10, 1, 0), "models: must be at least 2, got 1"),
+        (lambda: splits.online(10, 0, 0), "models: must be at least 1, got 0"),
         (lambda: splits.online(1, 2, 0), "records: must be at least 2, got 1"),
         (lambda: splits.offline(10, 4, 0, k=2, of=2), "k: must be below of = 2, got 2"),
         (lambda: splits.offline(4, 2, 0, candidates=np.array([True, True, True, False])), "at least 2 outside"),

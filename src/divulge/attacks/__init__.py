@@ -7,7 +7,8 @@ notes on the scores, and ``needs`` says what of the evidence is read.
 
 from __future__ import annotations
 
-from divulge.attacks import lira, regressors, rmia
+from divulge.attacks import auto, lira, regressors, rmia
+from divulge.attacks.auto import Auto
 from divulge.attacks.base import BASE
 from divulge.attacks.bavaria import BaVarIA
 from divulge.attacks.calibrated import Calibrated
@@ -26,6 +27,7 @@ __all__ = [
     "BASE",
     "RMIA",
     "Attack",
+    "Auto",
     "BaVarIA",
     "Calibrated",
     "Combined",
@@ -40,6 +42,7 @@ __all__ = [
     "Threshold",
     "Transductive",
     "adapt",
+    "auto",
     "lira",
     "regressors",
     "rmia",

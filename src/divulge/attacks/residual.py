@@ -46,6 +46,7 @@ class Residual:
         divulge.InputError: an inner attack without ``score``, a setting out of its range.
 
     Examples:
+        >>> import numpy as np
         >>> from divulge import Evidence
         >>> from divulge.attacks import Calibrated
         >>> rng = np.random.default_rng(0)

@@ -37,6 +37,7 @@ class Transductive:
         seed: of the folds.
 
     Examples:
+        >>> import numpy as np
         >>> from divulge import Evidence
         >>> rng = np.random.default_rng(0)
         >>> x, member = rng.normal(size=(400, 1)), np.arange(400) < 200

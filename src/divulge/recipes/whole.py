@@ -8,6 +8,7 @@ from functools import cache
 from divulge.attacks import (
     BASE,
     RMIA,
+    Auto,
     BaVarIA,
     Calibrated,
     Combined,
@@ -32,7 +33,18 @@ def recipes() -> tuple[Recipe, ...]:
         ['loss', 'entropy', 'gap', 'calibrated']
     """
     plain = _plain()
-    return (*plain, *(_residual(recipe) for recipe in plain if recipe.name in RESIDUALS))
+    return (
+        *plain,
+        *(_residual(recipe) for recipe in plain if recipe.name in RESIDUALS),
+        Recipe(
+            "auto",
+            "scaled-logit",
+            Auto(),
+            "out",
+            "the attack that does best with each reference model as the target",
+            features=True,
+        ),
+    )
 
 
 def _plain() -> tuple[Recipe, ...]:

@@ -26,7 +26,7 @@ class Custom:
     Args:
         train: ``train(records, seed) -> target``; the target is anything `divulge.targets.adapt` takes: a network, a
             scikit-learn classifier, a function from ``x[b, ...]`` to ``[b, K]``, an object with ``logits(records)``.
-        count: number of reference models, at least 2.
+        count: number of reference models.
         version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
             it imports is not: change this when that changes.
         outputs: "logits" or "probabilities": what a network or function returns.
@@ -50,7 +50,7 @@ class Custom:
     def __post_init__(self) -> None:
         if not callable(self.train):
             raise checks.InputError("train: a function of records and a seed is needed")
-        checks.integer(self.count, "count", least=2, most=10**6)
+        checks.integer(self.count, "count", least=1, most=10**6)
         checks.instance(self.version, "version", str, "a text")
         checks.choice(self.outputs, "outputs", ("logits", "probabilities"))
         checks.choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))

@@ -59,12 +59,12 @@ def online(records: int, models: int, seed: int, *, labels: Array | None = None)
 
     Args:
         records: number of records ``n``, candidates included.
-        models: number of models ``m``, at least 2.
+        models: number of models ``m``.
         seed: the user's seed.
         labels: classes ``[n]``; when given, each model also gets half of every class (to within one record).
 
     Raises:
-        divulge.InputError: fewer than 2 models or records.
+        divulge.InputError: no model, or fewer than 2 records.
 
     Examples:
         >>> online(10, 4, seed=0).trained_on.sum(axis=0)
@@ -87,7 +87,7 @@ def offline(
 
     Args:
         records: number of records ``n``.
-        models: number of models ``m``, at least 2.
+        models: number of models ``m``.
         seed: the user's seed.
         k: in how many models of a block a record is a member.
         of: the number of models in a block.
@@ -95,14 +95,14 @@ def offline(
         labels: classes ``[n]``; when given, the split is the same within every class (to within one record).
 
     Raises:
-        divulge.InputError: fewer than 2 models, ``k`` not in ``1..of-1``, fewer usable records than ``of``.
+        divulge.InputError: no model, ``k`` not in ``1..of-1``, fewer usable records than ``of``.
 
     Examples:
         >>> split = offline(8, 3, seed=0, k=2, of=3, candidates=np.arange(8) < 2)
         >>> split.trained_on.sum(axis=0)
         array([0, 0, 2, 2, 2, 2, 2, 2])
     """
-    models = checks.integer(models, "models", least=2, most=10**6)
+    models = checks.integer(models, "models", least=1, most=10**6)
     records = checks.integer(records, "records", least=2, most=10**12)
     checks.memory(float(models) * records, "models", "fewer models need less")
     checks.integer(of, "of", least=2)

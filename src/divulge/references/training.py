@@ -33,7 +33,7 @@ class Train(Hyperparameters):
     Args:
         make_model: returns a new ``torch.nn.Module`` with one output (logit) per class; called with the model's seed
             if it takes one, otherwise with nothing. Torch's generators are seeded for the call either way.
-        count: number of reference models, at least 2.
+        count: number of reference models.
         epochs: passes over a model's records.
         optimizer: "sgd" (with momentum), "adam" or "adamw".
         lr: learning rate; None means 0.02 for "sgd", 0.001 for the others.
@@ -67,7 +67,7 @@ class Train(Hyperparameters):
 
     def __post_init__(self) -> None:
         Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
-        checks.integer(self.count, "count", least=2, most=10**6)
+        checks.integer(self.count, "count", least=1, most=10**6)
         self._place  # noqa: B018 - checked when it is made
 
     @property

@@ -1,0 +1,254 @@
+"""Which attack to use: every reference model plays the target once, and its members are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+
+import numpy as np
+
+from divulge import checks, lazy, seeds
+from divulge.attacks import needs
+from divulge.attacks.base import BASE
+from divulge.attacks.bavaria import BaVarIA
+from divulge.attacks.learned import Learned
+from divulge.attacks.lira import LiRA
+from divulge.attacks.protocol import Attack, Need, Scored, seeded
+from divulge.attacks.residual import Residual
+from divulge.attacks.rmia import RMIA
+from divulge.attacks.threshold import Threshold
+from divulge.types import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from scipy import stats
+
+    from divulge.types import Bools, Floats, Ints
+else:
+    stats = lazy.module("scipy.stats")
+
+Unit: TypeAlias = Literal["scaled logit", "log-probability", "probability"]
+
+# Fewer members or non-members than this, and a game says nothing.
+_LEAST = 50
+# A game is played at this share of false positives or fewer, beside the whole curve.
+_STRICT = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An attack that `Auto` may choose, and what it takes the scaled logit as.
+
+    Args:
+        name: what it is called in the notes.
+        unit: "scaled logit", "log-probability" or "probability".
+        attack: what turns it into a score.
+
+    Raises:
+        divulge.InputError: an unknown unit.
+
+    Examples:
+        >>> Option("loss", "log-probability", Threshold()).name
+        'loss'
+    """
+
+    name: str
+    unit: Unit
+    attack: Attack
+
+    def __post_init__(self) -> None:
+        checks.text(self.name, "Option.name")
+        checks.choice(self.unit, "Option.unit", ("scaled logit", "log-probability", "probability"))
+        checks.able(self.attack, "Option.attack", "run")
+
+
+_PLAIN = (
+    Option("rmia", "probability", RMIA()),
+    Option("base", "log-probability", BASE()),
+    Option("bavaria", "scaled logit", BaVarIA()),
+    Option("lira", "scaled logit", LiRA()),
+    Option("learned", "scaled logit", Learned()),
+    Option("loss", "log-probability", Threshold()),
+)
+OPTIONS = (*_PLAIN, *(Option(f"{one.name}-residual", one.unit, Residual(one.attack)) for one in _PLAIN))
+"""What is tried, from the first to the last; the first is used where nothing can be tried."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Auto:
+    """The attack that does best where the truth is known: on the population, with a reference model as the target.
+
+    Each reference model takes a turn. Half of the population's records are its candidates: some it was trained on,
+    and which is known. The other half, as far as it was not trained on them, is its population. The models that did
+    not see a candidate are the others and the real target, which saw none of these records; so one reference model
+    is enough. Every candidate is given equally many of them, drawn at random: in most designs a member of one model
+    has more models left that did not see it, and an attack must not profit from that. The option with the largest
+    sum of mean AUC and mean TPR at 5 % is used, and a note says which, and by how much it led.
+
+    Nothing of the candidates enters the choice, so the score is one attack's and its decisions need no correction for
+    the options tried. The games have about half as many models per record as there are, and the population's classes:
+    what pays with more models, or on classes that it lacks, may be missed.
+
+    The evidence holds the "scaled-logit" signal.
+
+    Args:
+        options: what is tried. One that needs more reference models than there are, or features where there are none,
+            is left out.
+        most: greatest number of population records in a game.
+        seed: of the games, and of options that draw.
+
+    Raises:
+        divulge.InputError: no options, a setting out of its range.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> inside, hard = rng.random((4, 600)) < 0.5, rng.normal(size=600)
+        >>> signals = 3 * hard + rng.normal(size=(5, 600)) + 2 * np.vstack([np.zeros(600, bool), inside])
+        >>> evidence = Evidence([9.0, 0.0], np.zeros((4, 2)), population=signals[0], population_references=signals[1:],
+        ...                     population_trained_on=inside)
+        >>> Auto().run(evidence).notes[0].split(":")[0]
+        'chose lira of 6 options on the reference models alone'
+    """
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_OUT, Need.POPULATION, Need.FEATURES, Need.LABELS})
+    least_references: ClassVar[int] = 1
+
+    options: tuple[Option, ...] = OPTIONS
+    most: int = 4000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        options = tuple(checks.listed(self.options, "Auto.options"))
+        if not options:
+            raise checks.InputError("Auto.options: at least 1 is needed, got none")
+        for option in options:
+            checks.instance(option, "Auto.options", Option, "a divulge.attacks.auto.Option")
+        object.__setattr__(self, "options", options)
+        checks.integer(self.most, "Auto.most", least=1)
+        checks.integer(self.seed, "Auto.seed", least=0)
+
+    def __repr__(self) -> str:
+        names = ", ".join(option.name for option in self.options)
+        return f"Auto(options=({names}), most={self.most}, seed={self.seed})"
+
+    def score(self, evidence: Evidence) -> Floats:
+        """The chosen attack's scores, ``[n]``.
+
+        Raises:
+            divulge.InputError: no references, no population, or what the chosen attack raises.
+        """
+        return self.run(evidence).scores
+
+    def run(self, evidence: Evidence) -> Scored:
+        """The chosen attack's scores, and which it is.
+
+        Raises:
+            divulge.InputError: as `score`.
+        """
+        needs.part(evidence.references, "Auto", "references", "scaled logits of the candidates under reference models")
+        needs.part(evidence.population, "Auto", "population", "the target's scaled logits of known non-members")
+        options = [option for option in self.options if _fits(option, evidence)] or [self.options[0]]
+        played = list(_games(evidence, self.most, self.seed)) if len(options) > 1 else []
+        merits = {option.name: [_merit(option, *game) for game in played] for option in options}
+        chosen = max(options, key=lambda option: sum(map(sum, merits[option.name]))) if played else options[0]
+        scored = chosen.attack.run(_in_unit(evidence, chosen.unit))
+        return replace(scored, notes=(_said(chosen, merits, len(played)), *scored.notes))
+
+    def seeded(self, seed: int) -> Auto:
+        """The same with another seed, in the options too."""
+        options = tuple(replace(option, attack=seeded(option.attack, seed)) for option in self.options)
+        return replace(self, options=options, seed=seed)
+
+
+def _fits(option: Option, evidence: Evidence) -> bool:
+    assert evidence.references is not None
+    enough = option.attack.least_references <= len(evidence.references)
+    seen = evidence.features is not None and evidence.population_features is not None
+    return enough and (seen or Need.FEATURES not in option.attack.needs)
+
+
+def _games(evidence: Evidence, most: int, seed: int) -> Iterator[tuple[Evidence, Bools]]:
+    """Every reference model as the target: its evidence, in scaled logits, and which candidates are its members."""
+    signals, inside = evidence.population_references, evidence.population_trained_on
+    if signals is None or inside is None or evidence.population is None:
+        return
+    for model in range(len(signals)):
+        rng = seeds.generator(seed, "auto", model)
+        rows = rng.permutation(inside.shape[1])[:most]
+        asked, known = np.sort(rows[::2]), np.sort(rows[1::2])
+        known = known[~inside[model, known]]
+        out = np.vstack([np.delete(~inside, model, axis=0), np.ones(inside.shape[1], bool)])
+        drawn, full = _equally(out[:, asked], inside[model, asked], rng)
+        asked, drawn = asked[full], drawn[:, full]
+        member = inside[model, asked]
+        if min(member.sum(), (~member).sum(), len(known)) < _LEAST:
+            continue
+        others = np.vstack([np.delete(signals, model, axis=0), evidence.population])
+        yield _game(evidence, signals[model], others, out, (asked, known), drawn), member
+
+
+def _game(
+    evidence: Evidence, own: Floats, others: Floats, out: Bools, rows: tuple[Ints, Ints], drawn: Bools
+) -> Evidence:
+    asked, known = rows
+    features, labels = evidence.population_features, evidence.population_labels
+    return Evidence(
+        own[asked],
+        others[:, asked],
+        ~drawn,
+        own[known],
+        others[:, known],
+        features=None if features is None else features[asked],
+        population_features=None if features is None else features[known],
+        labels=None if labels is None else labels[asked],
+        population_labels=None if labels is None else labels[known],
+        population_trained_on=~out[:, known],
+    )
+
+
+def _equally(out: Bools, member: Bools, rng: np.random.Generator) -> tuple[Bools, Bools]:
+    """As many OUT models for every record, drawn at random: which, ``[m, n]``, and the records that have so many.
+
+    The number is the largest that nine in ten of the members have, and nine in ten of the others.
+    """
+    count = out.sum(axis=0)
+    sides = [count[member], count[~member]]
+    number = max(1, min(int(np.quantile(side, 0.1, method="lower")) if len(side) else 1 for side in sides))
+    order = np.where(out, rng.random(out.shape), 2.0).argsort(axis=0).argsort(axis=0)
+    return out & (order < number), count >= number
+
+
+def _merit(option: Option, game: Evidence, member: Bools) -> tuple[float, float]:
+    """AUC, and TPR at a small share of false positives; ties count half."""
+    ranks = stats.rankdata(option.attack.run(_in_unit(game, option.unit)).scores)
+    inside, outside = ranks[member], np.sort(ranks[~member])
+    area = (stats.rankdata(ranks)[member].sum() - len(inside) * (len(inside) + 1) / 2) / len(inside) / len(outside)
+    limit = outside[-max(1, int(_STRICT * len(outside)))]
+    return float(area), float((inside > limit).mean())
+
+
+def _in_unit(evidence: Evidence, unit: Unit) -> Evidence:
+    if unit == "scaled logit":
+        return evidence
+
+    def convert(logits: Floats | None) -> Floats | None:
+        if logits is None:
+            return None
+        logarithm = -np.logaddexp(0.0, -logits.astype(np.float64))
+        return logarithm if unit == "log-probability" else np.exp(logarithm)
+
+    names = ("target", "references", "population", "population_references")
+    return replace(evidence, **{name: convert(getattr(evidence, name)) for name in names})
+
+
+def _said(chosen: Option, merits: Mapping[str, list[tuple[float, float]]], games: int) -> str:
+    if not games:
+        return f"nothing to choose by: used {chosen.name} (too few population records whose models are known)"
+    means = {name: np.mean(values, axis=0) for name, values in merits.items()}
+    order = sorted(means, key=lambda name: (name != chosen.name, -float(means[name].sum())))
+    told = "; ".join(f"{name} {means[name][0]:.3f} / {means[name][1]:.3f}" for name in order[:4])
+    return (
+        f"chose {chosen.name} of {len(means)} options on the reference models alone: AUC / TPR at 5 % over {games} "
+        f"games: {told}"
+    )

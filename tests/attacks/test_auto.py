@@ -1,0 +1,187 @@
+"""The choice of an attack: what it rests on, that it is the best by its own measure, and that it costs nothing."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn import metrics
+
+import divulge as dv
+from divulge.attacks import BASE, RMIA, Auto, Learned, LiRA, Threshold, auto
+
+N, Z = 400, 1200
+
+
+def case(seed, models=4, *, lift=2.0, spread=2.0, features=False):
+    """Hard and easy records, a target and references that were trained on alternate halves of the population."""
+    rng = np.random.default_rng(seed)
+    member = rng.random(N) < 0.5
+    hard, others = spread * rng.normal(size=N), spread * rng.normal(size=Z)
+    inside = (np.arange(models)[:, None] % 2 == 0) ^ (rng.random(((models + 1) // 2, Z)) < 0.5).repeat(2, 0)[:models]
+    parts = {"features": rng.normal(size=(N, 2)), "population_features": rng.normal(size=(Z, 2))} if features else {}
+    evidence = dv.Evidence(
+        hard + lift * member + rng.normal(size=N),
+        hard + rng.normal(size=(models, N)),
+        np.zeros((models, N), bool),
+        others + rng.normal(size=Z),
+        others + lift * inside + rng.normal(size=(models, Z)),
+        population_trained_on=inside,
+        **parts,
+    )
+    return evidence, member
+
+
+def auc(scores, member):
+    return stats.mannwhitneyu(scores[member], scores[~member]).statistic / (member.sum() * (~member).sum())
+
+
+def options(*names):
+    return tuple(option for option in auto.OPTIONS if option.name in names)
+
+
+def chosen(evidence, tried=auto.OPTIONS, seed=0):
+    return Auto(tried, seed=seed).run(evidence).notes[0].split()[1]
+
+
+@pytest.mark.parametrize("models", [1, 2, 4, 8])
+def test_the_scores_are_those_of_the_attack_it_names(models):
+    evidence, _ = case(0, models)
+    tried = options("lira", "loss", "base")
+    found = Auto(tried).run(evidence)
+    logs = -np.logaddexp(0, -evidence.target), -np.logaddexp(0, -evidence.references)
+    alone = {
+        "lira": LiRA().score(evidence),
+        "loss": Threshold().score(dv.Evidence(logs[0])),
+        "base": BASE().score(dv.Evidence(*logs)),
+    }
+    np.testing.assert_allclose(found.scores, alone[found.notes[0].split()[1]])
+
+
+@pytest.mark.parametrize("models", [1, 2, 4, 8])
+def test_references_pay_where_records_differ_and_not_where_they_do_not(models):
+    """By far: fails with probability below 1e-6 for a spread of 5 (LOSS is blind) or 0 (references only add noise)."""
+    tried = options("lira", "loss")
+    assert chosen(case(1, models, spread=5.0)[0], tried) == "lira"
+    assert chosen(case(2, models, spread=0.0)[0], tried) == "loss"
+
+
+def test_the_candidates_do_not_enter_the_choice():
+    evidence, _ = case(3, features=True)
+    note = Auto().run(evidence).notes[0]
+    rng = np.random.default_rng(0)
+    strange = replace(evidence, target=rng.normal(size=N), features=rng.normal(size=(N, 2)))
+    assert Auto().run(strange).notes[0] == note
+    few = dv.Evidence(
+        evidence.target[:30],
+        evidence.references[:, :30],
+        None,
+        evidence.population,
+        evidence.population_references,
+        features=evidence.features[:30],
+        population_features=evidence.population_features,
+        population_trained_on=evidence.population_trained_on,
+    )
+    assert Auto().run(few).notes[0] == note
+
+
+def test_merits_are_auc_and_tpr_by_their_definitions():
+    evidence, _ = case(4)
+    for game, member in auto._games(evidence, 4000, 0):
+        for option in options("lira", "loss"):
+            attack = LiRA() if option.name == "lira" else Threshold()
+            scores = attack.score(game)
+            area, power = auto._merit(option, game, member)
+            assert area == pytest.approx(metrics.roc_auc_score(member, scores), abs=1e-12)
+            limit = np.sort(scores[~member])[::-1][int(0.05 * (~member).sum()) - 1]
+            assert power == pytest.approx((scores[member] > limit).mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("models", [1, 2, 3, 4, 8])
+def test_a_game_tells_members_by_their_signals_alone(models):
+    """Equally many OUT models for all candidates, none of which is the target's own or was trained on them."""
+    evidence, _ = case(5, models)
+    games = list(auto._games(evidence, 4000, 0))
+    assert len(games) == models
+    for game, member in games:
+        counts = (~game.trained_on).sum(axis=0)
+        assert counts.min() == counts.max() >= max(1, models // 2)
+        assert len(game.references) == models
+        assert 100 < member.sum() < Z / 2 - 100
+        assert not set(game.target) & set(game.population)
+        rows = {value: j for j, value in enumerate(np.round(evidence.population, 9))}
+        where = [rows[value] for value in np.round(game.references[-1], 9)]  # the real target is the last model
+        model = next(i for i in range(models) if game.target[0] == evidence.population_references[i, where[0]])
+        np.testing.assert_array_equal(member, evidence.population_trained_on[model, where])
+        others = np.delete(evidence.population_trained_on, model, axis=0)[:, where]
+        assert not (others & ~game.trained_on[:-1]).any()
+
+
+@pytest.mark.parametrize("models", [1, 2, 4])
+def test_attacks_win_nothing_in_games_without_a_leak(models):
+    """An AUC of 300 against 300 is beyond .5 ± .12 with probability 4e-7; there are 7 games of 5 attacks."""
+    evidence, _ = case(6, models, lift=0.0)
+    for game, member in auto._games(evidence, 4000, 0):
+        for option in auto._PLAIN:
+            if option.attack.least_references <= models:
+                assert abs(auto._merit(option, game, member)[0] - 0.5) < 0.12, option.name
+
+
+def test_false_positives_stay_nominal_after_the_choice():
+    """40 choices, 150 calibration records at 10 %: the mean rate is beyond .1 ± .026 with probability 1e-5."""
+    rates, tried = [], options("lira", "loss", "base", "rmia", "bavaria")
+    for seed in range(40):
+        evidence, member = case(200 + seed, 2)
+        scores = Auto(tried, seed=seed).score(evidence)[~member]
+        rates.append((scores[150:] >= dv.decisions.fpr.threshold(scores[:150], fpr=0.1).value).mean())
+    assert np.mean(rates) == pytest.approx(0.1, abs=0.026)
+
+
+def test_what_cannot_be_tried_is_left_out_and_said():
+    evidence, _ = case(7, 2)
+    assert "of 5 options" in Auto().run(evidence).notes[0]  # no features; too few models for `learned`
+    blind = dv.Evidence(evidence.target, evidence.references, None, evidence.population)
+    silent = Auto(options("lira", "loss")).run(blind)
+    assert silent.notes[0].startswith("nothing to choose by: used lira")
+    np.testing.assert_array_equal(silent.scores, LiRA().score(blind))
+    tiny = replace(
+        evidence,
+        population=evidence.population[:90],
+        population_references=evidence.population_references[:, :90],
+        population_trained_on=evidence.population_trained_on[:, :90],
+    )
+    assert Auto().run(tiny).notes[0].startswith("nothing to choose by: used rmia")
+
+
+def test_constants_and_ties_are_no_failure():
+    evidence, _ = case(8, 2, features=True)
+    names = ("target", "references", "population", "population_references")
+    for change in (np.zeros_like, np.round):
+        flat = replace(evidence, **{name: change(getattr(evidence, name)) for name in names})
+        assert np.isfinite(Auto().score(flat)).all()
+    same = replace(evidence, **{name: np.zeros_like(getattr(evidence, name)) for name in names})
+    assert np.ptp(Auto(options("loss", "lira", "rmia")).score(same)) == 0
+
+
+def test_the_seed_reaches_the_options_and_large_populations_are_drawn_from():
+    assert {option.attack.seed for option in Auto().seeded(7).options if isinstance(option.attack, Learned)} == {7}
+    evidence, _ = case(9)
+    assert len(next(auto._games(evidence, 600, 0))[1]) <= 300
+    assert repr(Auto(options("lira", "loss"))) == "Auto(options=(lira, loss), most=4000, seed=0)"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Auto(()), "Auto.options: at least 1"),
+        (lambda: Auto((LiRA(),)), "Auto.options"),
+        (lambda: Auto(most=0), "Auto.most"),
+        (lambda: auto.Option("x", "logit", RMIA()), "Option.unit"),
+        (lambda: auto.Option("x", "probability", 3), "Option.attack"),
+        (lambda: Auto().score(dv.Evidence([1.0])), "Auto: evidence.references is needed"),
+        (lambda: Auto().score(dv.Evidence([1.0], [[1.0]])), "Auto: evidence.population is needed"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make, message):
+    with pytest.raises(dv.InputError, match=message):
+        make()
