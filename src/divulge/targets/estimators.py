@@ -21,6 +21,12 @@ class SklearnTarget:
     Decision values are used as logits where their softmax is the estimator's own probability (logistic
     regression): they do not saturate. Otherwise log-probabilities, floored at ``floor``.
 
+    Where a probability is a count, it says 1 or 0 often, and the logarithm of the floor would stand far from
+    everything else: half a vote is added to each class (Jeffreys' prior) before the logarithm is taken. That goes for
+    a forest or bag of ``T`` trees drawn from bootstraps, of which some never saw a given member, and for ``T``
+    nearest neighbours that count alike. Without bootstraps each tree saw every member, and a probability of 1 is no
+    accident of counting.
+
     Args:
         estimator: fitted, with whole-number ``classes_``.
         classes: size of the full label set; the estimator's largest class + 1 when None. A class the
@@ -67,6 +73,13 @@ class SklearnTarget:
         full[:, np.asarray(self.estimator.classes_)] = logits
         return full
 
+    def _wide(self, probabilities: Floats) -> Floats:
+        """Probabilities over the full label set."""
+        checks.memory(8.0 * len(probabilities) * int(self.classes or 0), "target.classes_", "number the classes from 0")
+        full = np.zeros((len(probabilities), int(self.classes or 0)))
+        full[:, np.asarray(self.estimator.classes_)] = probabilities
+        return full
+
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
         return self.logits(records).argmax(axis=1)
@@ -90,7 +103,24 @@ class SklearnTarget:
 
     def _log(self, x: Any, probabilities: Floats) -> Floats:
         """The estimator's own log-probabilities where they are finite, else the floor."""
+        if (votes := _votes(self.estimator)) is not None:
+            return _smoothed(self._wide(probabilities), votes)
         with np.errstate(divide="ignore"):
             own = self.estimator.predict_log_proba(x) if hasattr(self.estimator, "predict_log_proba") else None
             logarithms = np.log(probabilities) if own is None else np.asarray(own, dtype=np.float64)
         return np.where(np.isfinite(logarithms), logarithms, np.log(self.floor))
+
+
+def _votes(estimator: Any) -> int | None:
+    """How many votes a probability is the share of; None where it is no count."""
+    estimator = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    if getattr(estimator, "bootstrap", False) is True and hasattr(estimator, "estimators_"):
+        return len(estimator.estimators_)
+    if hasattr(estimator, "n_neighbors") and getattr(estimator, "weights", None) == "uniform":
+        return int(estimator.n_neighbors)
+    return None
+
+
+def _smoothed(probabilities: Floats, votes: int) -> Floats:
+    """Log-probabilities with half a vote more for each class."""
+    return np.log((probabilities * votes + 0.5) / (votes + 0.5 * probabilities.shape[1]))

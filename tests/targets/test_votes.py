@@ -1,0 +1,64 @@
+"""Classifiers whose probabilities are counts of votes."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import divulge as dv
+from divulge.evidence import of_logits
+from divulge.targets import SklearnTarget
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(90, 4)), np.arange(90) % 3
+VOTING = {
+    "forest": (RandomForestClassifier(20, random_state=0), 20),
+    "bag": (BaggingClassifier(n_estimators=12, random_state=0), 12),
+    "neighbours": (KNeighborsClassifier(5), 5),
+    "pipeline": (make_pipeline(StandardScaler(), RandomForestClassifier(9, random_state=0)), 9),
+}
+
+
+@pytest.mark.parametrize("name", VOTING)
+def test_half_a_vote_is_added_to_each_class(name):
+    model, votes = VOTING[name]
+    model.fit(X, Y)
+    found = np.exp(SklearnTarget(model).logits(dv.Records(X, Y)))
+    expected = (model.predict_proba(X) * votes + 0.5) / (votes + 1.5)
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize("name", VOTING)
+def test_a_class_it_never_saw_has_no_vote(name):
+    model, votes = VOTING[name]
+    model.fit(X[Y > 0], Y[Y > 0])
+    found = np.exp(SklearnTarget(model, classes=5).logits(dv.Records(X)))
+    np.testing.assert_allclose(found[:, [0, 3, 4]], 0.5 / (votes + 2.5))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [ExtraTreesClassifier(20, random_state=0), KNeighborsClassifier(5, weights="distance")],
+    ids=["no bootstrap", "by distance"],
+)
+def test_probabilities_that_are_no_counts_stay_as_they_are(model):
+    model.fit(X, Y)
+    found = SklearnTarget(model).logits(dv.Records(X))
+    np.testing.assert_allclose(found, np.log(np.maximum(model.predict_proba(X), 1e-7)))
+
+
+def test_no_certain_vote_stands_alone_and_the_order_is_kept():
+    model, _ = VOTING["forest"]
+    model.fit(X, Y)
+    probability = model.predict_proba(X)[np.arange(90), Y]
+    logits = of_logits(SklearnTarget(model).logits(dv.Records(X, Y)), Y, ("scaled-logit", "confidence"))
+    assert probability.max() == 1.0
+    for signal in logits.T:
+        order = np.argsort(probability, kind="stable")
+        assert (np.diff(signal[order]) >= -1e-12).all()
+    steps = np.diff(np.unique(logits[:, 0].round(9)))
+    assert steps.max() < 1.5  # with the floor at 1e-7, the last step was 13
