@@ -51,6 +51,10 @@ def completed(made):
     return made.fit(RECORDS).complete(PARTIAL, 2, 0)
 
 
+def asked(made):
+    return made.measure(targets.SklearnTarget(MODEL), RECORDS)
+
+
 def measured(made):
     return made.fit(RECORDS, 0).measure(targets.TorchTarget(linear(), device="cpu"), PARTIAL)
 
@@ -213,6 +217,8 @@ SIGNALS = {
     f"signals.classification.{name}": call(logits=LOGITS, labels=Y)
     for name in ("negative_loss", "confidence", "scaled_logit", "hinge", "top_two_gap", "modified_entropy")
 } | {
+    "signals.BoundaryDistance": call(queries=30, seed=0, use=asked, long=("queries",)),
+    "signals.NoiseRobustness": call(queries=3, scale=1.0, flips=0.1, seed=0, use=asked, long=("queries",)),
     "signals.MRAD": call(
         step=10.0,
         iterations=1,

@@ -117,7 +117,9 @@ def test_sklearn_logistic_regression_gives_logits_that_do_not_saturate():
 def test_sklearn_trees_give_floored_log_probabilities_over_the_full_label_set():
     from sklearn.ensemble import RandomForestClassifier
 
-    model = RandomForestClassifier(5, bootstrap=False, max_depth=3, random_state=0).fit(X, np.where(RECORDS.y == 1, 3, RECORDS.y))
+    model = RandomForestClassifier(5, bootstrap=False, max_depth=3, random_state=0).fit(
+        X, np.where(RECORDS.y == 1, 3, RECORDS.y)
+    )
     found = targets.SklearnTarget(model, classes=5).logits(RECORDS)
     assert found.shape == (20, 5)
     assert np.isfinite(found).all()

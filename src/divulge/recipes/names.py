@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from divulge import attacks, checks, errors, imports
+from divulge.recipes.label_only import label_recipes
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
 from divulge.recipes.white_box import weight_recipes
@@ -12,8 +13,8 @@ from divulge.recipes.whole import recipes
 
 
 def everything() -> tuple[Recipe, ...]:
-    """All recipes that come with Divulge: for whole records, for partly known ones, for weights."""
-    return (*recipes(), *partial_recipes(), *weight_recipes())
+    """All recipes that come with Divulge: whole records, labels alone, partly known records, weights."""
+    return (*recipes(), *label_recipes(), *partial_recipes(), *weight_recipes())
 
 
 def resolve(wanted: object) -> Recipe:

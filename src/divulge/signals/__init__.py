@@ -1,7 +1,8 @@
 """Answers of a model into one number per record, larger = more like a member."""
 
 from divulge.signals import classification, margin, tokens
+from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.matching import GradientMatching
 from divulge.signals.mrad import MRAD
 
-__all__ = ["MRAD", "GradientMatching", "classification", "margin", "tokens"]
+__all__ = ["MRAD", "BoundaryDistance", "GradientMatching", "NoiseRobustness", "classification", "margin", "tokens"]

@@ -1,0 +1,31 @@
+"""The recipes for targets that give labels alone."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from divulge.attacks import Residual, Threshold
+from divulge.recipes.recipe import Recipe
+from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
+
+
+@cache
+def label_recipes() -> tuple[Recipe, ...]:
+    """The recipes that read nothing but the predicted class, of each record and of points around it.
+
+    Examples:
+        >>> [recipe.name for recipe in label_recipes()]
+        ['boundary', 'boundary-residual', 'noise']
+    """
+    distance = BoundaryDistance()
+    return (
+        Recipe("boundary", distance, Threshold(), summary="labels only: distance to the decision boundary"),
+        Recipe(
+            "boundary-residual",
+            distance,
+            Residual(Threshold()),
+            features=True,
+            summary="labels only: that distance beyond what the candidates' own features explain",
+        ),
+        Recipe("noise", NoiseRobustness(), Threshold(), summary="labels only: share of noisy copies told right"),
+    )

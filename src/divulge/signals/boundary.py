@@ -1,0 +1,279 @@
+"""Signals of a classifier that gives labels alone: how far a record is from being called something else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.targets import GivesLabels
+from divulge.types import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from divulge.types import Bools, Floats, Ints
+
+# Values in one batch of points: 128 MB of float64.
+_BATCH = 1 << 24
+# Halvings of the line between a record and a point beyond the boundary: to 1/256 of its length.
+_HALVINGS = 8
+# Directions of the first gradient estimate; later ones take more, with the square root of the round.
+_DIRECTIONS = 16
+# How far from the boundary directions are tried, as a share of the record's distance.
+_REACH = 0.05
+# Steps along the gradient that are tried, each half the one before.
+_STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class BoundaryDistance:
+    """Distance of each record from the nearest point found that the target calls something else.
+
+    Choquette-Choo et al. 2021 (arXiv:2007.14321): members lie farther from the decision boundary. The search is that
+    of HopSkipJump (Chen et al. 2020, arXiv:1904.02144, algorithm 2, L2), for all records at once: halve the line to a
+    point beyond the boundary, estimate the boundary's normal there from the labels of random neighbours, step along
+    it, halve again. It starts from the nearest record that the target puts into another class, so no query is spent on
+    a start. Distances are in standard deviations of each column of the records asked about, and no point leaves their
+    range. The points have values that real records may not have (half of a one-hot column).
+
+    A record that the target gets wrong has distance 0; where the target calls all records the same, all have 0.
+
+    Args:
+        queries: most queries a record, at least 16; the search stops before the round that would exceed it.
+        seed: of the directions.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    Examples:
+        >>> from divulge.targets import CallableTarget
+        >>> target = CallableTarget(lambda x: np.stack([-x[:, 0], x[:, 0]], axis=1))
+        >>> records = Records([[-2.0, 0.0], [-1.0, 1.0], [1.0, 0.0], [3.0, 1.0]], [0, 0, 1, 1])
+        >>> BoundaryDistance(queries=300).measure(target, records).round(1)
+        array([1. , 0.5, 0.5, 1.6])
+    """
+
+    name: ClassVar[str] = "boundary-distance"
+    reads: ClassVar[str] = "the target's label of each candidate and of points around it"
+
+    queries: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.integer(self.queries, "BoundaryDistance.queries", least=16, most=10**6)
+        checks.integer(self.seed, "BoundaryDistance.seed", least=0)
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """Distances ``[n]``, in standard deviations of the columns; at most ``queries`` queries each.
+
+        Raises:
+            divulge.InputError: texts, or a target that gives neither labels nor logits.
+        """
+        plane = _Plane.of(target, records)
+        told = plane.labels(plane.points)
+        truth = told if records.y is None else records.y
+        near, rows = _starts(plane.points, told, truth)
+        distances = np.zeros(len(records))
+        rng = seeds.generator(self.seed, "boundary")
+        # A budget of queries is a budget of rounds that is the same for all.
+        plan = list(_rounds(self.queries - 1 - _HALVINGS))
+        width = max(1, _BATCH // (plane.points.shape[1] * max(plan, default=1)))
+        for at in range(0, len(rows), width):
+            part = rows[at : at + width]
+            search = _Search(plane, plane.points[part], truth[part])
+            beyond = search.halved(plane.points[near[at : at + width]])
+            for number, directions in enumerate(plan, start=1):
+                beyond = search.closer(beyond, directions, number, rng)
+            distances[part] = search.distances(beyond)
+        return distances
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseRobustness:
+    """Share of noisy copies of each record that the target still gets right.
+
+    Choquette-Choo et al. 2021 (arXiv:2007.14321), section 4.3: a cheaper stand-in for the distance. Noise of
+    growing size is added to the columns, in their standard deviations, and columns with two values are flipped
+    with growing probability, so that records at all distances differ somewhere.
+
+    Args:
+        queries: copies of each record, itself among them, at least 2.
+        scale: largest noise, in standard deviations.
+        flips: largest probability to flip a column of two values, in [0, 1].
+        seed: of the noise.
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    Examples:
+        >>> from divulge.targets import CallableTarget
+        >>> target = CallableTarget(lambda x: np.stack([-x[:, 0], x[:, 0]], axis=1))
+        >>> records = Records([[-2.0], [-0.1], [0.2], [3.0]], [0, 0, 1, 1])
+        >>> shares = NoiseRobustness().measure(target, records)
+        >>> bool(shares[0] > shares[1]), bool(shares[3] > shares[2])
+        (True, True)
+    """
+
+    name: ClassVar[str] = "noise-robustness"
+    reads: ClassVar[str] = "the target's label of each candidate and of noisy copies of it"
+
+    queries: int = 50
+    scale: float = 1.0
+    flips: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checks.integer(self.queries, "NoiseRobustness.queries", least=2, most=10**6)
+        checks.number(self.scale, "NoiseRobustness.scale", above=0)
+        checks.number(self.flips, "NoiseRobustness.flips", above=0, below=1, closed=True)
+        checks.integer(self.seed, "NoiseRobustness.seed", least=0)
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """Shares ``[n]``, in [0, 1]; exactly ``queries`` queries each.
+
+        Raises:
+            divulge.InputError: texts, or a target that gives neither labels nor logits.
+        """
+        plane = _Plane.of(target, records)
+        own = plane.labels(plane.points)
+        truth = own if records.y is None else records.y
+        low, high = plane.low, plane.high
+        two = ((plane.points == low) | (plane.points == high)).all(axis=0)
+        rng = seeds.generator(self.seed, "noise")
+        right = (own == truth).astype(np.float64)
+        for size in np.arange(1, self.queries) / (self.queries - 1):
+            moved = plane.points + size * self.scale * rng.normal(size=plane.points.shape)
+            flip = rng.random(plane.points.shape) < size * self.flips
+            flipped = np.where(flip, low + high - plane.points, plane.points)
+            right += plane.labels(np.where(two, flipped, moved)) == truth
+        return right / self.queries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plane:
+    """Records as points ``[n, d]`` with columns of unit spread, and labels of any such points."""
+
+    target: Any
+    points: Floats
+    scale: Floats
+    shape: tuple[int, ...]
+    kind: np.dtype[Any]
+
+    @classmethod
+    def of(cls, target: Any, records: Records) -> _Plane:
+        if records.x.dtype == object:
+            raise checks.InputError("records: a label-only signal moves numbers, got texts")
+        if not isinstance(target, GivesLabels) and not hasattr(target, "logits"):
+            raise checks.InputError(f"target: {type(target).__name__} gives neither labels nor logits")
+        flat = records.x.reshape(len(records), -1).astype(np.float64)
+        spread = flat.std(axis=0)
+        scale = np.where(spread > 0, spread, 1.0)
+        kind = records.x.dtype if records.x.dtype.kind == "f" else np.dtype(np.float32)
+        return cls(target, flat / scale, scale, records.x.shape[1:], kind)
+
+    @property
+    def low(self) -> Floats:
+        """Smallest value of each column."""
+        return self.points.min(axis=0)
+
+    @property
+    def high(self) -> Floats:
+        """Largest value of each column."""
+        return self.points.max(axis=0)
+
+    def labels(self, points: Floats) -> Ints:
+        """What the target calls them, ``[k]``."""
+        each = max(1, _BATCH // points.shape[1])
+        parts = [self._asked(points[at : at + each]) for at in range(0, len(points), each)]
+        return np.concatenate(parts)
+
+    def _asked(self, points: Floats) -> Ints:
+        records = Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind))
+        if isinstance(self.target, GivesLabels):
+            return np.asarray(self.target.labels(records))
+        return self.target.logits(records).argmax(axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """The search of some records at once: ``centres[k, d]`` and their true classes ``[k]``."""
+
+    plane: _Plane
+    centres: Floats
+    truth: Ints
+
+    def distances(self, points: Floats) -> Floats:
+        """How far each point is from its record."""
+        return np.linalg.norm(points - self.centres, axis=1)
+
+    def wrong(self, points: Floats) -> Bools:
+        """Where the target calls the point something other than its record's class: ``[k]`` or ``[k, b]``."""
+        each = self.truth if points.ndim == 2 else self.truth[:, None]
+        flat = points.reshape(-1, points.shape[-1])
+        return self.plane.labels(flat).reshape(points.shape[:-1]) != each
+
+    def halved(self, beyond: Floats) -> Floats:
+        """The first point beyond the boundary on the line to each point that is beyond it."""
+        near, far = np.zeros(len(beyond)), np.ones(len(beyond))
+        for _ in range(_HALVINGS):
+            middle = (near + far) / 2
+            out = self.wrong(self.centres + middle[:, None] * (beyond - self.centres))
+            far, near = np.where(out, middle, far), np.where(out, near, middle)
+        return self.centres + far[:, None] * (beyond - self.centres)
+
+    def closer(self, beyond: Floats, directions: int, number: int, rng: np.random.Generator) -> Floats:
+        """A round of HopSkipJump from points just beyond the boundary; never farther than they are."""
+        reach = self.distances(beyond)
+        normal = self._normal(beyond, _REACH * reach, directions, rng)
+        step, moved, done = reach / np.sqrt(number), beyond.copy(), np.zeros(len(beyond), dtype=bool)
+        for _ in range(_STEPS):
+            tried = np.clip(beyond + step[:, None] * normal, self.plane.low, self.plane.high)
+            good = self.wrong(tried) & ~done
+            moved[good], done = tried[good], done | good
+            step = step / 2
+        found = self.halved(moved)
+        better = done & (self.distances(found) < reach)
+        return np.where(better[:, None], found, beyond)
+
+    def _normal(self, points: Floats, reach: Floats, directions: int, rng: np.random.Generator) -> Floats:
+        """Unit vectors towards the other side, estimated from the labels of random neighbours (equation 16)."""
+        drawn = rng.normal(size=(len(points), directions, points.shape[1]))
+        drawn /= np.linalg.norm(drawn, axis=2, keepdims=True)
+        around = points[:, None] + reach[:, None, None] * drawn
+        side = np.where(self.wrong(np.clip(around, self.plane.low, self.plane.high)), 1.0, -1.0)
+        mean = side.mean(axis=1, keepdims=True)
+        weights = np.where(np.abs(mean) < 1, side - mean, side)
+        normal = np.einsum("kb,kbd->kd", weights, drawn)
+        return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
+
+
+def _rounds(budget: int) -> Iterator[int]:
+    """Directions of each round that ``budget`` queries a record allow."""
+    number = 1
+    while (budget := budget - (directions := math.isqrt(_DIRECTIONS**2 * number)) - _STEPS - _HALVINGS) >= 0:
+        yield directions
+        number += 1
+
+
+def _starts(points: Floats, told: Ints, truth: Ints) -> tuple[Ints, Ints]:
+    """For each record that is told right, the nearest one told another class: its row, and the record's."""
+    near, rows = [], []
+    squares = (points**2).sum(axis=1)
+    for label in np.unique(truth):
+        right = np.flatnonzero((truth == label) & (told == label))
+        others = np.flatnonzero(told != label)
+        if not len(right) or not len(others):
+            continue
+        each = max(1, _BATCH // len(others))
+        for at in range(0, len(right), each):
+            part = right[at : at + each]
+            nearest = (squares[others] - 2 * points[part] @ points[others].T).argmin(axis=1)
+            near.append(others[nearest])
+            rows.append(part)
+    if not rows:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+    return np.concatenate(near), np.concatenate(rows)

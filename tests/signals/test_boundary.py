@@ -1,0 +1,162 @@
+"""Label-only signals: distances that are known, budgets that are kept, and no label but the target's."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import divulge as dv
+from divulge.signals import BoundaryDistance, NoiseRobustness
+from divulge.signals.boundary import _Plane, _rounds, _Search, _starts
+from divulge.targets import CallableTarget, Metered
+
+RNG = np.random.default_rng(0)
+NORMAL = np.array([3.0, 4.0, 0.0]) / 5
+SIGNALS = [BoundaryDistance(queries=150), NoiseRobustness(queries=20)]
+
+
+def linear(x):
+    side = x @ NORMAL.astype(x.dtype)
+    return np.stack([-side, side], axis=1)
+
+
+def curved(x):
+    """Inside or outside of a ball of radius 1."""
+    size = (x**2).sum(axis=1)
+    return np.stack([1 - size, size - 1], axis=1)
+
+
+def unit(n, seed=0):
+    """Records whose columns have unit spread, labelled by the sign of the linear function."""
+    x = np.random.default_rng(seed).normal(size=(n, 3))
+    x = (x - x.mean(0)) / x.std(0)
+    return dv.Records(x, (x @ NORMAL > 0).astype(int))
+
+
+class LabelsOnly:
+    def __init__(self, function):
+        self.function, self.asked = function, []
+
+    def labels(self, records):
+        self.asked.append(records.x.copy())
+        return self.function(records.x).argmax(axis=1)
+
+
+def test_distances_to_a_plane_are_found():
+    records = unit(200)
+    found = BoundaryDistance(queries=1000).measure(LabelsOnly(linear), records)
+    exact = np.abs(records.x @ NORMAL)
+    inner = np.abs(records.x).max(axis=1) < 1.5  # whose nearest point on the plane lies within the records' range
+    assert (found[inner] >= exact[inner] * (1 - 1e-9)).all()
+    np.testing.assert_allclose(found[inner], exact[inner], rtol=0.25, atol=0.02)
+    assert np.median(found[inner] / exact[inner]) < 1.03
+
+
+def test_more_queries_bring_points_nearer():
+    x = np.random.default_rng(1).normal(size=(150, 3))
+    records = dv.Records(x, ((x**2).sum(1) > 1).astype(int))
+    runs = [BoundaryDistance(queries=q).measure(LabelsOnly(curved), records) for q in (16, 100, 400, 1600)]
+    for short, long in pairwise(runs):
+        assert (long <= short + 1e-12).all()  # the same directions are drawn first
+    assert runs[-1].mean() < 0.9 * runs[0].mean()
+
+
+def test_halving_is_bisection_record_by_record():
+    records = unit(30, seed=2)
+    plane = _Plane.of(LabelsOnly(linear), records)
+    near, rows = _starts(plane.points, plane.labels(plane.points), records.y)
+    search = _Search(plane, plane.points[rows], records.y[rows])
+    found = search.halved(plane.points[near])
+    for k, (row, start) in enumerate(zip(rows, near, strict=True)):
+        low, high = 0.0, 1.0
+        for _ in range(8):
+            middle = (low + high) / 2
+            point = plane.points[row] + middle * (plane.points[start] - plane.points[row])
+            wrong = linear(point[None] * plane.scale).argmax() != records.y[row]
+            low, high = (low, middle) if wrong else (middle, high)
+        np.testing.assert_allclose(found[k], plane.points[row] + high * (plane.points[start] - plane.points[row]))
+
+
+def test_starts_are_the_nearest_records_of_another_class():
+    points = RNG.normal(size=(60, 2))
+    told, truth = RNG.integers(0, 3, 60), RNG.integers(0, 3, 60)
+    near, rows = _starts(points, told, truth)
+    assert sorted(rows) == np.flatnonzero(told == truth).tolist()
+    for start, row in zip(near, rows, strict=True):
+        others = np.flatnonzero(told != truth[row])
+        assert start == others[np.linalg.norm(points[others] - points[row], axis=1).argmin()]
+
+
+@pytest.mark.parametrize("queries", [16, 60, 333])
+def test_no_record_is_asked_about_more_often_than_allowed(queries):
+    records = unit(40, seed=3)
+    for signal in (BoundaryDistance(queries=queries), NoiseRobustness(queries=queries)):
+        meter = Metered(CallableTarget(linear))
+        signal.measure(meter, records)
+        assert meter.queries <= queries * len(records)
+    assert 1 + 8 + sum(d + 12 for d in _rounds(queries - 9)) <= queries
+
+
+@pytest.mark.parametrize("signal", SIGNALS, ids=lambda s: s.name)
+class TestBoth:
+    def test_labels_are_all_they_read(self, signal):
+        records = unit(50, seed=4)
+        whole = signal.measure(CallableTarget(lambda x: 7 * linear(x)), records)
+        np.testing.assert_array_equal(signal.measure(LabelsOnly(linear), records), whole)
+
+    def test_units_of_columns_do_not_matter(self, signal):
+        records, factor = unit(50, seed=5), np.array([2.0, 0.25, 64.0])  # powers of two: no rounding
+        scaled = dv.Records(records.x * factor, records.y)
+        moved = signal.measure(LabelsOnly(lambda x: linear(x / factor)), scaled)
+        np.testing.assert_allclose(moved, signal.measure(LabelsOnly(linear), records), rtol=1e-6)
+
+    def test_points_stay_in_range_or_are_flips(self, signal):
+        target = LabelsOnly(linear)
+        x = np.column_stack([RNG.normal(size=40), np.arange(40) % 2, RNG.integers(0, 2, 40)])
+        signal.measure(target, dv.Records(x, (x @ NORMAL > 0.5).astype(int)))
+        asked = np.concatenate(target.asked)
+        assert asked[:, 1:].min() >= -1e-9
+        assert asked[:, 1:].max() <= 1 + 1e-9
+        if signal.name == "noise-robustness":
+            np.testing.assert_allclose(asked[:, 1:], asked[:, 1:].round(), atol=1e-9)
+
+    def test_a_record_told_wrong_is_no_member_like(self, signal):
+        records = unit(60, seed=6)
+        wrong = np.arange(60) < 10
+        scores = signal.measure(LabelsOnly(linear), dv.Records(records.x, np.where(wrong, 1 - records.y, records.y)))
+        assert scores[wrong].max() <= (0.0 if signal.name == "boundary-distance" else 0.6)
+        assert np.median(scores[~wrong]) > np.median(scores[wrong])
+
+    def test_edges(self, signal):
+        constant = LabelsOnly(lambda x: np.stack([np.ones(len(x)), np.zeros(len(x))], axis=1))
+        assert np.ptp(signal.measure(constant, dv.Records(unit(30).x, np.zeros(30, int)))) == 0
+        assert np.isfinite(signal.measure(LabelsOnly(linear), dv.Records(np.ones((5, 3)), np.zeros(5, int)))).all()
+        unlabelled = dv.Records(unit(30).x)
+        assert (signal.measure(LabelsOnly(linear), unlabelled) > 0).all()
+        images = dv.Records(RNG.integers(0, 255, (20, 2, 3)).astype(np.uint8), np.zeros(20, int))
+        flat = LabelsOnly(lambda x: linear(x.reshape(len(x), -1)[:, :3] - 100.0))
+        assert np.isfinite(signal.measure(flat, images)).all()
+
+    def test_without_a_leak_members_are_not_told_apart(self, signal):
+        """An AUC of 200 against 200 is beyond .5 ± .15 with probability 2e-7."""
+        records, member = unit(400, seed=7), np.arange(400) % 2 == 0
+        scores = signal.measure(LabelsOnly(linear), records)
+        assert abs(stats.mannwhitneyu(scores[member], scores[~member]).statistic / 200**2 - 0.5) < 0.15
+
+    def test_what_does_not_fit_is_refused(self, signal):
+        with pytest.raises(dv.InputError, match="moves numbers, got texts"):
+            signal.measure(LabelsOnly(linear), dv.Records(np.array(["a", "b"], dtype=object), [0, 1]))
+        with pytest.raises(dv.InputError, match="gives neither labels nor logits"):
+            signal.measure(object(), unit(5))
+        with pytest.raises(dv.InputError, match="queries: must be at least"):
+            type(signal)(queries=1)
+
+
+@pytest.mark.parametrize("recipe", ["boundary", "boundary-residual", "noise"])
+def test_an_audit_counts_the_queries(recipe):
+    records = unit(300, seed=8)
+    parts = {"members": records[:100], "nonmembers": records[100:200], "population": records[200:]}
+    found = dv.audit(linear, **parts, recipes=[recipe], fpr=(0.1,))
+    assert abs(found[recipe].auc.value - 0.5) < 0.2
+    assert 0 < found.about.recipes[recipe].queries <= 500 * 300
