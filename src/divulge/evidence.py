@@ -10,6 +10,7 @@ import numpy as np
 from divulge import checks, lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
+from divulge.ragged import TokenLogs
 from divulge.signals import classification
 from divulge.types import Evidence, Records
 
@@ -85,10 +86,12 @@ class Models:
     Args:
         signals: signal name → ``[m, n + k + z]``; or ``[m, n + k]``.
         trained_on: bool ``[m, n + k + z]``, True where model ``i`` was trained on record ``j``.
+        tokens: log-probability of each token, ``[m, t]``, where the records are documents.
     """
 
     signals: Mapping[str, Floats]
     trained_on: Bools
+    tokens: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,6 +104,7 @@ class Measurements:
         labels: ``[n + k + z]``, or None.
         features: ``[n + k + z, d]``, what a quantile regressor may condition on.
         models: reference models, by the need that they meet.
+        tokens: log-probabilities under the target, where the records are documents.
     """
 
     target: Mapping[str, Floats]
@@ -108,6 +112,7 @@ class Measurements:
     labels: Ints | None = None
     features: Array | None = None
     models: Mapping[Need, Models] = field(default_factory=dict)
+    tokens: TokenLogs | None = None
 
     def evidence(self, signal: str, needs: frozenset[Need]) -> Evidence:
         """What an attack on ``signal`` may read: what it needs, of what there is.
@@ -127,6 +132,7 @@ class Measurements:
         features = self.features if Need.FEATURES in needs else None
         labels = self.labels if Need.LABELS in needs else None
         beyond = self.layout.of_population if Need.POPULATION in needs else slice(0)
+        tokens = self._tokens(models) if Need.TOKENS in needs else None
         return Evidence(
             target=_rows(target, scored),
             population=_rows(target, beyond),
@@ -138,7 +144,21 @@ class Measurements:
             population_features=_rows(features, beyond),
             labels=_rows(labels, scored),
             population_labels=_rows(labels, beyond),
+            tokens=_documents(tokens, scored),
+            population_tokens=_documents(tokens, beyond),
         )
+
+    def _tokens(self, models: Models | None) -> TokenLogs | None:
+        """Log-probabilities under the target and the models chosen."""
+        if self.tokens is None:
+            return None
+        references = None if models is None else models.tokens
+        return TokenLogs(self.tokens.offsets, self.tokens.target, references)
+
+
+def _documents(tokens: TokenLogs | None, at: slice) -> TokenLogs | None:
+    """The documents at ``at``; None without any."""
+    return None if tokens is None or at.stop == 0 else tokens.documents(at)
 
 
 def _rows(array: Array | None, at: slice) -> Array | None:

@@ -37,4 +37,5 @@ class Options:
     duplicates: Duplicates = "error"
     outputs: Outputs = "logits"
     device: str = "auto"
+    texts: bool = True
     seed: int = 0

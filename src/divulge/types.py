@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divulge import checks
+from divulge.ragged import TokenLogs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,6 +132,8 @@ class Evidence:
         labels: class of each candidate, ``[n]``.
         population_labels: class of each population record, ``[z]``.
         population_trained_on: bool ``[m, z]``, True where reference ``i`` was trained on population record ``j``.
+        tokens: log-probabilities of each token of each candidate, where the records are documents.
+        population_tokens: the same for the population.
 
     Raises:
         divulge.InputError: an array that is empty, has NaN or infinity, or does not fit the others.
@@ -150,6 +153,8 @@ class Evidence:
     labels: Ints | None = None
     population_labels: Ints | None = None
     population_trained_on: Bools | None = None
+    tokens: TokenLogs | None = None
+    population_tokens: TokenLogs | None = None
 
     def __init__(
         self,
@@ -163,8 +168,10 @@ class Evidence:
         labels: object = None,
         population_labels: object = None,
         population_trained_on: object = None,
+        tokens: object = None,
+        population_tokens: object = None,
     ) -> None:
-        def put(name: str, value: Array | None) -> None:
+        def put(name: str, value: Array | TokenLogs | None) -> None:
             object.__setattr__(self, name, value)
 
         signal = checks.vector(target, "target")
@@ -182,11 +189,10 @@ class Evidence:
         put("population_trained_on", _mask(population_trained_on, "population_trained_on", m, z))
         put("features", _features(features, "features", n))
         put("population_features", _features(population_features, "population_features", z))
-        put("labels", None if labels is None else checks.labels(labels, "labels", length=n))
-        put(
-            "population_labels",
-            None if population_labels is None else checks.labels(population_labels, "population_labels", length=z),
-        )
+        for name, classes, length in (("labels", labels, n), ("population_labels", population_labels, z)):
+            put(name, None if classes is None else checks.labels(classes, name, length=length))
+        put("tokens", _tokens(tokens, "tokens", n))
+        put("population_tokens", _tokens(population_tokens, "population_tokens", z))
 
     def __len__(self) -> int:
         return len(self.target)
@@ -195,6 +201,15 @@ class Evidence:
         m = 0 if self.references is None else len(self.references)
         z = 0 if self.population is None else len(self.population)
         return f"Evidence(n={len(self)}, m={m}, z={z})"
+
+
+def _tokens(value: object, name: str, documents: int | None) -> TokenLogs | None:
+    if value is None:
+        return None
+    logs = checks.instance(value, name, TokenLogs, "a divulge.ragged.TokenLogs")
+    if len(logs) != documents:
+        raise checks.InputError(f"{name}: {documents} documents are needed, got {len(logs)}")
+    return logs
 
 
 def _rows(value: object, name: str, rows: int | None, columns: int | None) -> Floats | None:

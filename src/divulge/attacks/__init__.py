@@ -20,12 +20,15 @@ from divulge.attacks.quantile import QuantileRegression
 from divulge.attacks.ratio import LogRatio
 from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
+from divulge.attacks.sequence import SequenceLiRA
 from divulge.attacks.threshold import Threshold
 from divulge.attacks.transductive import Transductive
+from divulge.attacks.windows import WBC
 
 __all__ = [
     "BASE",
     "RMIA",
+    "WBC",
     "Attack",
     "Auto",
     "BaVarIA",
@@ -39,6 +42,7 @@ __all__ = [
     "Residual",
     "Scored",
     "Scores",
+    "SequenceLiRA",
     "Threshold",
     "Transductive",
     "adapt",

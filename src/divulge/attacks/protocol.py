@@ -28,15 +28,19 @@ class Need(StrEnum):
     """Models trained on no candidate."""
     REFERENCES_IN_AND_OUT = "references in and out"
     """Models each trained on a random half of the candidates."""
+    REFERENCES_BASE = "references base"
+    """The model that the target was fine-tuned from."""
     POPULATION = "population"
     """The target's signal on known non-members."""
     FEATURES = "features"
     """What the records look like."""
     LABELS = "labels"
     """Their classes."""
+    TOKENS = "tokens"
+    """How likely the target, and reference models where there are any, find each token of a document."""
 
 
-REFERENCES = frozenset({Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT})
+REFERENCES = frozenset({Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_BASE})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from divulge import seeds
+from divulge.recipes import PartialSignal
 from divulge.references import Custom, splits
-from divulge.targets import Metered, adapt
+from divulge.targets import GivesLogits, Metered, adapt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.recipes import PartialSignal, Recipe, Signal
-    from divulge.targets import GivesLogits
+    from divulge.auditing.case import Case, Log
+    from divulge.recipes import Recipe, Signal
+    from divulge.targets import GivesTokens
     from divulge.types import Floats, PartialRecords, Records
 
 
@@ -35,7 +38,22 @@ def signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal]:
     return {called[r.name]: r.signal for r in recipes if not isinstance(r.signal, str)}
 
 
-def asked(signal: Signal, target: GivesLogits, records: Records) -> tuple[Floats, int]:
+def measured(case: Case, log: Log) -> dict[str, Floats]:
+    """Signals that themselves question the target, by name."""
+    values: dict[str, Floats] = {}
+    for name, signal in signals(case.given.recipes).items():
+        if isinstance(signal, PartialSignal):
+            assert case.partial is not None
+            assert isinstance(case.target, GivesLogits)
+            known, own = case.partial.seen, case.given.population
+            work = partial(completed, signal, case.target, known, own, case.references, case.classes, case.seed)
+        else:
+            work = partial(asked, signal, case.target, case.views[0])
+        values[name], log.queries[name] = log.timed(f"signal {name}", work)
+    return values
+
+
+def asked(signal: Signal, target: GivesLogits | GivesTokens, records: Records) -> tuple[Floats, int]:
     """One number per record, and the queries made."""
     meter = Metered(target)
     return signal.measure(meter, records), meter.queries

@@ -31,6 +31,22 @@ def check(sets: Sets, recipes: Sequence[Recipe]) -> None:
     _several_classes(sets)
 
 
+def check_documents(sets: Sets) -> None:
+    """Raise where records are no documents, or empty ones.
+
+    Raises:
+        divulge.InputError: numbers in place of texts; a text without a visible character.
+    """
+    for name, records in sets.items():
+        if records.x.dtype != object:
+            raise checks.InputError(
+                f"{name}: the target is a language model, so documents (strings) are needed, got {records.x.dtype}"
+            )
+        empty = [row for row, text in enumerate(records.x) if not text.strip()]
+        if empty:
+            raise checks.InputError(f"{name}: {len(empty)} documents are empty (first: row {empty[0]}); leave them out")
+
+
 def _same_kind(sets: Sets) -> None:
     shapes = {name: records.x.shape[1:] for name, records in sets.items()}
     if len(set(shapes.values())) > 1:

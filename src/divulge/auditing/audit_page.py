@@ -10,7 +10,7 @@ from divulge.auditing import known, shift
 from divulge.auditing.audit_summary import summarise
 from divulge.auditing.verdict import counted
 from divulge.evaluation.epsilon import BY_NONMEMBERS
-from divulge.report import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
+from divulge.report import HOTTEST, Chart, Exhibit, Gallery, Page, Paragraph, Section, Table, charts, thumbnail
 from divulge.report.markdown import shown
 from divulge.results import plain
 
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.report.page import Block
-    from divulge.results import AuditSummary, BlindBaseline, Called, Group, Numbers, RealisedRate
+    from divulge.results import AuditSummary, BlindBaseline, Called, Group, HeatStrip, Numbers, RealisedRate
     from divulge.types import Array
 
 _EXHIBITS = 12
+_DEEPEST = 3.0  # nats: a token twenty times likelier than it should be
 
 
 def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings]) -> Page:
@@ -235,6 +236,9 @@ def _exposed(audit: Findings, summary: AuditSummary) -> Section:
     inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
     exhibits = [_exhibit(audit, int(row), float(scores[row])) for row in inside[:_EXHIBITS]]
     note = f"Members with the highest scores under {strongest}, which has the largest AUC here."
+    if audit.heat:
+        against = next(iter(audit.heat.values())).against
+        note += f" The deeper a token is marked, the likelier the target finds it than {against} does."
     return Section("Most exposed records", [Gallery(exhibits, note=note)] if exhibits else [])
 
 
@@ -243,11 +247,27 @@ def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     caption = f"{audit.ids[row]}{label}, score {score:.3g}"
     value = audit.exhibits[row]
     if isinstance(value, str):
-        return Exhibit(caption, text=value)
+        return Exhibit(caption, text=value, heat=_pieces(value, audit.heat.get(row)))
     image = _as_image(value)
     if image is not None:
         return Exhibit(caption, png=thumbnail(image))
     return Exhibit(caption, text=", ".join(f"{number:.4g}" for number in value.ravel()[:64]))
+
+
+def _pieces(text: str, strip: HeatStrip | None) -> list[tuple[str, int]]:
+    """The text in pieces of one colour each: the better a token is known beyond what it is held against, the deeper."""
+    if strip is None:
+        return []
+    cut: list[tuple[str, int]] = []
+    begin = 0
+    for end, value in zip(strip.ends, strip.values, strict=True):
+        step = round(HOTTEST * min(max(value / _DEEPEST, 0.0), 1.0))
+        if cut and cut[-1][1] == step:
+            cut[-1] = (cut[-1][0] + text[begin:end], step)
+        else:
+            cut.append((text[begin:end], step))
+        begin = end
+    return [*cut, (text[begin:], 0)]
 
 
 def _as_image(value: Array) -> Array | None:

@@ -40,6 +40,7 @@ def summarise(audit: Findings) -> AuditSummary:
         smallest_detectable=SmallestLeak(*(getattr(smallest, field.name) for field in fields(SmallestLeak))),
         about=audit.about,
         texts={str(row): text for row, text in audit.exhibits.items() if isinstance(text, str)},
+        heat={str(row): strip for row, strip in audit.heat.items()},
     )
 
 

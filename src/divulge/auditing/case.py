@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from divulge.auditing.partial_knowledge import Partial
     from divulge.evidence import Layout
     from divulge.references import Progress
-    from divulge.targets import GivesLogits
+    from divulge.targets import GivesLogits, GivesTokens
     from divulge.types import Records
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class Case:
     Args:
         given: the checked inputs.
         target: the model under audit.
-        classes: size of the label set.
+        classes: size of the label set; 0 for a language model.
         references: how reference models are trained, or None.
         seed: of every random draw.
         views: candidates, calibration and population (the best completion of their unknown values), then random
@@ -37,11 +37,12 @@ class Case:
         partial: what of the records is known, where it is not all.
         progress: called with the progress of training.
         pool: where finished reference models are kept, or None.
+        texts: whether documents may be kept and shown.
         scratch: where signals too many for memory are mapped from disk, or None.
     """
 
     given: Inputs
-    target: GivesLogits
+    target: GivesLogits | GivesTokens
     classes: int
     references: Any
     seed: int
@@ -50,6 +51,7 @@ class Case:
     progress: Progress = silent
     pool: Path | None = None
     scratch: Path | None = None
+    texts: bool = True
 
     @property
     def layout(self) -> Layout:

@@ -15,14 +15,19 @@ SHOWN = 12
 _LONGEST_TEXT = 2000
 
 
-def choose(candidates: Records, truth: Bools, scores: Mapping[str, Floats]) -> dict[int, Array | str]:
+def choose(
+    candidates: Records, truth: Bools, scores: Mapping[str, Floats], *, texts: bool = True
+) -> dict[int, Array | str]:
     """Row → value of the members that any recipe ranks among its `SHOWN` highest.
 
     Args:
         candidates: ``n`` records.
         truth: bool ``[n]``, True for members.
         scores: recipe name → ``[n]``.
+        texts: whether documents may be kept; without, none is.
     """
+    if candidates.x.dtype == object and not texts:
+        return {}
     inside = np.flatnonzero(truth)
     rows = {int(row) for one in scores.values() for row in inside[np.argsort(-one[inside], kind="stable")[:SHOWN]]}
     return {row: _kept(candidates.x[row]) for row in sorted(rows)}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from divulge.decisions.methods import Method
     from divulge.evaluation import ROC
-    from divulge.results import About
+    from divulge.results import About, HeatStrip
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
 # How often the control of a sound decision voids its guarantee.
@@ -176,7 +176,8 @@ class Findings:
         fpr: the levels reported.
         signals: signal name → ``[n]``, under the target.
         about: everything else that was recorded (recipes, queries, environment, checks, timings, …).
-        exhibits: the candidates' own values where the report shows them: row → array.
+        exhibits: the candidates' own values where the report shows them: row → array or text.
+        heat: row → the values of a text's tokens.
         groups: subgroup names a candidate, or None.
         path: the run directory, or None.
     """
@@ -192,6 +193,7 @@ class Findings:
     signals: Mapping[str, Floats]
     about: About
     exhibits: Mapping[int, Array | str] = field(default_factory=dict)
+    heat: Mapping[int, HeatStrip] = field(default_factory=dict)
     groups: Array | None = None
     path: Path | None = None
 

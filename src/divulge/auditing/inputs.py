@@ -13,7 +13,9 @@ from divulge.attacks import adapt
 from divulge.auditing import agreement
 from divulge.auditing.separation import separate
 from divulge.evidence import Layout, concatenate
+from divulge.references import FineTune
 from divulge.request import Duplicates
+from divulge.targets import GivesLogits
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from divulge.recipes import Recipe
     from divulge.request import Options, Subject
-    from divulge.targets import GivesLogits
+    from divulge.targets import GivesTokens
     from divulge.types import Array, Bools
 
 _ASKED = 64  # candidates that show what the target's outputs are
@@ -66,8 +68,8 @@ class Inputs:
         return concatenate([self.candidates, self.calibration, self.population])
 
 
-def check(subject: Subject, options: Options) -> Inputs:
-    """`Inputs` from what the user handed in.
+def check(subject: Subject, options: Options, *, documents: bool = False) -> Inputs:
+    """`Inputs` from what the user handed in; ``documents`` where the target is a language model.
 
     Raises:
         divulge.InputError: see `divulge.audit`.
@@ -78,7 +80,7 @@ def check(subject: Subject, options: Options) -> Inputs:
     levels, classes = checks.listed(options.fpr, "fpr"), checks.listed(subject.unseen_classes, "unseen_classes")
     if not levels:
         raise checks.InputError("fpr: at least 1 level is needed, got none")
-    wanted = _recipes(options.recipes, options.references, seed)
+    wanted = _recipes(options.recipes, options.references, seed, documents=documents)
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
         raise checks.InputError(
@@ -95,6 +97,8 @@ def check(subject: Subject, options: Options) -> Inputs:
             f"{names.shape}"
         )
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
+    if documents:
+        agreement.check_documents(sets)
     agreement.check(sets, wanted)
     masks = _known(subject.known, wanted, sets, seed)
     separated = separate(sets, options.duplicates)
@@ -119,8 +123,13 @@ def check(subject: Subject, options: Options) -> Inputs:
     )
 
 
-def label_set(target: GivesLogits, given: Inputs) -> int:
-    """Width of the target's output; every label must fit it, and outputs that are not as declared are refused here."""
+def label_set(target: GivesLogits | GivesTokens, given: Inputs) -> int:
+    """Width of the target's output, 0 for a language model.
+
+    Every label must fit it, and outputs that are not as declared are refused here.
+    """
+    if not isinstance(target, GivesLogits):
+        return 0
     width = target.logits(given.candidates[:_ASKED]).shape[1]
     for records, name in ((given.candidates, "members, nonmembers"), (given.population, "population")):
         if records.y is not None:
@@ -128,7 +137,7 @@ def label_set(target: GivesLogits, given: Inputs) -> int:
     return width
 
 
-def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Recipe, ...]:
+def _recipes(recipes: Sequence[Any], references: object, seed: int, *, documents: bool) -> tuple[Recipe, ...]:
     recipes = checks.listed(recipes, "recipes")
     if not recipes:
         raise checks.InputError("recipes: at least 1 name is needed, got none")
@@ -136,11 +145,8 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
         raise checks.InputError(
             f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
         )
-    # A recipe handed in as an object keeps the seed its owner gave it.
-    resolved = tuple(
-        book.seeded(book.resolve(wanted), seed) if isinstance(wanted, str) else book.resolve(wanted)
-        for wanted in recipes
-    )
+    resolved = tuple(_resolved(wanted, seed, documents=documents) for wanted in recipes)
+    _refuse_other_kind(resolved, references, documents=documents)
     names = [recipe.name for recipe in resolved]
     if repeated := {name for name in names if names.count(name) > 1}:
         raise checks.InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
@@ -154,11 +160,29 @@ def _recipes(recipes: Sequence[Any], references: object, seed: int) -> tuple[Rec
         )
     if needing and references is None:
         raise checks.InputError(
-            f"references: the recipes {', '.join(needing)} need reference models; "
-            "give references=divulge.references.Train(make_model, count=16, epochs=…)"
+            f"references: the recipes {', '.join(needing)} need reference models; give references=divulge.references."
+            + ("FineTune(base, count=4, epochs=…)" if documents else "Train(make_model, count=16, epochs=…)")
         )
     _enough_models(resolved, getattr(references, "count", None))
     return resolved
+
+
+def _resolved(wanted: object, seed: int, *, documents: bool) -> Recipe:
+    """The recipe with the run's seed; one handed in as an object keeps the seed its owner gave it."""
+    recipe = book.resolve(wanted, documents=documents)
+    return book.seeded(recipe, seed) if isinstance(wanted, str) else recipe
+
+
+def _refuse_other_kind(recipes: Sequence[Recipe], references: object, *, documents: bool) -> None:
+    """Signals of classifiers are not a language model's, nor the other way round; their reference models neither."""
+    kind = "a language model" if documents else "a classifier"
+    if odd := [r.name for r in recipes if isinstance(r.signal, str) and r.of_documents != documents]:
+        raise checks.InputError(f"recipes: {', '.join(odd)} read other signals than those of {kind}, the target")
+    if references is not None and isinstance(references, FineTune) != documents:
+        wanted = "FineTune" if documents else "Train or Custom"
+        raise checks.InputError(
+            f"references: the target is {kind}: divulge.references.{wanted} is needed, got {type(references).__name__}"
+        )
 
 
 def _enough_models(recipes: Sequence[Recipe], count: int | None) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings
     from divulge.dossier import Dossier
+    from divulge.results import HeatStrip
     from divulge.types import Array, Floats, Ints
 
     Found = TypeVar("Found", bound=Findings)
@@ -58,6 +59,7 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
         },
         about=summary.about,
         exhibits=_exhibits(dossier, summary.texts, len(members)),
+        heat=_heat(dossier, summary),
         groups=scores["group"].to_numpy() if "group" in scores.columns else None,
         path=where,
     )
@@ -84,3 +86,12 @@ def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> di
     if stray := sorted(set(exhibits) - rows):
         raise checks.InputError(f"{dossier.path}: exhibits of unknown candidates ({', '.join(stray[:5])})")
     return {int(row): value for row, value in exhibits.items()}
+
+
+def _heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
+    """Values of tokens by row, each within the text that it belongs to."""
+    for row, strip in summary.heat.items():
+        longest, ends = len(summary.texts.get(row, "")), [0, *strip.ends]
+        if len(strip.ends) != len(strip.values) or ends != sorted(ends) or ends[-1] > longest:
+            raise checks.InputError(f"{dossier.path}: heat {row} does not belong to a text shown")
+    return {int(row): strip for row, strip in summary.heat.items()}

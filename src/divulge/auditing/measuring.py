@@ -10,7 +10,7 @@ import numpy as np
 from divulge.attacks import Need
 from divulge.auditing import active, reference_models
 from divulge.evidence import Measurements, features, of_logits
-from divulge.recipes import PartialSignal
+from divulge.targets import GivesLogits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
     names = tuple(dict.fromkeys(r.signal for r in case.given.recipes if isinstance(r.signal, str)))
     targets = [log.timed("target", partial(_asked, case, view, names)) for view in case.views]
-    targets[0] |= _active(case, log)
+    targets[0] |= active.measured(case, log)
     models = reference_models.train(case, log)
     seen = conditions(case, log)
     return [
@@ -51,18 +51,5 @@ def _asked(case: Case, view: Records, names: Sequence[str]) -> dict[str, Floats]
     """Classification signals of one view, by name."""
     if not names:
         return {}
+    assert isinstance(case.target, GivesLogits)
     return dict(zip(names, of_logits(case.target.logits(view), view.y, names).T, strict=True))
-
-
-def _active(case: Case, log: Log) -> dict[str, Floats]:
-    """Signals that themselves question the target, by name."""
-    signals: dict[str, Floats] = {}
-    for name, signal in active.signals(case.given.recipes).items():
-        if isinstance(signal, PartialSignal):
-            assert case.partial is not None
-            known, own = case.partial.seen, case.given.population
-            work = partial(active.completed, signal, case.target, known, own, case.references, case.classes, case.seed)
-        else:
-            work = partial(active.asked, signal, case.target, case.views[0])
-        signals[name], log.queries[name] = log.timed(f"signal {name}", work)
-    return signals

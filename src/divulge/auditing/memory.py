@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _LOGITS = 3 * 8  # bytes per output of the target: itself, its copy in double precision, its exponential
 _SIGNAL = 4
+_PER_TOKEN = 4  # characters, in most languages and tokenizers
+_STATISTICS = 7 * 8  # bytes per token of the target
 
 
 def check(case: Case, *, on_disk: bool) -> None:
@@ -34,13 +36,22 @@ def check(case: Case, *, on_disk: bool) -> None:
     signals = len({recipe.signal_name for recipe in case.given.recipes})
     kinds = sum(any(kind in recipe.needs for recipe in case.given.recipes) for kind in KINDS)
     models = 0 if case.references is None else case.references.count * kinds
-    said = models * rows * (signals * _SIGNAL + 1)
+    said = models * rows * (signals * _SIGNAL + 1) + _tokens(case, models)
     if on_disk:
         said = min(said, 2 * MOST_BYTES * kinds)
     checks.memory(
         float(outputs + features + said),
         "members, nonmembers, population",
-        f"they are {rows:,} records, of {case.classes:,} classes"
+        f"they are {rows:,} records"
+        + (f", of {case.classes:,} classes" if case.classes else "")
         + (f" and the answers of {models:,} reference models" if models else "")
         + ("; use fewer records" if on_disk or not models else "; set out=, or use fewer records or models"),
     )
+
+
+def _tokens(case: Case, models: int) -> int:
+    """Bytes of token statistics, where records are documents."""
+    if case.classes:
+        return 0
+    characters = sum(map(len, case.views[0].x))
+    return characters // _PER_TOKEN * (_STATISTICS + models * _SIGNAL)

@@ -34,7 +34,7 @@ def train(case: Case, log: Log) -> Mapping[Need, Sequence[Models]]:
     needed = {kind: [r for r in case.given.recipes if kind in r.needs] for kind in KINDS}
     kinds = [kind for kind in KINDS if needed[kind]]
     return {
-        kind: _trained(case, log, kind, needed[kind], _part_of(case.progress, at, len(kinds)))
+        kind: _trained(case, log, kind, needed[kind], part_of(case.progress, at, len(kinds)))
         for at, kind in enumerate(kinds)
     }
 
@@ -47,9 +47,10 @@ def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
     """
     count, population = case.references.count, case.given.population
     if kind == Need.REFERENCES_OUT:
-        return population, splits.offline(len(population), count, case.seed, labels=population.y).trained_on
+        halves = splits.offline(len(population), max(count, 2), case.seed, labels=population.y).trained_on
+        return population, halves[:count]  # one model is trained on a half, too
     everything = case.views[0]
-    rows = splits.online(len(everything), count, case.seed, labels=everything.y).trained_on
+    rows = splits.online(len(everything), max(count, 2), case.seed, labels=everything.y).trained_on[:count]
     return (everything, rows) if case.partial is None else case.partial.training(population, rows)
 
 
@@ -73,14 +74,14 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
     )
     log.engines.append(trained.engine)
     log.warnings += [f"{kind}: {note}" for note in trained.warnings]
-    held = _held(case, kind, trained.trained_on)
+    inside = held(case, kind, trained.trained_on)
     return [
-        Models({name: outputs[:, :, k] for k, name in enumerate(names)}, held[:, : len(view)])
+        Models({name: outputs[:, :, k] for k, name in enumerate(names)}, inside[:, : len(view)])
         for view, outputs in zip(views, trained.outputs, strict=True)
     ]
 
 
-def _held(case: Case, kind: Need, rows: Bools) -> Bools:
+def held(case: Case, kind: Need, rows: Bools) -> Bools:
     """Which of candidates, calibration and population each finished model was trained on."""
     if kind == Need.REFERENCES_OUT:
         return np.hstack([np.zeros((len(rows), case.layout.scored), dtype=bool), rows])
@@ -93,7 +94,7 @@ def _sheets(case: Case, kind: Need, columns: int) -> Path | None:
     return case.scratch / kind.replace(" ", "-") if large and case.scratch is not None else None
 
 
-def _part_of(progress: Progress, at: int, parts: int) -> Progress:
+def part_of(progress: Progress, at: int, parts: int) -> Progress:
     """Progress of one of several sets of models, told as progress of all."""
 
     def watch(done: float, total: int, note: str) -> None:

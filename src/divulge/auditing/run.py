@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, store
-from divulge.auditing import active, exhibits, memory, run_record, shift
+from divulge.auditing import active, documents, exhibits, heat, memory, run_record, shift
 from divulge.auditing import settings as describe
 from divulge.auditing.case import Case, Log
 from divulge.auditing.inputs import check, label_set
@@ -52,6 +52,7 @@ def audit(
     duplicates: Duplicates = Options.duplicates,
     outputs: Outputs = Options.outputs,
     device: str = Options.device,
+    texts: bool = Options.texts,
     seed: int = Options.seed,
     out: str | Path | Draft | None = None,
     overwrite: bool = False,
@@ -83,6 +84,7 @@ def audit(
         duplicates: what to do about records that occur in several sets: "error", "drop" or "keep".
         outputs: "logits" or "probabilities": what ``target`` returns, if it is a module or callable.
         device: where a torch module runs: "auto", "cpu", "cuda", "mps".
+        texts: whether the most exposed documents are kept as they are in the run directory and shown in the report.
         seed: of every random draw.
         out: run directory to write, or the draft of a run that this audit belongs to; nothing is written when None.
         overwrite: replace a finished run in ``out`` (finished reference models are kept and reused).
@@ -112,6 +114,7 @@ def audit(
         True
     """
     checks.flag(overwrite, "overwrite")
+    checks.flag(texts, "texts")
     checks.text(device, "device")
     folder = None if out is None or isinstance(out, Draft) else checks.path(out, "out")
     models = None if pool is None else checks.path(pool, "pool")
@@ -126,6 +129,7 @@ def audit(
         duplicates=duplicates,
         outputs=outputs,
         device=device,
+        texts=texts,
         seed=seed,
     )
     subject = Subject(
@@ -150,14 +154,16 @@ def _prepared(
     target: Any, subject: Subject, options: Options, progress: Progress, pool: Path | None
 ) -> tuple[Case, Settings]:
     """Everything checked, and in words all that determines the run."""
-    whole = check(subject, options)
-    given, seen = prepare(whole, options.imputer, options.seed)
     adapted = adapt(target, outputs=options.outputs, device=options.device)
+    of_documents = documents.asked(adapted)
+    whole = check(subject, options, documents=of_documents)
+    given, seen = prepare(whole, options.imputer, options.seed)
+    references = documents.opened(given, options.references) if of_documents else options.references
     views = (given.everything,) if seen is None else seen.views
     classes = label_set(adapted, given)
-    case = Case(given, adapted, classes, options.references, options.seed, views, seen, progress, pool)
+    case = Case(given, adapted, classes, references, options.seed, views, seen, progress, pool, texts=options.texts)
     partly = None if subject.known is None else WHOLE if seen is None else seen.about()
-    return case, describe.settings(whole, options, describe.target(adapted), partly)
+    return case, describe.settings(whole, options, references, describe.target(adapted), partly)
 
 
 def _kept(
@@ -174,7 +180,7 @@ def _kept(
 def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
     """The order of work."""
     given, layout, log = case.given, case.layout, Log()
-    views = measure(case, log)
+    views = documents.measure(case, log) if documents.asked(case.target) else measure(case, log)
     called = active.names(given.recipes)
     outputs = {r.name: log.timed(f"attack {r.name}", partial(score, r, called[r.name], views)) for r in given.recipes}
     log.warnings += [f"{name}: {note}" for name, scored in outputs.items() for note in scored.notes]
@@ -182,6 +188,7 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}
     checked = log.timed("blind baseline", lambda: _blind(case, log))
     carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
+    shown = exhibits.choose(given.candidates, given.truth, scores, texts=case.texts)
     about = About(
         settings=settings,
         recipes=run_record.recipes(case, log, outputs, fpr),
@@ -205,7 +212,8 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         unseen_classes=given.unseen_classes,
         fpr=fpr,
         about=about,
-        exhibits=exhibits.choose(given.candidates, given.truth, scores),
+        exhibits=shown,
+        heat=heat.strips(case, views[0], shown),
         groups=given.groups,
         path=path,
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import checks, store
 from divulge.results import Digests, Settings
-from divulge.targets import GivesWeights
+from divulge.targets import GivesTokens, GivesWeights
 from divulge.targets.rights import Own
 from divulge.types import Records
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def settings(given: Inputs, options: Options, target: str, partial: PartlyKnown | None) -> Settings:
+def settings(given: Inputs, options: Options, references: Any, target: str, partial: PartlyKnown | None) -> Settings:
     """All that determines the run: kept as its plan, and its digest names an interrupted run."""
     return Settings(
         seed=options.seed,
         recipes=tuple(recipe.name for recipe in given.recipes),
         attacks={recipe.name: f"{recipe.signal_name}: {_plain(recipe.attack)}" for recipe in given.recipes},
-        references="none" if options.references is None else described(options.references),
+        references="none" if references is None else described(references),
         unseen_classes=given.unseen_classes,
         fpr=tuple(map(float, options.fpr)),
         calibration=float(options.calibration),
@@ -49,9 +49,11 @@ def settings(given: Inputs, options: Options, target: str, partial: PartlyKnown 
     )
 
 
-def target(target: GivesLogits) -> str:
+def target(target: GivesLogits | GivesTokens) -> str:
     """What was audited: the kind of target, and a digest of its weights where they can be read."""
     kind = type(target.target if isinstance(target, Own) else target).__name__
+    if isinstance(target, GivesTokens):
+        return f"{kind}, {store.digest(sorted(target.key().items()))[:16]}"
     if not isinstance(target, GivesWeights):
         return kind
     held = target.weights()
@@ -77,7 +79,7 @@ _EXECUTION = ("engine", "device", "workers")
 
 def training(references: Any) -> dict[str, str]:
     """What decides which reference models come out, setting by setting; what `compare` holds against another run."""
-    kind = {"kind": type(references).__name__}
+    kind = {"kind": type(getattr(references, "config", references)).__name__}
     return kind | {name: said for name, said in _options(references) if name not in _EXECUTION}
 
 
@@ -87,13 +89,18 @@ def described(references: Any) -> str:
         raise checks.InputError(
             f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
         )
-    return f"{type(references).__name__}({', '.join(f'{name}={said}' for name, said in _options(references))})"
+    kind = type(getattr(references, "config", references)).__name__
+    return f"{kind}({', '.join(f'{name}={said}' for name, said in _options(references))})"
 
 
 def _options(references: Any) -> list[tuple[str, str]]:
     pairs = []
-    for option in fields(references):
-        value = getattr(references, option.name)
+    config = getattr(references, "config", references)
+    for option in fields(config):
+        value = getattr(references, option.name, getattr(config, option.name))
+        if isinstance(value, GivesTokens):
+            pairs.append((option.name, f"{type(value).__name__} {store.digest(sorted(value.key().items()))[:16]}"))
+            continue
         named = hasattr(value, "__qualname__")
         pairs.append((option.name, f"{value.__module__}.{value.__qualname__}" if named else _plain(value)))
     return pairs

@@ -1,5 +1,6 @@
 """A recipe pairs a signal with an attack and gives the pair its name."""
 
+from divulge.recipes.documents import document_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.names import everything, resolve, seeded
 from divulge.recipes.partial import partial_recipes
@@ -23,6 +24,7 @@ __all__ = [
     "Recipe",
     "References",
     "Signal",
+    "document_recipes",
     "everything",
     "label_recipes",
     "partial_recipes",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from divulge import attacks, checks, errors, imports
+from divulge.recipes.documents import document_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
@@ -13,16 +14,17 @@ from divulge.recipes.whole import recipes
 
 
 def everything() -> tuple[Recipe, ...]:
-    """All recipes that come with Divulge: whole records, labels alone, partly known records, weights."""
+    """All recipes for classifiers: whole records, labels alone, partly known records, weights."""
     return (*recipes(), *label_recipes(), *partial_recipes(), *weight_recipes())
 
 
-def resolve(wanted: object) -> Recipe:
+def resolve(wanted: object, *, documents: bool = False) -> Recipe:
     """The recipe that ``wanted`` means.
 
     Args:
         wanted: a recipe, the name of one, or a third party's ``"module:Class"`` (a `Recipe`, or a callable
             that returns one).
+        documents: whether the target is a language model: names then mean the recipes for documents.
 
     Raises:
         divulge.InputError: unknown name (the nearest is suggested), an import that fails, another type.
@@ -37,7 +39,7 @@ def resolve(wanted: object) -> Recipe:
         raise checks.InputError(f"recipes: a name or a Recipe is needed, got {type(wanted).__name__}")
     if ":" in wanted:
         return _third_party(wanted)
-    known = {recipe.name: recipe for recipe in everything()}
+    known = {recipe.name: recipe for recipe in (document_recipes() if documents else everything())}
     return known[checks.choice(wanted, "recipes", known)]
 
 

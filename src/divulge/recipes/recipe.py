@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 from divulge import checks
 from divulge.attacks import Need, Scores, adapt
 from divulge.attacks.protocol import REFERENCES
-from divulge.signals import classification
+from divulge.signals import classification, tokens
 
 if TYPE_CHECKING:
     from divulge.types import Floats, PartialRecords, Records
 
-References: TypeAlias = Literal["none", "out", "in and out"]
+References: TypeAlias = Literal["none", "out", "in and out", "base"]
 
+_NAMED = {**classification.SIGNALS, **tokens.SIGNALS, **tokens.RESCALED}
 # Columns of a score table that are not recipes.
 RESERVED = frozenset({"id", "member", "label", "group"})
 
@@ -93,11 +94,12 @@ class Recipe:
 
     Args:
         name: what it is called.
-        signal: the name of a classification signal, a `Signal`, or a `PartialSignal`.
+        signal: the name of a signal of classifiers or of language models, a `Signal`, or a `PartialSignal`.
         attack: what turns the signal into a score; a third party's may have ``score(evidence)`` alone
             (see `divulge.attacks.adapt`).
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
-            each trained on a random half of population and candidates.
+            each trained on a random half of population and candidates; "base": the model that a language model
+            was fine-tuned from.
         summary: one line for `divulge list`.
         imputed: how completions of partly known records become one score.
         features: whether the attack is given ``evidence.features`` (they cost a reduction of all records).
@@ -121,12 +123,12 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
-            checks.choice(self.signal, "signal", classification.SIGNALS)
-        elif self.signal.name in classification.SIGNALS:
+            checks.choice(self.signal, "signal", _NAMED)
+        elif self.signal.name in _NAMED:
             raise checks.InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
         if self.name in RESERVED or ":" in self.name:
             raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
-        checks.choice(self.references, "references", ("none", "out", "in and out"))
+        checks.choice(self.references, "references", ("none", "out", "in and out", "base"))
         self._check_attack()
 
     def _check_attack(self) -> None:
@@ -141,7 +143,7 @@ class Recipe:
             raise checks.InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads reference models, but references='none'"
             )
-        if Need.REFERENCES_IN_AND_OUT in wanted and self.references == "out":
+        if Need.REFERENCES_IN_AND_OUT in wanted and self.references in ("out", "base"):
             raise checks.InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads models trained on candidates, but references='out'"
             )
@@ -171,12 +173,17 @@ class Recipe:
     def needs_labels(self) -> bool:
         """Whether the signal reads the record's label."""
         if isinstance(self.signal, str):
-            return self.signal not in classification.LABEL_AGNOSTIC
+            return not self.of_documents and self.signal not in classification.LABEL_AGNOSTIC
         return isinstance(self.signal, PartialSignal)
 
     @property
+    def of_documents(self) -> bool:
+        """Whether the signal is a language model's."""
+        return isinstance(self.signal, str) and self.signal not in classification.SIGNALS
+
+    @property
     def needs_training(self) -> bool:
-        """Whether models are trained for it: reference models, or a signal's shadow models."""
+        """Whether `references` must be given: for reference models, or a signal's shadow models."""
         return self.references != "none" or getattr(self.signal, "shadows", 0) > 0
 
     @property

@@ -8,6 +8,7 @@ Examples:
 
 from divulge.references import splits
 from divulge.references.custom import Custom
+from divulge.references.finetune import FineTune, LoRA
 from divulge.references.hyperparameters import Private
 from divulge.references.pool import Pool
 from divulge.references.predictions import Trained
@@ -18,6 +19,8 @@ from divulge.references.training import Train, train_one
 __all__ = [
     "Bar",
     "Custom",
+    "FineTune",
+    "LoRA",
     "Pool",
     "Private",
     "Progress",

@@ -13,6 +13,7 @@ from divulge import checks, errors, store, targets
 from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
+from divulge.references.label_sets import label_set
 from divulge.references.predictions import Predict, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
@@ -83,6 +84,10 @@ class _Targets:
     def settings(self) -> dict[str, str]:
         """The function's name and version."""
         return {"train": getattr(self.config.train, "__qualname__", "?"), "version": self.config.version}
+
+    def width(self, records: Records, classes: int | None) -> int:
+        """Of the whole label set."""
+        return label_set(records, classes)
 
     def check(self, task: Task) -> None:
         """Nothing can be known before the user's function has run."""

@@ -134,25 +134,6 @@ class _Run:
         self.progress(float(self._share.sum()), self.total, note)
 
 
-def label_set(records: Records, classes: int | None) -> int:
-    """Number of classes: what the user says, or the largest label plus one.
-
-    Raises:
-        divulge.InputError: no labels, a label outside the set, fewer than 2 classes, or fewer records than classes
-            where the labels alone say how many there are (they may be something else).
-    """
-    checks.instance(records, "records", Records)
-    if records.y is None:
-        raise checks.InputError("records: labels are needed to train on, got y=None")
-    width = int(records.y.max()) + 1 if classes is None else checks.integer(classes, "classes", least=2)
-    checks.labels(records.y, "records.y", classes=width)
-    if width < 2:
-        raise checks.InputError("records.y: at least 2 classes are needed, got 1 (or give the size of the label set)")
-    if classes is None and len(records) < width:
-        raise checks.InputError(f"records: at least as many as classes ({width}) are needed, got {len(records)}")
-    return width
-
-
 def _splits(work: Work, count: int) -> Splits:
     splits = work.splits if isinstance(work.splits, Splits) else Splits(work.splits)
     models, records = splits.trained_on.shape
@@ -169,7 +150,7 @@ def _task(how: Learner, work: Work) -> Task:
         how=how,
         records=work.records,
         data=keys.data(work.records.x, work.records.y),
-        classes=label_set(work.records, work.classes),
+        classes=how.width(work.records, work.classes),
         observe=observe,
         signal=work.signal,
         pool=None if work.pool is None else Path(work.pool),

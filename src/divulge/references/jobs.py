@@ -62,6 +62,10 @@ class Learner(Protocol):
         """What a reader of the pool wants to know."""
         ...
 
+    def width(self, records: Records, classes: int | None) -> int:
+        """Size of the label set; 0 for models without classes."""
+        ...
+
     def check(self, task: Task) -> None:
         """Find bad input before any work starts."""
         ...

@@ -12,6 +12,7 @@ from torch import nn
 from divulge import checks, errors, networks, seeds, store
 from divulge.references import keys, loop, models, private, stacked, trial
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
+from divulge.references.label_sets import label_set
 from divulge.references.predictions import answers
 from divulge.targets.modules import resolve
 from divulge.types import Array, Floats, Ints, Records
@@ -32,6 +33,10 @@ class Networks:
         """The configuration, field by field."""
         values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}
         return {name: getattr(value, "__qualname__", repr(value)) for name, value in values.items()}
+
+    def width(self, records: Records, classes: int | None) -> int:
+        """Of the whole label set."""
+        return label_set(records, classes)
 
     def check(self, task: Task) -> None:
         """Ask an untrained network about two records, and look for the device.

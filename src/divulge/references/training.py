@@ -11,6 +11,7 @@ from divulge import checks, lazy
 from divulge.references import fitting
 from divulge.references.engines import EngineName, Placement
 from divulge.references.hyperparameters import Hyperparameters
+from divulge.references.label_sets import label_set
 from divulge.references.predictions import Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
@@ -121,7 +122,7 @@ class Train(Hyperparameters):
         if progress is not None:
             checks.able(progress, "progress")
         how = learner.Networks(self, self.device)
-        return learner.one(how, records, seed, fitting.label_set(records, classes), progress)
+        return learner.one(how, records, seed, label_set(records, classes), progress)
 
 
 def train_one(

@@ -2,9 +2,10 @@
 
 from divulge.report import charts, html, markdown
 from divulge.report.images import thumbnail
-from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
+from divulge.report.page import HOTTEST, Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
 
 __all__ = [
+    "HOTTEST",
     "Chart",
     "Exhibit",
     "Gallery",

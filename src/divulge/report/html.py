@@ -106,9 +106,9 @@ def _numeric(cells: Sequence[str]) -> bool:
     return any(re.search(r"\d", cell) for cell in cells) and all(NUMBER.fullmatch(cell) for cell in cells)
 
 
-def _exhibit(exhibit: Exhibit) -> dict[str, str]:
+def _exhibit(exhibit: Exhibit) -> dict[str, Any]:
     source = "" if exhibit.png is None else f"data:image/png;base64,{base64.b64encode(exhibit.png).decode()}"
-    return {"caption": exhibit.caption, "source": source, "text": exhibit.text}
+    return {"caption": exhibit.caption, "source": source, "text": exhibit.text, "heat": exhibit.heat}
 
 
 def _chart(chart: Chart) -> dict[str, Any]:

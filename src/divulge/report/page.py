@@ -55,13 +55,25 @@ class Chart:
     note: str = ""
 
 
+HOTTEST = 6
+"""Steps of colour in a text."""
+
+
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """One record shown to the reader: a caption, and a PNG or text."""
+    """One record shown to the reader: a caption, and a PNG or text.
+
+    Args:
+        caption: what stands under it.
+        png: a picture.
+        text: a document.
+        heat: how strongly each piece of the text is marked, from 0 (not at all) to `HOTTEST`, in order.
+    """
 
     caption: str
     png: bytes | None = None
     text: str = ""
+    heat: Sequence[tuple[str, int]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,6 +132,21 @@ class SmallestLeak:
     method: str
 
 
+@dataclass(frozen=True, slots=True)
+class HeatStrip:
+    """How much better the target knows each token of a document than it should.
+
+    Args:
+        ends: where each token ends in the text; what stands before the first token has no value.
+        values: the target's log-probability of each, less what it is held against.
+        against: what that is, in words.
+    """
+
+    ends: tuple[int, ...]
+    values: tuple[float, ...]
+    against: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSummary:
     """An audit.
@@ -144,6 +159,7 @@ class AuditSummary:
         smallest_detectable: the smallest leak that would have been reported.
         about: what was done.
         texts: row → text of the candidates that the report shows, where they are documents.
+        heat: row → the values of its tokens, where the target is a language model.
         divulge: the version of Divulge that wrote it.
     """
 
@@ -157,6 +173,7 @@ class AuditSummary:
     smallest_detectable: SmallestLeak
     about: About
     texts: Mapping[str, str]
+    heat: Mapping[str, HeatStrip]
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Conducted:
     signal: str
     reads: str
     attack: str
-    references: Literal["none", "out", "in and out"]
+    references: Literal["none", "out", "in and out", "base"]
     training: Mapping[str, str] | None
     summary: str
     queries: int

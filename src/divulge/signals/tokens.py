@@ -34,6 +34,29 @@ def log_likelihood(stats: TokenStatistics) -> Floats:
     return _mean(_known(stats).logp, stats.offsets)
 
 
+def token_probability(stats: TokenStatistics) -> Floats:
+    """Geometric mean of the tokens' probabilities, one over the perplexity, in [0, 1]; what RMIA compares.
+
+    Examples:
+        >>> from divulge.targets.statistics import TokenStatistics
+        >>> token_probability(TokenStatistics(np.array([0, 2]), np.array([9]), logp=np.log([0.5, 0.125])))
+        array([0.25])
+    """
+    return np.exp(np.minimum(log_likelihood(stats), 0.0))
+
+
+def scaled_likelihood(stats: TokenStatistics) -> Floats:
+    """``log(p / (1 - p))`` of that probability, which does not saturate where documents are learnt well.
+
+    Examples:
+        >>> from divulge.targets.statistics import TokenStatistics
+        >>> scaled_likelihood(TokenStatistics(np.array([0, 1]), np.array([9]), logp=np.log([0.5])))
+        array([0.])
+    """
+    mean = np.minimum(log_likelihood(stats), -_FLAT)
+    return mean - np.log(-np.expm1(mean))
+
+
 def zlib(stats: TokenStatistics) -> Floats:
     """Mean log-probability over the bytes that zlib needs for the text (Carlini et al. 2021, §5.2)."""
     return log_likelihood(stats) / stats.zlib_bytes
@@ -135,6 +158,18 @@ SIGNALS: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
         "min_renyi": min_renyi,
     }
 )
+
+
+# The likelihood in the units that attacks with reference models were made for; each ranks as the likelihood does.
+RESCALED: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
+    {"token_probability": token_probability, "scaled_likelihood": scaled_likelihood}
+)
+
+
+def signal(name: str) -> Callable[[TokenStatistics], Floats]:
+    """The signal of that name, of `SIGNALS` or `RESCALED`."""
+    every = {**SIGNALS, **RESCALED}
+    return every[checks.choice(name, "signal", every)]
 
 
 def all_signals(stats: TokenStatistics) -> dict[str, Floats]:

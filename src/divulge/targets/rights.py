@@ -10,6 +10,7 @@ from divulge import checks, errors, lazy
 from divulge.targets import declared_outputs as out
 from divulge.targets.arrays import CallableTarget
 from divulge.targets.estimators import SklearnTarget
+from divulge.targets.statistics import GivesTokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -142,7 +143,7 @@ def own(target: Any) -> Any:
     return target if type(target).__module__.split(".")[0] == "divulge" else Own(target)
 
 
-def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> GivesLogits:
+def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Any:
     """The adapter that fits ``model``.
 
     A target stays itself (one of the user's own class inside `Own`, which takes care of the records); a torch module, a
@@ -162,9 +163,8 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Gives
         CallableTarget(function=..., outputs='logits')
     """
     checks.choice(outputs, "outputs", out.KINDS)
-    if isinstance(model, GivesLogits) and not isinstance(model, type):
-        mine: GivesLogits = own(model)
-        return mine
+    if isinstance(model, GivesLogits | GivesTokens) and not isinstance(model, type):
+        return own(model)
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
     if "torch" in kinds and callable(model):
         return modules.TorchTarget(model, outputs=outputs, device=device)

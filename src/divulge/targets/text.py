@@ -170,10 +170,7 @@ class CausalLM:
         Raises:
             divulge.InputError: something that is not a string.
         """
-        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise checks.InputError("texts: a sequence of strings is needed")
-        encoded = [self._encode(text) for text in texts]
-        known_tokens(self.model, encoded)
+        encoded = self.encoded(texts)
         cut = [window for i, ids in enumerate(encoded) for window in windows(i, ids, *self._step())]
         # Windows are run in the order of their length and put together in that of their documents.
         values: dict[tuple[int, int], np.ndarray] = {}
@@ -201,6 +198,18 @@ class CausalLM:
 
     def _step(self) -> tuple[int, int]:
         return int(self.length or 0), int(self.stride or 0)
+
+    def encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        """The token ids of each text, a BOS included where there is one.
+
+        Raises:
+            divulge.InputError: something that is not a string.
+        """
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise checks.InputError("texts: a sequence of strings is needed")
+        encoded = [self._encode(text) for text in texts]
+        known_tokens(self.model, encoded)
+        return encoded
 
     def _encode(self, text: str) -> list[int]:
         ids = self.tokenizer(text, add_special_tokens=self.bos == "tokenizer", verbose=False)["input_ids"]

@@ -1,0 +1,86 @@
+"""Window-based comparison of two language models, token by token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from divulge import checks
+from divulge.attacks import needs
+from divulge.attacks.protocol import Need, Scored
+
+if TYPE_CHECKING:
+    from divulge.types import Evidence, Floats, Ints
+
+LENGTHS = (2, 3, 4, 6, 9, 13, 18, 25, 32, 40)
+
+
+@dataclass(frozen=True, slots=True)
+class WBC:
+    """The share of sliding windows in which the target finds the text more likely than a reference model does.
+
+    Chen et al. 2026 (arXiv:2601.02751): for each window length, the fraction of windows whose mean loss is lower
+    under the target; then the mean over lengths. The reference is the model that the target was fine-tuned from. With
+    several reference models the mean of their log-probabilities stands for one.
+
+    A window longer than the document is cut to the document, so that short documents are judged too.
+
+    Args:
+        lengths: of the windows, in tokens.
+
+    Raises:
+        divulge.InputError: no length, or one below 1.
+
+    Examples:
+        >>> from divulge import Evidence
+        >>> from divulge.ragged import TokenLogs
+        >>> logs = TokenLogs([0, 3], [-1.0, -2.0, -1.0], [[-2.0, -1.0, -2.0]])
+        >>> WBC((1, 3)).score(Evidence(target=[0.0], tokens=logs)).round(4)
+        array([0.8333])
+    """
+
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_BASE, Need.TOKENS})
+    least_references: ClassVar[int] = 1
+
+    lengths: tuple[int, ...] = LENGTHS
+
+    def __post_init__(self) -> None:
+        given = tuple(checks.integer(one, "WBC.lengths", least=1) for one in checks.listed(self.lengths, "WBC.lengths"))
+        if not given:
+            raise checks.InputError("WBC.lengths: at least 1 length is needed, got none")
+        object.__setattr__(self, "lengths", given)
+
+    def score(self, evidence: Evidence) -> Floats:
+        """The mean share of windows, ``[n]``, in [0, 1].
+
+        Raises:
+            divulge.InputError: no tokens, or none under reference models.
+        """
+        logs = needs.part(evidence.tokens, "WBC", "tokens", "log-probabilities of each token")
+        others = needs.part(logs.references, "WBC", "tokens.references", "the same under a reference model")
+        gain = logs.target - others.mean(axis=0, dtype=np.float64)
+        return np.mean([_won(gain, logs.offsets, length) for length in self.lengths], axis=0)
+
+    def run(self, evidence: Evidence) -> Scored:
+        """`score`, as an audit takes it."""
+        return Scored(self.score(evidence))
+
+    def seeded(self, seed: int) -> WBC:
+        """The same: it makes no random draws."""
+        return self
+
+
+def _won(gain: Floats, offsets: Ints, length: int) -> Floats:
+    """The share of each document's windows of ``length`` tokens whose sum of ``gain`` is above 0, ``[n]``."""
+    lengths = np.diff(offsets)
+    own = np.minimum(lengths, length)
+    windows = lengths - own + 1
+    document = np.repeat(np.arange(len(lengths)), windows)
+    first = np.arange(len(document)) - np.repeat(np.cumsum(windows) - windows, windows) + offsets[document]
+    # Added up afresh for each window: of differences of a running total, rounding would decide where gains cancel.
+    sums, last = np.zeros(len(first)), len(gain) - 1
+    for place in range(length):
+        sums += np.where(place < own[document], gain[np.minimum(first + place, last)], 0.0)
+    return np.bincount(document, weights=sums > 0, minlength=len(lengths)) / windows

@@ -1,0 +1,171 @@
+"""Documents under a language model: token statistics, asked once of every model, and what is made of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, evaluation
+from divulge.attacks import Need
+from divulge.auditing import active, reference_models
+from divulge.auditing.measuring import conditions
+from divulge.evidence import Measurements, Models
+from divulge.ragged import TokenLogs
+from divulge.signals import tokens
+from divulge.targets import GivesLogits, GivesTokens, TokenStatistics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.auditing.case import Case, Log
+    from divulge.auditing.inputs import Inputs
+    from divulge.recipes import Recipe
+    from divulge.references import FineTune
+    from divulge.references.finetuning import Opened
+    from divulge.types import Bools, Floats
+
+# Signals that need no more of the target than how likely it finds the tokens that stand there.
+_OWN_TOKENS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED})
+_SHOWN = 3  # rows that a message names
+
+
+def asked(target: Any) -> bool:
+    """Whether a target is a language model, asked for tokens rather than for classes."""
+    return isinstance(target, GivesTokens) and not isinstance(target, GivesLogits)
+
+
+def opened(given: Inputs, references: FineTune | None) -> Opened | None:
+    """The references with their base in memory, where a recipe reads some."""
+    return references.opened() if references is not None and kinds(given.recipes) else None
+
+
+def measure(case: Case, log: Log) -> list[Measurements]:
+    """Signals of every document under the target and under reference models.
+
+    Raises:
+        divulge.InputError: a document without a scored token, one the target could not take, a base that cuts
+            documents into other tokens than the target.
+    """
+    view, target = case.views[0], case.target
+    assert isinstance(target, GivesTokens)
+    texts = list(view.x)
+    named = [recipe for recipe in case.given.recipes if isinstance(recipe.signal, str)]
+    vocabulary = any(recipe.signal not in _OWN_TOKENS for recipe in named)
+    stats = log.timed("target", partial(target.tokens, texts, vocabulary=vocabulary))
+    _refuse_unscored(case, stats)
+    log.warnings += _long(target, stats)
+    names = tuple(dict.fromkeys(recipe.signal_name for recipe in named))
+    models = {kind: _models(case, log, kind, stats, texts) for kind in kinds(case.given.recipes)}
+    if Need.REFERENCES_BASE in models:
+        log.warnings += _seen_before(models[Need.REFERENCES_BASE], case)
+    return [
+        Measurements(
+            target={name: tokens.signal(name)(stats) for name in names} | active.measured(case, log),
+            layout=case.layout,
+            labels=view.y,
+            features=conditions(case, log),
+            models=models,
+            tokens=TokenLogs(stats.offsets, np.minimum(stats.logp, 0.0)),
+        )
+    ]
+
+
+def kinds(recipes: Sequence[Recipe]) -> list[Need]:
+    """The kinds of reference models that recipes read."""
+    every = (Need.REFERENCES_BASE, *reference_models.KINDS)
+    return [kind for kind in every if any(kind in recipe.needs for recipe in recipes)]
+
+
+def _models(case: Case, log: Log, kind: Need, stats: TokenStatistics, texts: list[str]) -> Models:
+    """What models of a kind say of every document."""
+    if kind == Need.REFERENCES_BASE:
+        own = log.timed("base", partial(case.references.asked, texts))
+        _refuse_other_tokens(case, own, stats)
+        logs, held = own.logp[None], np.zeros((1, len(texts)), dtype=bool)
+    else:
+        logs, held = _fine_tuned(case, log, kind, stats)
+    reading = [recipe.signal_name for recipe in case.given.recipes if kind in recipe.needs]
+    each = [TokenStatistics(stats.offsets, stats.zlib_bytes, logp=row.astype(np.float64)) for row in logs]
+    signals = {name: np.stack([tokens.signal(name)(one) for one in each]) for name in dict.fromkeys(reading)}
+    return Models(signals, held, np.minimum(logs, 0.0))
+
+
+def _fine_tuned(case: Case, log: Log, kind: Need, stats: TokenStatistics) -> tuple[Floats, Bools]:
+    _refuse_other_tokens(case, case.references.cut(list(case.views[0].x)), stats)
+    records, rows = reference_models.lessons(case, kind)
+    parts = [each for each in kinds(case.given.recipes) if each != Need.REFERENCES_BASE]
+    trained = log.timed(
+        "reference models",
+        lambda: case.references.fit(
+            records,
+            rows,
+            seed=case.seed,
+            observe=(case.views[0],),
+            pool=case.pool,
+            progress=reference_models.part_of(case.progress, parts.index(kind), len(parts)),
+        ),
+    )
+    log.engines.append(trained.engine)
+    log.warnings += [f"{kind}: {note}" for note in trained.warnings]
+    return trained.outputs[0], reference_models.held(case, kind, trained.trained_on)
+
+
+def _refuse_unscored(case: Case, stats: TokenStatistics) -> None:
+    if stats.skipped:
+        row, why = next(iter(sorted(stats.skipped.items())))
+        raise checks.InputError(
+            f"target: it could not take {len(stats.skipped)} documents (first: {_place(case, row)}: {why}); "
+            "leave them out"
+        )
+    empty = np.flatnonzero(stats.lengths == 0)
+    if empty.size:
+        listed = ", ".join(_place(case, int(row)) for row in empty[:_SHOWN])
+        raise checks.InputError(
+            f"records: {empty.size} documents have no token to score ({listed}): they are empty, or of one token "
+            "without a BOS before it; leave them out"
+        )
+
+
+def _place(case: Case, row: int) -> str:
+    """Which document that is, in the user's words."""
+    layout, ids = case.layout, case.given.candidates.ids
+    if row < layout.candidates and ids is not None:
+        return f"candidate {ids[row]}"
+    return "one of the population"
+
+
+def _refuse_other_tokens(case: Case, own: TokenStatistics | Sequence[int], stats: TokenStatistics) -> None:
+    """Token by token, only models with one tokenizer can be compared."""
+    lengths = own.lengths if isinstance(own, TokenStatistics) else np.asarray(own)
+    other = np.flatnonzero(lengths != stats.lengths)
+    if other.size:
+        row = int(other[0])
+        raise checks.InputError(
+            f"references: the base cuts {other.size} documents into other tokens than the target (first: "
+            f"{_place(case, row)}, {lengths[row]} and {stats.lengths[row]} tokens); a base with the target's "
+            "tokenizer, BOS and truncation is needed"
+        )
+
+
+def _long(target: GivesTokens, stats: TokenStatistics) -> list[str]:
+    """What is done about documents longer than the context."""
+    context = getattr(target, "length", None)
+    longer = int((stats.lengths >= context).sum()) if context else 0
+    if not longer:
+        return []
+    how = "only their beginning was scored" if getattr(target, "truncation", "") == "head" else "scored in windows"
+    return [f"{longer} documents are longer than the target's context of {context} tokens: {how}"]
+
+
+def _seen_before(base: Models, case: Case) -> list[str]:
+    """A warning where the base finds the members likelier than the others, as one that has seen them would."""
+    likelihood = next(iter(base.signals.values()))[0, case.layout.of_candidates]
+    area = evaluation.measure(likelihood, case.given.truth, "auc")
+    if area.low <= 0.5:
+        return []
+    return [
+        f"the base model itself finds members likelier than non-members (AUC {area}): it may have been trained on "
+        "them, and what is relative to it is then blind; or the sets differ in more than membership"
+    ]

@@ -1,0 +1,316 @@
+"""`FineTune` at work: how one fine-tune is named, made, questioned and brought back from the pool."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from divulge import checks, errors, lazy, networks, seeds, store
+from divulge.references import fitting, keys
+from divulge.references.engines import Placement
+from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
+from divulge.references.loop import DivergedError
+from divulge.targets.text import CausalLM, fingerprint
+from divulge.types import Array, Floats, Ints, Records
+
+if TYPE_CHECKING:
+    import peft
+
+    from divulge.references.finetune import FineTune
+    from divulge.references.predictions import Trained
+    from divulge.references.progress import Progress
+    from divulge.references.splits import Splits
+    from divulge.targets import TokenStatistics
+    from divulge.types import Bools
+else:
+    peft = lazy.module("peft")
+
+_NORM = 1.0  # gradients are clipped to it, as the usual trainers do
+_EXECUTION = ("base", "count", "engine", "device", "workers")
+_JITTER = 5.0  # tokens by which lengths are blurred, so that no two epochs have the same batches
+_TRIED = 3  # batches that a trial times, the first of them to warm up
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opened:
+    """A `FineTune` whose base is in memory.
+
+    Args:
+        config: what was asked for.
+    """
+
+    config: FineTune
+    base: CausalLM = field(init=False)
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._hold(_loaded(self.config))
+
+    def _hold(self, base: CausalLM) -> None:
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "digest", fingerprint(base.model))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For another process: a base that lies in a folder is read there anew, not sent."""
+        return {"config": self.config, "digest": self.digest}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        object.__setattr__(self, "config", state["config"])
+        self._hold(_loaded(self.config))
+        if self.digest != state["digest"]:
+            raise checks.InputError(f"base: {self.config.base} was changed while models were trained from it")
+
+    @property
+    def count(self) -> int:
+        """Number of reference models."""
+        return self.config.count
+
+    def fit(
+        self,
+        records: Records,
+        splits: Splits | Bools,
+        *,
+        seed: int,
+        observe: Sequence[Records | Array] = (),
+        pool: Path | str | None = None,
+        out: Path | str | None = None,
+        progress: Progress | None = None,
+    ) -> Trained:
+        """See `FineTune.fit`."""
+        config = self.config
+        if not config.count:
+            raise checks.InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
+        work = fitting.Work(records, splits, tuple(observe), None, 0, pool, out, progress)
+        return fitting.fit(Documents(self), work, config.count, seed, Placement(config.engine, config.workers))
+
+    def one(self, records: Records, *, seed: int, progress: Progress | None = None) -> CausalLM:
+        """See `FineTune.one`."""
+        task = _texts(records)
+
+        def tick(share: float) -> None:
+            if progress is not None:
+                with errors.theirs("progress"):
+                    progress(share, 1, "target")
+
+        try:
+            return self.tuned(self.tokenised(task), seeds.integer(seed, "target"), tick)
+        except DivergedError:
+            raise checks.InputError(
+                f"lr: the loss became NaN or infinite at {self.config.learning_rate:g}; lower it"
+            ) from None
+
+    def asked(self, texts: Sequence[str]) -> TokenStatistics:
+        """How likely the base finds each token of each document."""
+        return self.base.tokens(texts, vocabulary=False)
+
+    def cut(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each document that are scored."""
+        return [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
+
+    def tokenised(self, texts: Sequence[str]) -> list[list[list[int]]]:
+        """The stretches of each document, as token ids; one token alone teaches nothing and is left out."""
+        longest = self.config.length or int(self.base.length or 0)
+        return [_stretches(ids, longest) for ids in self.base.encoded(texts)]
+
+    def tuned(self, documents: Sequence[Sequence[list[int]]], seed: int, tick: Tick) -> CausalLM:
+        """A copy of the base, fine-tuned on the stretches of documents.
+
+        Raises:
+            divulge.references.loop.DivergedError: NaN or infinity in the loss.
+        """
+        stretches = [stretch for document in documents for stretch in document]
+        # Dropout and the adapters' first weights are drawn from torch's own generators.
+        where = self.base.model.device
+        with networks.randomness(seeds.integer(seed, "fine-tune"), where), networks.one_thread():
+            model = self._copy()
+            _train(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
+        if self.config.lora is not None:
+            model = model.merge_and_unload()
+        return replace(self.base, model=model.eval(), name=f"{self.base.name}, fine-tuned")
+
+    def _copy(self) -> Any:
+        model = copy.deepcopy(self.base.model)
+        lora = self.config.lora
+        if lora is None:
+            return model.requires_grad_(True)
+        adapters = peft.LoraConfig(
+            r=lora.rank,
+            lora_alpha=lora.alpha,  # ty: ignore[invalid-argument-type] - a float scales as well
+            lora_dropout=lora.dropout,
+            target_modules=None if lora.modules is None else list(lora.modules),
+            task_type="CAUSAL_LM",
+            fan_in_fan_out=model.config.model_type == "gpt2",
+        )
+        try:
+            return peft.get_peft_model(model, adapters)
+        except ValueError as error:
+            raise checks.InputError(f"LoRA.modules: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The learner behind `FineTune`: documents in, log-probabilities of tokens out."""
+
+    opened: Opened
+
+    def settings(self) -> dict[str, str]:
+        """The configuration, field by field, and the base."""
+        config = self.opened.config
+        told = {one.name: repr(getattr(config, one.name)) for one in fields(config) if one.name not in _EXECUTION}
+        return told | {"base": f"{self.opened.base.name} ({self.opened.digest[:16]})"}
+
+    def width(self, records: Records, classes: int | None) -> int:
+        """No classes."""
+        return 0
+
+    def check(self, task: Task) -> None:
+        """Find documents of which nothing can be learned.
+
+        Raises:
+            divulge.InputError: no text, or a model without a single document that has two tokens.
+        """
+        _texts(task.records)
+
+    def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
+        """How long the jobs take one after the other: a few steps are timed."""
+        if alone or self.opened.base.model.device.type != "cpu":
+            return "serial", 0.0, ""
+        config, documents = self.opened.config, self._lessons(task)
+        steps = sum(
+            config.epochs * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size) for job in jobs
+        )
+        few = [documents[row] for row in jobs[0].rows[: _TRIED * config.batch_size]]
+        brief = replace(self.opened.config, epochs=1)
+        began = time.perf_counter()
+        _with(self.opened, brief).tuned(few, 0, lambda share: None)
+        return "serial", steps * (time.perf_counter() - began) / _TRIED, ""
+
+    def key(self, task: Task, seed: int, rows: Ints) -> str:
+        """Digest of base, tokenizer, settings, documents, subset, seed and what is observed."""
+        base = self.opened.base
+        observed = [keys.data(records.x, None) for records in task.observe]
+        asked = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
+        parts = (keys.ARITHMETIC, torch.__version__, self.opened.digest, sorted(map(str, asked.items())))
+        settings = {name: told for name, told in self.settings().items() if name != "base"}
+        return store.digest(*parts, sorted(settings.items()), task.data, rows, seed, observed)[:32]
+
+    def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
+        """Fine-tunes on the documents of a job, which are tokenised once."""
+        documents = self._lessons(task)
+
+        def learn(job: Job, tick: Tick) -> TrainedModel:
+            tuned = self.opened.tuned([documents[row] for row in job.rows], job.seed, tick)
+
+            def predict(texts: Array) -> Floats:
+                return tuned.tokens(list(texts), vocabulary=False).logp.astype(np.float32)
+
+            return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
+
+        return learn
+
+    def stack(
+        self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
+    ) -> Iterator[tuple[Job, TrainedModel | None]]:
+        """Refused: only small networks are stacked."""
+        raise checks.InputError("engine: 'stacked' trains small networks alone; use 'serial' or 'processes'")
+
+    def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
+        """What the pool kept."""
+        return [arrays[str(k)] for k in range(len(task.observe))]
+
+    def _lessons(self, task: Task) -> list[list[list[int]]]:
+        return self.opened.tokenised(_texts(task.records))
+
+
+def _with(opened: Opened, config: FineTune) -> Opened:
+    """The same base under other settings."""
+    made = copy.copy(opened)
+    object.__setattr__(made, "config", config)
+    return made
+
+
+def _loaded(config: FineTune) -> CausalLM:
+    if not isinstance(config.base, str | Path):
+        return checks.instance(config.base, "base", CausalLM, "a folder, hf:NAME or a targets.CausalLM")
+    return CausalLM.load(str(config.base), device=config.device, bos=config.bos)
+
+
+def _texts(records: Records) -> list[str]:
+    checks.instance(records, "records", Records)
+    if records.x.dtype != object:
+        raise checks.InputError(f"records: documents (strings) are needed, got {records.x.dtype}")
+    return list(records.x)
+
+
+def _stretches(ids: Sequence[int], longest: int) -> list[list[int]]:
+    """Tokens cut into stretches; each after the first begins with the last token of the one before."""
+    cut = [list(ids[at : at + longest]) for at in range(0, max(len(ids) - 1, 0), longest - 1)]
+    return [stretch for stretch in cut if len(stretch) > 1]
+
+
+def _train(model: Any, stretches: Sequence[list[int]], config: FineTune, rng: np.random.Generator, tick: Tick) -> None:
+    """The loop: AdamW on batches of nearly equal length.
+
+    Raises:
+        DivergedError: NaN or infinity in the loss.
+    """
+    if not stretches:
+        raise checks.InputError("records: no document of a reference model has two tokens to learn from")
+    steps = -(-len(stretches) // config.batch_size)
+    total = steps * config.epochs
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _factor(config, step, total))
+    model.train()
+    done = 0
+    for _ in range(config.epochs):
+        for batch in _batches(stretches, config.batch_size, rng):
+            loss = _loss(model, batch)
+            loss.backward()
+            norm = torch.nn.utils.clip_grad_norm_(weights, _NORM)
+            if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
+                raise DivergedError
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad(set_to_none=True)
+            done += 1
+        tick(done / total)
+
+
+def _factor(config: FineTune, step: int, total: int) -> float:
+    """Of the learning rate, at a step."""
+    rising = round(config.warmup * total)
+    if step < rising:
+        return (step + 1) / (rising + 1)
+    share = (step - rising) / max(total - rising, 1)
+    if config.schedule == "constant":
+        return 1.0
+    return 1.0 - share if config.schedule == "linear" else (1.0 + math.cos(math.pi * share)) / 2.0
+
+
+def _batches(stretches: Sequence[list[int]], size: int, rng: np.random.Generator) -> Iterator[list[list[int]]]:
+    """Stretches of nearly equal length together, so that little is padding, in a new order each time."""
+    length = np.array([len(ids) for ids in stretches]) + rng.normal(0, _JITTER, len(stretches))
+    order = np.argsort(length, kind="stable")
+    starts = rng.permutation(np.arange(0, len(order), size))
+    for start in starts:
+        yield [stretches[row] for row in order[start : start + size]]
+
+
+def _loss(model: Any, batch: Sequence[Sequence[int]]) -> torch.Tensor:
+    """Cross-entropy of the next token, averaged over the tokens of a batch; padding stands on the right."""
+    width = max(map(len, batch))
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in batch], device=model.device)
+    real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch], device=model.device)
+    logits = model(input_ids=ids, attention_mask=real, use_cache=False).logits[:, :-1]
+    wanted = ids.masked_fill(real == 0, -100)[:, 1:]
+    return functional.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), ignore_index=-100)
