@@ -52,6 +52,28 @@ def test_ray_equals_stacked(fit, networks, cluster, tmp_path):
     assert fit(train, pool=tmp_path).reused == 4
 
 
+def test_ray_fine_tunes_as_one_process_does(cluster):
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    import torch
+
+    import divulge as dv
+    from divulge.targets import CausalLM
+
+    torch.manual_seed(0)
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({"<s>": 0, "a": 1, "b": 2}, "<s>"))
+    words.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    small = transformers.GPT2Config(vocab_size=3, n_positions=8, n_embd=8, n_layer=1, n_head=1)
+    model = transformers.GPT2LMHeadModel(small)
+    base = CausalLM(model, transformers.PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>"), bos="add")
+    documents = dv.Records(np.array(["a b a", "b b", "a a b b", "b a"], dtype=object))
+    halves = np.array([[1, 1, 0, 0], [0, 1, 1, 0]], bool)
+    tuning = dv.references.FineTune(base, 2, 2, engine="ray", device="cpu")
+    spread = tuning.fit(documents, halves, seed=0, observe=[documents])
+    alone = replace(tuning, engine="serial").fit(documents, halves, seed=0, observe=[documents])
+    assert (spread.outputs[0] == alone.outputs[0]).all()
+
+
 def test_a_killed_worker_is_replaced(fit, cluster, tmp_path):
     def deadly(some, seed):
         import pathlib

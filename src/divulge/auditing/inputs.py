@@ -186,7 +186,8 @@ def _refuse_other_kind(recipes: Sequence[Recipe], references: object, *, documen
 
 
 def _enough_models(recipes: Sequence[Recipe], count: int | None) -> None:
-    least = {recipe.name: adapt(recipe.attack).least_references for recipe in recipes}
+    trained = [recipe for recipe in recipes if recipe.references != "base"]
+    least = {recipe.name: adapt(recipe.attack).least_references for recipe in trained}
     if count is None or not (short := [name for name, fewest in least.items() if fewest > count]):
         return
     raise checks.InputError(

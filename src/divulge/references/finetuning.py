@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -19,7 +20,8 @@ from divulge.references import fitting, keys
 from divulge.references.engines import Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
 from divulge.references.loop import DivergedError
-from divulge.targets.text import CausalLM, fingerprint
+from divulge.targets.pretrained import fingerprint
+from divulge.targets.text import CausalLM
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
@@ -151,7 +153,9 @@ class Opened:
             fan_in_fan_out=model.config.model_type == "gpt2",
         )
         try:
-            return peft.get_peft_model(model, adapters)
+            with warnings.catch_warnings():  # of what peft asks a transformers model, some is deprecated there
+                warnings.simplefilter("ignore", FutureWarning)
+                return peft.get_peft_model(model, adapters)
         except ValueError as error:
             raise checks.InputError(f"LoRA.modules: {error}") from None
 

@@ -1,0 +1,177 @@
+"""Attacks on the tokens of documents, beside literal versions of their formulas."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import divulge as dv
+from divulge.attacks import WBC, SequenceLiRA
+from divulge.ragged import TokenLogs
+from divulge.statistics.ranking import auc
+
+
+def logs(seed, lengths, models=3, *, lift=0.0, rounded=False):
+    rng = np.random.default_rng(seed)
+    offsets = np.append(0, np.cumsum(lengths))
+    hard = -np.abs(rng.normal(3, 2, offsets[-1]))
+    target, others = (hard + 0.3 * rng.normal(size=(k, offsets[-1])) - 2 for k in (1, models))
+    target = target[0] + lift * np.repeat(np.arange(len(lengths)) < len(lengths) // 2, lengths)
+    if rounded:
+        target, others = np.round(target), np.round(others)
+    return TokenLogs(offsets, np.minimum(target, 0), np.minimum(others, 0))
+
+
+def evidence(tokens):
+    return dv.Evidence(target=np.zeros(len(tokens)), tokens=tokens)
+
+
+def literal_windows(tokens, lengths):
+    scores = []
+    for i in range(len(tokens)):
+        own = slice(tokens.offsets[i], tokens.offsets[i + 1])
+        gain = tokens.target[own] - tokens.references[:, own].mean(axis=0)
+        shares = []
+        for length in lengths:
+            size = min(length, len(gain))
+            sums = [sum(gain[at : at + size]) for at in range(len(gain) - size + 1)]
+            shares.append(np.mean([value > 0 for value in sums]))
+        scores.append(np.mean(shares))
+    return np.array(scores)
+
+
+def literal_sequence(standard, rho):
+    size = len(standard)
+    inverse = np.linalg.inv(rho ** np.abs(np.subtract.outer(np.arange(size), np.arange(size))))
+    ones = np.ones(size)
+    return ones @ inverse @ standard / np.sqrt(ones @ inverse @ ones)
+
+
+class TestWBC:
+    @given(st.integers(0, 10_000), st.lists(st.integers(1, 50), min_size=1, max_size=6), st.booleans())
+    def test_equals_the_literal_formula(self, seed, lengths, rounded):
+        tokens = logs(seed, lengths, rounded=rounded)
+        expected = literal_windows(tokens, WBC().lengths)
+        if rounded:  # sums of thirds: the order of addition decides what is a hair above 0
+            tokens = TokenLogs(tokens.offsets, tokens.target, tokens.references[:1])
+            expected = literal_windows(tokens, WBC().lengths)
+        assert np.allclose(WBC().score(evidence(tokens)), expected, atol=1e-12)
+
+    def test_windows_of_the_paper(self):
+        assert WBC().lengths == (2, 3, 4, 6, 9, 13, 18, 25, 32, 40)
+
+    def test_a_model_that_is_its_own_reference_wins_no_window(self):
+        tokens = logs(0, [30, 5])
+        same = TokenLogs(tokens.offsets, tokens.target, tokens.target[None])
+        assert (WBC().score(evidence(same)) == 0).all()
+
+    def test_a_document_is_judged_by_itself(self):
+        tokens = logs(1, [30, 7, 1])
+        alone = [WBC().score(evidence(tokens.documents(slice(i, i + 1))))[0] for i in range(3)]
+        assert WBC().score(evidence(tokens)).tolist() == alone
+
+    @pytest.mark.parametrize("lengths", [(), (0,), (2, -1)])
+    def test_lengths_are_checked(self, lengths):
+        with pytest.raises(dv.InputError, match=r"WBC\.lengths"):
+            WBC(lengths)
+
+    def test_says_what_it_lacks(self):
+        with pytest.raises(dv.InputError, match=r"evidence\.tokens is needed"):
+            WBC().score(dv.Evidence(target=[0.0]))
+        with pytest.raises(dv.InputError, match=r"tokens\.references is needed"):
+            WBC().score(evidence(TokenLogs([0, 1], [-1.0])))
+
+
+class TestSequenceLiRA:
+    @pytest.mark.parametrize("rho", [0.0, 0.4, 0.95])
+    def test_the_test_of_a_shift_equals_the_matrix_formula(self, rho):
+        from divulge.attacks import sequence
+
+        rng = np.random.default_rng(0)
+        offsets = np.array([0, 1, 3, 6, 40])
+        standard = rng.normal(size=40)
+        tokens = TokenLogs(offsets, -np.ones(40))
+        found = sequence._shift(standard, tokens, rho)
+        expected = [literal_sequence(standard[a:b], rho) for a, b in pairwise(offsets)]
+        assert np.allclose(found, expected)
+
+    def test_scores_of_non_members_are_close_to_standard_normal(self):
+        """Autoregressive deviations of order one, as assumed: mean within 5 standard errors, spread within 15 %."""
+        rng = np.random.default_rng(2)
+        n, length, rho = 2000, 30, 0.6
+        deviation = rng.normal(size=(9, n, length))
+        for t in range(1, length):
+            deviation[..., t] = rho * deviation[..., t - 1] + np.sqrt(1 - rho**2) * deviation[..., t]
+        values = -8 + 0.5 * deviation.reshape(9, -1)
+        scores = SequenceLiRA().score(evidence(TokenLogs(np.arange(n + 1) * length, values[0], values[1:])))
+        assert abs(scores.mean()) < 5 / np.sqrt(n)
+        assert 0.85 < scores.std() < 1.15
+
+    def test_correlation_matters_where_lengths_differ(self):
+        """A long document's deviations do not average out as independent ones would."""
+        rng = np.random.default_rng(3)
+        lengths = np.where(np.arange(600) % 2 == 0, 10, 200)
+        drift = rng.normal(size=(5, 600))
+        values = -9 + np.repeat(drift, lengths, axis=1) + 0.3 * rng.normal(size=(5, lengths.sum()))
+        tokens = TokenLogs(np.append(0, np.cumsum(lengths)), np.minimum(values[0], 0), np.minimum(values[1:], 0))
+        scores = SequenceLiRA().score(evidence(tokens))
+        assert scores[lengths == 200].std() < 4 * scores[lengths == 10].std()
+
+    @pytest.mark.parametrize("lengths", [[1, 1], [1, 40], [3]])
+    def test_short_documents(self, lengths):
+        assert np.isfinite(SequenceLiRA().score(evidence(logs(4, lengths, models=2)))).all()
+
+    def test_constants(self):
+        tokens = TokenLogs([0, 2, 4], -np.ones(4), -np.ones((3, 4)))
+        assert (SequenceLiRA().score(evidence(tokens)) == 0).all()
+
+    def test_one_model_has_no_spread(self):
+        with pytest.raises(dv.InputError, match="at least 2 reference models"):
+            SequenceLiRA().score(evidence(logs(5, [4], models=1)))
+
+
+@pytest.mark.parametrize("attack", [WBC(), SequenceLiRA()])
+class TestBoth:
+    def test_members_score_higher(self, attack):
+        lengths = np.random.default_rng(0).integers(5, 60, 200)
+        member = np.arange(200) < 100
+        assert auc(attack.score(evidence(logs(6, lengths, lift=0.3))), member).value > 0.8
+
+    def test_no_leak_no_difference(self, attack):
+        """AUC within .5 ± .12 for 150 against 150: four standard errors."""
+        lengths = np.random.default_rng(1).integers(5, 60, 300)
+        area = auc(attack.score(evidence(logs(7, lengths))), np.arange(300) < 150).value
+        assert abs(area - 0.5) < 0.12
+
+    def test_order_of_documents_does_not_matter(self, attack):
+        lengths = [5, 17, 40, 2]
+        tokens = logs(8, lengths)
+        order = [2, 0, 3, 1]
+        at = np.concatenate([np.arange(tokens.offsets[i], tokens.offsets[i + 1]) for i in order])
+        turned = TokenLogs(
+            np.append(0, np.cumsum(np.array(lengths)[order])), tokens.target[at], tokens.references[:, at]
+        )
+        assert np.allclose(attack.score(evidence(turned)), attack.score(evidence(tokens))[order], atol=0.02)
+
+
+class TestTokenLogs:
+    @pytest.mark.parametrize(
+        ("offsets", "target", "references", "says"),
+        [
+            ([0, 2, 2], [-1.0, -1.0], None, "offsets"),
+            ([1, 2], [-1.0, -1.0], None, "offsets"),
+            ([0, 3], [-1.0, -1.0], None, "target: 3 values"),
+            ([0, 2], [-1.0, 0.5], None, "target: log-probabilities"),
+            ([0, 2], [-1.0, np.nan], None, "target"),
+            ([0, 2], [-1.0, -1.0], [[-1.0]], "references"),
+        ],
+    )
+    def test_bad_input(self, offsets, target, references, says):
+        with pytest.raises(dv.InputError, match=says):
+            TokenLogs(offsets, target, references)
+
+    def test_evidence_takes_as_many_documents_as_candidates(self):
+        with pytest.raises(dv.InputError, match="tokens: 2 documents are needed, got 1"):
+            dv.Evidence(target=[0.0, 1.0], tokens=TokenLogs([0, 1], [-1.0]))

@@ -1,0 +1,208 @@
+"""Audits of language models from end to end."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from documents import conftest as small  # noqa: E402
+
+import divulge as dv  # noqa: E402
+from divulge.auditing import load  # noqa: E402
+from divulge.recipes import document_recipes  # noqa: E402
+from divulge.targets import CausalLM  # noqa: E402
+
+EVERY = tuple(recipe.name for recipe in document_recipes())
+NAMED = ("loss", "zlib", "min-k++", "reference-ratio", "windows", "lira", "rmia", "learned")
+
+
+def audited(target, sets, **more):
+    return dv.audit(target, **sets, **{"fpr": (0.05,), "seed": 0} | more)
+
+
+@pytest.fixture(scope="module")
+def run(target, base, tuning, sets, tmp_path_factory):
+    """A finished run of every recipe for documents."""
+    out = tmp_path_factory.mktemp("documents") / "run"
+    return audited(target, sets, recipes=EVERY, references=tuning(base), out=out)
+
+
+class TestAudit:
+    @pytest.mark.parametrize("name", ["loss", "base-ratio", "reference-ratio", "wbc", "windows", "lira", "learned"])
+    def test_a_fine_tune_that_has_learnt_too_well_is_found(self, run, name):
+        assert run[name].auc.low > 0.8
+
+    def test_every_recipe_says_something(self, run):
+        assert set(run) == set(EVERY)
+        assert all(np.isfinite(run.scores[name]).all() for name in EVERY)
+        assert run.verdict.answer == "leak found"
+        assert run.about.counts.classes == 0
+
+    def test_a_score_is_what_it_is_alone(self, run, target, base, tuning, sets):
+        alone = audited(target, sets, recipes=("windows",), references=tuning(base))
+        np.testing.assert_array_equal(alone.scores["windows"], run.scores["windows"])
+        np.testing.assert_array_equal(alone.calibration["windows"], run.calibration["windows"])
+
+    def test_signals_are_those_of_the_statistics(self, run, target, sets):
+        texts = [*sets["members"].x, *sets["nonmembers"].x]
+        expected = [target.tokens([text]).logp.mean() for text in texts]
+        np.testing.assert_allclose(run.scores["loss"], expected, atol=1e-5)
+
+    def test_reference_ratio_by_hand(self, run, target, base, tuning, sets):
+        """Fine-tunes on halves of what is left of the population, each asked about each document."""
+        from divulge import seeds
+        from divulge.references import splits
+
+        order = seeds.generator(0, "calibration").permutation(160)
+        learned = sets["population"][np.sort(order[40:])]
+        halves = splits.offline(120, 4, 0).trained_on
+        candidates = dv.Records(np.concatenate([sets["members"].x, sets["nonmembers"].x]))
+        trained = tuning(base).fit(learned, halves, seed=0, observe=[candidates])
+        lengths = target.tokens(list(candidates.x)).lengths
+        starts = np.append(0, np.cumsum(lengths))[:-1]
+        means = np.add.reduceat(trained.outputs[0].astype(float), starts, axis=1) / lengths
+        np.testing.assert_allclose(run.scores["reference-ratio"], run.scores["loss"] - means.mean(axis=0), atol=1e-4)
+
+    def test_without_references(self, target, sets):
+        assert set(audited(target, sets, recipes=("loss", "min-k", "entropy", "quantile"))) > {"loss"}
+
+    def test_the_base_alone_is_a_reference(self, target, base, tuning, sets):
+        found = audited(target, sets, recipes=("base-ratio", "wbc"), references=tuning(base, count=0))
+        assert found["wbc"].auc.low > 0.8
+
+    def test_one_reference_model(self, target, base, tuning, sets):
+        found = audited(target, sets, recipes=("reference-ratio",), references=tuning(base, count=1))
+        assert found["reference-ratio"].auc.low > 0.8
+
+    def test_groups(self, target, sets):
+        found = audited(target, sets, recipes=("loss",), groups=["a", "b"] * 80)
+        assert set(found.summary().recipes["loss"].groups) == {"a", "b"}
+
+    def test_labels_of_documents_are_allowed(self, target, sets):
+        labelled = {name: dv.Records(one.x, np.arange(len(one)) % 2) for name, one in sets.items()}
+        assert audited(target, labelled, recipes=("loss",))["loss"].auc.low > 0.8
+
+
+class TestTwins:
+    def test_twins_that_never_saw_the_members_leak_nothing(self, base, tuning, sets):
+        """20 models fine-tuned on other documents, 4 recipes at 95 % together: 3 alarms have a chance below .08."""
+        alarms = 0
+        recipes = ("loss", "base-ratio", "reference-ratio", "windows")
+        for seed in range(20):
+            twin = tuning(base, epochs=4).one(small.records(100 + seed, 60), seed=seed)
+            own = {name: small.records(1000 * at + seed, len(sets[name])) for at, name in enumerate(sets, 1)}
+            found = audited(twin, own, recipes=recipes, references=tuning(base, epochs=4, count=2), seed=seed)
+            alarms += found.verdict.answer == "leak found"
+        assert alarms < 3
+
+
+class TestReport:
+    def test_run_directory_and_report(self, run):
+        again = load(run.path)
+        assert again.summary().recipes == run.summary().recipes
+        assert again.heat == run.heat
+        html = (run.path / "report.html").read_text(encoding="utf-8")
+        assert 'class="heat-' in html
+        assert "the mean of the reference models" in html
+
+    def test_strips_cover_their_text(self, run, sets):
+        for row, strip in run.heat.items():
+            assert strip.ends[-1] == len(sets["members"].x[row])
+            assert len(strip.ends) == len(sets["members"].x[row].split())
+        assert np.mean([np.mean(strip.values) for strip in run.heat.values()]) > 0.5
+
+    def test_texts_are_left_out_on_request(self, target, sets, tmp_path):
+        audited(target, sets, recipes=("loss",), texts=False, out=tmp_path / "run")
+        words = {str(text) for text in sets["members"].x}
+        for file in (tmp_path / "run").rglob("*"):
+            if file.is_file():
+                content = file.read_bytes().decode("utf-8", "ignore")
+                assert not any(text in content for text in words), file
+
+    def test_hostile_text_is_escaped(self, target, sets, tmp_path):
+        evil = dict(sets)
+        x = sets["members"].x.copy()
+        x[:20] = [f"<script>alert({i})</script> ba be bi" for i in range(20)]
+        evil["members"] = dv.Records(x)
+        audited(target, evil, recipes=("loss",), out=tmp_path / "run")
+        assert "<script>alert" not in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+
+    def test_damaged_heat_is_refused(self, target, base, tuning, sets, tmp_path):
+        import json
+
+        audited(target, sets, recipes=("base-ratio",), references=tuning(base, count=0), out=tmp_path / "run")
+        path = tmp_path / "run/summary.json"
+        content = json.loads(path.read_text(encoding="utf-8"))
+        next(iter(content["heat"].values()))["ends"][-1] = 10**6
+        path.write_text(json.dumps(content), encoding="utf-8")
+        with pytest.raises(dv.InputError):
+            load(tmp_path / "run")
+
+
+class TestWhatIsSaid:
+    def test_a_base_that_has_seen_the_members(self, base, target, tuning, sets):
+        """The fine-tune of a fine-tune on the same members: relative to it, nothing is left to see."""
+        second = tuning(target, epochs=2).one(sets["members"], seed=9)
+        found = audited(second, sets, recipes=("base-ratio",), references=tuning(target, count=0))
+        assert any("may have been trained on them" in warning for warning in found.about.warnings)
+        fresh = audited(target, sets, recipes=("base-ratio",), references=tuning(base, count=0))
+        assert not any("may have been trained on them" in warning for warning in fresh.about.warnings)
+
+    def test_documents_longer_than_the_context(self, target, sets):
+        long = {name: dv.Records(np.array([f"{text} " * 6 for text in one.x], object)) for name, one in sets.items()}
+        found = audited(target, long, recipes=("loss",))
+        assert any("scored in windows" in warning for warning in found.about.warnings)
+
+
+class TestBadInput:
+    def test_another_tokenizer(self, target, base, tuning, sets):
+        other = CausalLM(base.model, base.tokenizer, bos="none")
+        with pytest.raises(dv.InputError, match="into other tokens than the target"):
+            audited(target, sets, recipes=("base-ratio",), references=tuning(other))
+
+    def test_empty_documents(self, target, sets):
+        x = sets["members"].x.copy()
+        x[3] = " \n"
+        with pytest.raises(dv.InputError, match=r"members: 1 documents are empty \(first: row 3\)"):
+            audited(target, sets | {"members": dv.Records(x)}, recipes=("loss",))
+
+    def test_a_document_of_one_token_without_bos(self, base, sets):
+        x = sets["members"].x.copy()
+        x[3] = "ba"
+        unmarked = CausalLM(base.model, base.tokenizer, bos="none")
+        with pytest.raises(dv.InputError, match=r"no token to score \(candidate member-3\)"):
+            audited(unmarked, sets | {"members": dv.Records(x)}, recipes=("loss",))
+
+    def test_numbers(self, target):
+        rows = {name: dv.Records(np.random.default_rng(i).normal(size=(50, 2))) for i, name in enumerate(
+            ("members", "nonmembers", "population"))}  # fmt: skip
+        with pytest.raises(dv.InputError, match="the target is a language model, so documents"):
+            audited(target, rows, recipes=("loss",))
+
+    @pytest.mark.parametrize(
+        ("recipes", "says"),
+        [(("calibrated",), "recipes"), (("hinge",), "recipes"), (("transductive",), "recipes")],
+    )
+    def test_recipes_of_classifiers(self, target, sets, recipes, says):
+        with pytest.raises(dv.InputError, match=says):
+            audited(target, sets, recipes=recipes)
+
+    def test_references_of_classifiers(self, target, sets):
+        train = dv.references.Train(lambda: None, count=4)
+        with pytest.raises(dv.InputError, match="FineTune is needed, got Train"):
+            audited(target, sets, recipes=("lira",), references=train)
+
+    def test_references_are_needed(self, target, sets):
+        with pytest.raises(dv.InputError, match=r"FineTune\(base"):
+            audited(target, sets, recipes=("wbc",))
+
+    def test_too_few_references(self, target, base, tuning, sets):
+        with pytest.raises(dv.InputError, match="learned need at least 3"):
+            audited(target, sets, recipes=("learned",), references=tuning(base, count=2))
+
+    def test_fine_tunes_do_not_judge_a_classifier(self, tuning, base):
+        records = {name: dv.Records(np.random.default_rng(i).normal(size=(60, 2)), np.arange(60) % 2)
+                   for i, name in enumerate(("members", "nonmembers", "population"))}  # fmt: skip
+        with pytest.raises(dv.InputError, match="Train or Custom is needed, got FineTune"):
+            dv.audit(lambda x: x, **records, recipes=("lira",), references=tuning(base))

@@ -1,0 +1,181 @@
+"""Fine-tuned reference models: the same models from every engine, from the pool, and as a naive loop makes them."""
+
+import copy
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import divulge as dv  # noqa: E402
+from divulge.references import FineTune, LoRA, finetuning, splits  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def documents(sets):
+    return sets["population"][:40]
+
+
+@pytest.fixture(scope="module")
+def halves(documents):
+    return splits.offline(len(documents), 4, 0)
+
+
+def fitted(config, documents, halves, **more):
+    return config.fit(documents, halves, seed=3, observe=[documents], **more)
+
+
+class TestModels:
+    def test_training_documents_become_likelier(self, base, tuning, documents, halves):
+        trained = fitted(tuning(base), documents, halves)
+        logs, lengths = trained.outputs[0], base.tokens(list(documents.x)).lengths
+        assert logs.shape == (4, lengths.sum())
+        assert logs.dtype == np.float32
+        inside = np.repeat(trained.trained_on, lengths, axis=1)
+        assert logs[inside].mean() > logs[~inside].mean() + 0.5
+
+    def test_equals_a_naive_loop(self, base, tuning, documents):
+        """One batch per epoch, so that no order is drawn; no dropout."""
+        config = tuning(base, batch_size=64, epochs=3, schedule="constant", weight_decay=0.1)
+        undropped = copy.deepcopy(base.model)
+        for part in undropped.modules():
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.0
+        plain = dv.targets.CausalLM(undropped, base.tokenizer, bos="add")
+        made = finetuning.Opened(FineTune(plain, epochs=3, lr=5e-3, batch_size=64, schedule="constant",
+                                          weight_decay=0.1)).one(documents, seed=0)  # fmt: skip
+        assert config.learning_rate == 5e-3
+        model = copy.deepcopy(undropped).train()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.1)
+        encoded = base.encoded(list(documents.x))
+        for _ in range(3):
+            optimizer.zero_grad()
+            losses = []
+            for ids in encoded:
+                row = torch.tensor([ids])
+                logits = model(input_ids=row).logits[0, :-1]
+                losses.append(torch.nn.functional.cross_entropy(logits, row[0, 1:], reduction="none"))
+            torch.cat(losses).mean().backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        expected = dv.targets.CausalLM(model, base.tokenizer, bos="add").tokens(list(documents.x), vocabulary=False)
+        found = made.tokens(list(documents.x), vocabulary=False)
+        assert np.allclose(found.logp, expected.logp, atol=2e-3)
+
+    def test_the_base_is_left_as_it_was(self, base, tuning, documents, halves):
+        before = {name: value.clone() for name, value in base.model.state_dict().items()}
+        fitted(tuning(base, epochs=1), documents, halves)
+        assert all(torch.equal(value, before[name]) for name, value in base.model.state_dict().items())
+        assert not base.model.training
+
+    def test_long_documents_are_trained_on_in_stretches(self):
+        assert finetuning._stretches(list(range(7)), 3) == [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
+        assert finetuning._stretches([5], 3) == []
+        assert finetuning._stretches([5, 6], 3) == [[5, 6]]
+
+    @pytest.mark.parametrize("kind", ["full", "lora"])
+    def test_lora_and_full(self, base, tuning, documents, kind):
+        if kind == "lora":
+            pytest.importorskip("peft")
+        config = tuning(base, lora=LoRA(rank=4) if kind == "lora" else None, lr=2e-2 if kind == "lora" else 5e-3)
+        made = config.one(documents, seed=0)
+        told = [each.tokens(list(documents.x), vocabulary=False).logp.mean() for each in (base, made)]
+        assert told[1] > told[0] + 0.03
+        assert type(made.model) is type(base.model)
+
+
+class TestEngines:
+    def test_same_bits(self, folder, tuning, documents, halves):
+        config = tuning(str(folder), epochs=2, bos="add")
+        alone = fitted(config, documents, halves).outputs[0]
+        spread = fitted(tuning(str(folder), epochs=2, bos="add", engine="processes", workers=2), documents, halves)
+        assert np.array_equal(spread.outputs[0], alone)
+
+    def test_models_do_not_depend_on_their_number(self, base, tuning, documents, halves):
+        all_four = fitted(tuning(base, epochs=1), documents, halves).outputs[0]
+        two = fitted(tuning(base, epochs=1, count=2), documents, halves.trained_on[:2]).outputs[0]
+        assert np.array_equal(all_four[:2], two)
+
+    def test_another_seed_is_another_model(self, base, tuning, documents, halves):
+        config = tuning(base, epochs=1)
+        other = config.fit(documents, halves, seed=4, observe=[documents]).outputs[0]
+        assert not np.array_equal(other, fitted(config, documents, halves).outputs[0])
+
+
+class TestPool:
+    def test_resumes_after_a_stop(self, base, tuning, documents, halves, tmp_path):
+        """Stopped at the third model; the two that were finished are not trained again."""
+        config, whole = tuning(base, epochs=1), None
+
+        def stop(done, total, note):
+            if done >= 2.5 or (done > 2 and done != int(done)):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            config.fit(
+                documents, halves, seed=3, observe=[documents], pool=tmp_path,
+                progress=lambda done, total, note: stop(done + 0.5 if done == 2 else done, total, note),
+            )  # fmt: skip
+        again = fitted(config, documents, halves, pool=tmp_path)
+        assert again.reused >= 1
+        whole = fitted(config, documents, halves)
+        assert np.array_equal(again.outputs[0], whole.outputs[0])
+        third = fitted(config, documents, halves, pool=tmp_path)
+        assert third.reused == 4
+
+    @pytest.mark.parametrize("change", [{"epochs": 2}, {"lr": 1e-3}, {"lora": LoRA()}, {"schedule": "cosine"}])
+    def test_other_settings_are_other_models(self, base, tuning, documents, halves, tmp_path, change):
+        if "lora" in change:
+            pytest.importorskip("peft")
+        fitted(tuning(base, epochs=1), documents, halves, pool=tmp_path)
+        assert fitted(tuning(base, **{"epochs": 1} | change), documents, halves, pool=tmp_path).reused == 0
+
+    def test_another_base_is_another_model(self, base, tuning, target, documents, halves, tmp_path):
+        fitted(tuning(base, epochs=1), documents, halves, pool=tmp_path)
+        assert fitted(tuning(target, epochs=1), documents, halves, pool=tmp_path).reused == 0
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            ({"count": -1}, "count"),
+            ({"epochs": 0}, "epochs"),
+            ({"lr": -1.0}, "lr"),
+            ({"lr": np.nan}, "lr"),
+            ({"batch_size": 0}, "batch_size"),
+            ({"schedule": "step"}, "schedule"),
+            ({"warmup": 1.0}, "warmup"),
+            ({"engine": "stacked"}, "engine"),
+            ({"base": 3}, "base"),
+            ({"bos": "both"}, "bos"),
+            ({"length": 1}, "length"),
+            ({"lora": 8}, "lora"),
+        ],
+    )
+    def test_settings(self, change, says):
+        with pytest.raises(dv.InputError, match=says):
+            FineTune(**{"base": "base/"} | change)
+
+    @pytest.mark.parametrize("change", [{"rank": 0}, {"alpha": 0.0}, {"dropout": 1.0}, {"modules": (3,)}])
+    def test_adapters(self, change):
+        with pytest.raises(dv.InputError, match=rf"LoRA\.{next(iter(change))}"):
+            LoRA(**change)
+
+    def test_numbers_are_no_documents(self, base, tuning):
+        with pytest.raises(dv.InputError, match="documents"):
+            tuning(base).fit(dv.Records([[0.0], [1.0]]), np.ones((4, 2), bool), seed=0)
+
+    def test_no_such_base(self, documents, halves):
+        with pytest.raises(dv.InputError, match="cannot be loaded"):
+            fitted(FineTune("nowhere/"), documents, halves)
+
+    def test_a_layer_that_is_not_there(self, base, tuning, documents):
+        pytest.importorskip("peft")
+        with pytest.raises(dv.InputError, match=r"LoRA\.modules"):
+            tuning(base, lora=LoRA(modules=("nothing",))).one(documents, seed=0)
+
+    def test_a_loss_that_explodes(self, base, tuning, documents):
+        with pytest.raises(dv.InputError, match="lr"):
+            tuning(base, lr=1e30, epochs=3).one(documents, seed=0)
