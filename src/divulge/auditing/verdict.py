@@ -234,5 +234,6 @@ def _adversary(recipe: Conducted) -> str:
         "none": "no reference models",
         "out": "reference models trained on other data of the same kind",
         "in and out": "reference models trained on halves of population and candidates",
+        "base": "the model that it was fine-tuned from",
     }[recipe.references]
     return f"The adversary needs {recipe.reads} ({recipe.signal}) and {models}."
