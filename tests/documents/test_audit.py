@@ -6,12 +6,11 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from documents import conftest as small  # noqa: E402
-
-import divulge as dv  # noqa: E402
-from divulge.auditing import load  # noqa: E402
-from divulge.recipes import document_recipes  # noqa: E402
-from divulge.targets import CausalLM  # noqa: E402
+import divulge as dv
+from divulge.auditing import load
+from divulge.recipes import document_recipes
+from divulge.targets import CausalLM
+from documents import conftest as small
 
 EVERY = tuple(recipe.name for recipe in document_recipes())
 NAMED = ("loss", "zlib", "min-k++", "reference-ratio", "windows", "lira", "rmia", "learned")

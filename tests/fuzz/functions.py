@@ -68,6 +68,7 @@ CHECKED = {
     "attacks.regressors.predict",
     "attacks.rmia.dominated",
     "decisions.fdr.decide",
+    "signals.tokens.signal",
     "decisions.fdr.few",
     "decisions.fdr.grid",
     "decisions.fdr.refuse_constant",

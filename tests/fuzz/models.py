@@ -63,6 +63,22 @@ def trained(made):
     return made.fit(RECORDS, references.splits.online(60, 2, 0), seed=0, observe=[RECORDS]).outputs
 
 
+def language_model():
+    """A tiny language model of two words."""
+    torch.manual_seed(0)
+    words = Tokenizer(models.WordLevel({"<s>": 0, "yes": 1, "no": 2, "?": 3}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    small = {"n_positions": 16, "n_embd": 8, "n_layer": 1, "n_head": 1}
+    network = transformers.GPT2LMHeadModel(transformers.GPT2Config(vocab_size=4, **small))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=words, bos_token="<s>")
+    return targets.CausalLM(network, tokenizer, bos="add")
+
+
+def fine_tuned(made):
+    documents = dv.Records(["yes no", "no no", "yes", "no yes yes"])
+    return made.fit(documents, references.splits.offline(4, 2, 0), seed=0, observe=[documents]).outputs
+
+
 def planted_gradients(made):
     total = [torch.zeros(3, 3), torch.zeros(3)]
     made.plant(total)
@@ -166,6 +182,27 @@ REFERENCES = {
         use=trained,
         free=("train", "version"),
     ),
+    "references.FineTune": call(
+        base=language_model(),
+        count=2,
+        epochs=1,
+        lr=1e-3,
+        batch_size=8,
+        lora=None,
+        schedule="linear",
+        warmup=0.0,
+        weight_decay=0.0,
+        length=None,
+        bos="add",
+        engine="serial",
+        device="cpu",
+        workers=1,
+        says=("references", "splits", "model"),
+        use=fine_tuned,
+        free=("device", "bos", "base"),
+        long=("epochs",),
+    ),
+    "references.LoRA": call(rank=2, alpha=4.0, dropout=0.0, modules=("c_attn",), use=repr),
     "references.Pool": call(path=Path("pool"), use=repr),
     "references.Private": call(
         noise=1.0, clip=1.0, use=lambda made: made.epsilon(records=100, batch_size=10, epochs=1, delta=1e-3)
@@ -212,7 +249,7 @@ REFERENCES = {
     ),
 }
 
-_WHOLE = ("log_likelihood", "zlib", "modified_entropy", "all_signals")
+_WHOLE = ("log_likelihood", "token_probability", "scaled_likelihood", "zlib", "modified_entropy", "all_signals")
 SIGNALS = {
     f"signals.classification.{name}": call(logits=LOGITS, labels=Y)
     for name in ("negative_loss", "confidence", "scaled_logit", "hinge", "top_two_gap", "modified_entropy")

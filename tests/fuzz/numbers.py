@@ -4,6 +4,7 @@ import numpy as np
 
 import divulge as dv
 from divulge.decisions.counts import Counts
+from divulge.ragged import TokenLogs
 from fuzz.table import call
 
 
@@ -60,6 +61,11 @@ def chosen(method):
     return dv.decisions.fdr.select(SCORES, CALIBRATION, fdr=0.2, method=method).selected
 
 
+TOKENS = dv.Evidence(
+    target=SCORES[:6],
+    tokens=TokenLogs(np.arange(7) * 4, -1.0 - SCORES[:24] ** 2, -1.0 - REFERENCES[:2, :24] ** 2),
+)
+
 TYPES = {
     "Claim": call(epsilon=8.0, delta=1e-5),
     "evaluation.GaussianMechanism": call(),
@@ -75,6 +81,8 @@ TYPES = {
         labels=Y[:6],
         population_labels=Y[:5],
         population_trained_on=INSIDE[:, :5],
+        tokens=TOKENS.tokens,
+        population_tokens=None,
     ),
     "PartialRecords": call(x=X[:4], y=Y[:4], known=np.array([True, False, True])),
     "Records": call(x=X[:4], y=Y[:4], ids=np.arange(4), free=("ids",), use=lambda made: (repr(made), made[:2])),
@@ -103,7 +111,9 @@ ATTACKS = {
         regressor=dv.attacks.regressors.Marginal(), conformal=True, calibration=0.5, output="z", seed=0, use=scored
     ),
     "attacks.Residual": call(inner=dv.attacks.Calibrated(), components=2, folds=2, seed=0, use=scored),
+    "attacks.SequenceLiRA": call(use=lambda made: scored(made, TOKENS)),
     "attacks.Threshold": call(use=scored),
+    "attacks.WBC": call(lengths=(2, 3), use=lambda made: scored(made, TOKENS)),
     "attacks.Transductive": call(folds=2, seed=0, use=scored),
     "attacks.adapt": call(attack=dv.attacks.Threshold(), use=scored),
     "attacks.lira.leave_one_out": call(

@@ -47,7 +47,10 @@ class WBC:
     lengths: tuple[int, ...] = LENGTHS
 
     def __post_init__(self) -> None:
-        given = tuple(checks.integer(one, "WBC.lengths", least=1) for one in checks.listed(self.lengths, "WBC.lengths"))
+        given = tuple(
+            checks.integer(one, "WBC.lengths", least=1, most=10**9)
+            for one in checks.listed(self.lengths, "WBC.lengths")
+        )
         if not given:
             raise checks.InputError("WBC.lengths: at least 1 length is needed, got none")
         object.__setattr__(self, "lengths", given)
@@ -81,6 +84,6 @@ def _won(gain: Floats, offsets: Ints, length: int) -> Floats:
     first = np.arange(len(document)) - np.repeat(np.cumsum(windows) - windows, windows) + offsets[document]
     # Added up afresh for each window: of differences of a running total, rounding would decide where gains cancel.
     sums, last = np.zeros(len(first)), len(gain) - 1
-    for place in range(length):
+    for place in range(int(own.max())):
         sums += np.where(place < own[document], gain[np.minimum(first + place, last)], 0.0)
     return np.bincount(document, weights=sums > 0, minlength=len(lengths)) / windows

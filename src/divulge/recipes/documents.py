@@ -73,7 +73,9 @@ def document_recipes() -> tuple[Recipe, ...]:
             "in and out",
             "online likelihood ratio (Carlini et al. 2022)",
         ),
-        Recipe("rmia", "token_probability", RMIA(offline_a=1.0), "out", "offline relative attack (Zarifzadeh et al. 2024)"),
+        Recipe(
+            "rmia", "token_probability", RMIA(offline_a=1.0), "out", "offline relative attack (Zarifzadeh et al. 2024)"
+        ),
         Recipe(
             "rmia-online",
             "token_probability",

@@ -78,7 +78,7 @@ def pretrained(
             cuda = torch.cuda.is_available()
             model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
     except Exception as error:  # whatever transformers raises on files that are damaged or missing
-        raise checks.InputError(f"model: {name!r} cannot be loaded: {checks.reason(error)}") from None
+        raise checks.InputError(f"model: {checks.shown(name)} cannot be loaded: {checks.reason(error)}") from None
     return model.eval(), words
 
 
