@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from divulge.canaries import Claim
     from divulge.errors import InputError, MissingExtraError
     from divulge.identification import identify
+    from divulge.people import by_person
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "access",
     "attacks",
     "audit",
+    "by_person",
     "canaries",
     "completion",
     "decisions",
@@ -75,6 +77,7 @@ _HOMES = {
     "Records": "divulge.types",
     "Selection": "divulge.types",
     "audit": "divulge.auditing",
+    "by_person": "divulge.people",
     "identify": "divulge.identification",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -15,18 +14,15 @@ from divulge.auditing import audit
 from divulge.auditing.result import KIND
 from divulge.dossier import Dossier
 from divulge.references import Train
+from divulge.references.progress import Watching, unwatched
 from divulge.types import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
     from safetensors import torch as tensors
     from torch import nn
 
     from divulge.auditing import Audit
     from divulge.dossier import Draft
-    from divulge.references import Progress
 else:
     nn = lazy.module("torch.nn")
     tensors = lazy.module("safetensors.torch")
@@ -67,17 +63,13 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10))
 
 
-def _unwatched(_title: str) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 def run(
     out: Path,
     *,
     seed: int = 0,
     size: Size = FULL,
     overwrite: bool = False,
-    watching: Callable[[str], AbstractContextManager[Progress | None]] = _unwatched,
+    watching: Watching = unwatched,
 ) -> tuple[Audit, Audit]:
     """Train a target, then audit it twice: all classes known to the auditor, and class 3 (dresses) unseen.
 
@@ -96,9 +88,7 @@ def run(
         return _both(draft, seed, size, watching)
 
 
-def _both(
-    draft: Draft, seed: int, size: Size, watching: Callable[[str], AbstractContextManager[Progress | None]]
-) -> tuple[Audit, Audit]:
+def _both(draft: Draft, seed: int, size: Size, watching: Watching) -> tuple[Audit, Audit]:
     records = fashion_mnist()
     order = seeds.generator(seed, "demo").permutation(len(records))
     inside = records[order[: size.members]]

@@ -205,3 +205,60 @@ class TestBadInput:
                    for i, name in enumerate(("members", "nonmembers", "population"))}  # fmt: skip
         with pytest.raises(dv.InputError, match="Train or Custom is needed, got FineTune"):
             dv.audit(lambda x: x, **records, recipes=("lira",), references=tuning(base))
+
+
+@pytest.fixture(scope="module")
+def persons(sets):
+    return {
+        name: dv.by_person(list(one.x), [f"{name} {i // 2}" for i in range(len(one))]) for name, one in sets.items()
+    }
+
+
+class TestPeople:
+    def test_a_person_is_one_record(self, target, base, tuning, sets, persons):
+        run = audited(target, persons, recipes=("loss", "base-ratio", "wbc"), references=tuning(base, count=0))
+        assert len(run.scores["loss"]) == 80
+        both = [target.tokens([text]).logp for text in sets["members"].x[:2]]
+        assert run.scores["loss"][0] == pytest.approx(np.concatenate(both).mean(), abs=1e-5)
+        assert run.ids[0] == "members 0"
+        assert run["loss"].auc.low > 0.8
+
+    def test_reference_models_learn_all_of_a_person_or_nothing(self, target, base, tuning, persons, monkeypatch):
+        from divulge.references import finetuning
+
+        lessons = []
+        whole = finetuning.Opened.tuned
+
+        def watched(self, documents, seed, tick):
+            lessons.append([len(each) for each in documents])
+            return whole(self, documents, seed, tick)
+
+        monkeypatch.setattr(finetuning.Opened, "tuned", watched)
+        audited(target, persons, recipes=("reference-ratio",), references=tuning(base, count=2, epochs=1))
+        assert [set(each) for each in lessons] == [{2}, {2}]  # two documents a person
+        assert [len(each) for each in lessons] == [30, 30]  # of the 60 that are left of 80 persons
+
+    def test_strips_of_several_documents(self, target, base, tuning, persons, tmp_path):
+        run = audited(target, persons, recipes=("wbc",), references=tuning(base, count=0), out=tmp_path / "run")
+        row, strip = next(iter(run.heat.items()))
+        assert strip.ends[-1] == len(persons["members"].x[row])
+        assert "\x1e" not in (tmp_path / "run/report.html").read_text(encoding="utf-8")
+
+    def test_a_rate_of_persons_holds(self):
+        """FPR ≤ 10 % of persons, by conformal rank over whole persons, though a person's documents hang together.
+
+        200 rounds of 30 non-members each: the mean is within .1 + 4 standard errors of the calibration's spread.
+        """
+        rng = np.random.default_rng(0)
+        rates = []
+        for _ in range(200):
+            own = rng.normal(size=130) * 2  # a person's own ease, the same in all documents
+            scores = own + rng.normal(size=130) / np.sqrt(rng.integers(1, 9, 130))
+            cut = dv.decisions.fpr.threshold(scores[:100], fpr=0.1)
+            rates.append(cut.select(scores[100:]).mean())
+        assert np.mean(rates) < 0.1 + 4 * np.std(rates) / np.sqrt(200)
+
+    @pytest.mark.parametrize(("texts", "names"), [([1.0, 2.0], ["a", "b"]), (["x", "y"], ["a"]), ([], [])])
+    def test_bad_input(self, texts, names):
+        with pytest.raises(dv.InputError, match="texts|people"):
+            dv.by_person(texts, names)

@@ -67,6 +67,7 @@ TOKENS = dv.Evidence(
 )
 
 TYPES = {
+    "by_person": call(texts=["a b", "c", "d"], people=["x", "x", "y"], free=("people",), use=lambda made: made.ids),
     "Claim": call(epsilon=8.0, delta=1e-5),
     "evaluation.GaussianMechanism": call(),
     "evaluation.SubsampledGaussian": call(rate=0.1, steps=5),

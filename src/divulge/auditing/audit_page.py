@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import people
 from divulge.auditing import known, shift
 from divulge.auditing.audit_summary import summarise
 from divulge.auditing.verdict import counted
@@ -247,6 +248,7 @@ def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     caption = f"{audit.ids[row]}{label}, score {score:.3g}"
     value = audit.exhibits[row]
     if isinstance(value, str):
+        value = value.replace(people.SEPARATOR, "\n")
         return Exhibit(caption, text=value, heat=_pieces(value, audit.heat.get(row)))
     image = _as_image(value)
     if image is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, evaluation
+from divulge import checks, evaluation, people
 from divulge.attacks import Need
 from divulge.auditing import active, reference_models
 from divulge.auditing.measuring import conditions
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.references import FineTune
     from divulge.references.finetuning import Opened
-    from divulge.types import Bools, Floats
+    from divulge.types import Bools, Floats, Ints
 
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
 _OWN_TOKENS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED})
@@ -53,7 +54,7 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     texts = list(view.x)
     named = [recipe for recipe in case.given.recipes if isinstance(recipe.signal, str)]
     vocabulary = any(recipe.signal not in _OWN_TOKENS for recipe in named)
-    stats = log.timed("target", partial(target.tokens, texts, vocabulary=vocabulary))
+    stats = log.timed("target", partial(_asked, target, texts, vocabulary=vocabulary))
     _refuse_unscored(case, stats)
     log.warnings += _long(target, stats)
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in named))
@@ -72,6 +73,21 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     ]
 
 
+def _asked(target: GivesTokens, records: list[str], *, vocabulary: bool) -> TokenStatistics:
+    """Statistics of each record, whose documents are asked about one by one."""
+    texts, counts = people.parts(records)
+    stats = target.tokens(texts, vocabulary=vocabulary)
+    if len(texts) == len(records):
+        return stats
+    record = np.repeat(np.arange(len(records)), counts)
+    return replace(
+        stats,
+        offsets=people.folded(stats.offsets, counts),
+        zlib_bytes=np.bincount(record, weights=stats.zlib_bytes).astype(np.int64),
+        skipped={int(record[row]): why for row, why in stats.skipped.items()},
+    )
+
+
 def kinds(recipes: Sequence[Recipe]) -> list[Need]:
     """The kinds of reference models that recipes read."""
     every = (Need.REFERENCES_BASE, *reference_models.KINDS)
@@ -81,9 +97,9 @@ def kinds(recipes: Sequence[Recipe]) -> list[Need]:
 def _models(case: Case, log: Log, kind: Need, stats: TokenStatistics, texts: list[str]) -> Models:
     """What models of a kind say of every document."""
     if kind == Need.REFERENCES_BASE:
-        own = log.timed("base", partial(case.references.asked, texts))
-        _refuse_other_tokens(case, own, stats)
-        logs, held = own.logp[None], np.zeros((1, len(texts)), dtype=bool)
+        own, lengths = log.timed("base", partial(case.references.asked, texts))
+        _refuse_other_tokens(case, lengths, stats)
+        logs, held = own[None], np.zeros((1, len(texts)), dtype=bool)
     else:
         logs, held = _fine_tuned(case, log, kind, stats)
     reading = [recipe.signal_name for recipe in case.given.recipes if kind in recipe.needs]
@@ -136,9 +152,9 @@ def _place(case: Case, row: int) -> str:
     return "one of the population"
 
 
-def _refuse_other_tokens(case: Case, own: TokenStatistics | Sequence[int], stats: TokenStatistics) -> None:
+def _refuse_other_tokens(case: Case, own: Sequence[int] | Ints, stats: TokenStatistics) -> None:
     """Token by token, only models with one tokenizer can be compared."""
-    lengths = own.lengths if isinstance(own, TokenStatistics) else np.asarray(own)
+    lengths = np.asarray(own)
     other = np.flatnonzero(lengths != stats.lengths)
     if other.size:
         row = int(other[0])

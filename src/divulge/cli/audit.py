@@ -17,7 +17,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge import auditing, checks, dossier, identification, recipes, references, results
+    from divulge import auditing, checks, dossier, identification, recipes, references, results, text_demo
     from divulge import demo as fashion_demo
     from divulge import plan as plans
     from divulge.auditing import audit_page, audit_summary
@@ -41,6 +41,7 @@ else:
     recipes = lazy.module("divulge.recipes")
     references = lazy.module("divulge.references")
     results = lazy.module("divulge.results")
+    text_demo = lazy.module("divulge.text_demo")
 
 Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
 
@@ -49,9 +50,13 @@ _EXIT_CODES = {"undecided": Exit.UNDECIDED, "broken": Exit.BROKEN}
 
 
 def audit(
-    plan: Annotated[Path | None, typer.Argument(help="Plan (TOML).", show_default=False)] = None,
+    plan: Annotated[
+        Path | None, typer.Argument(help="Plan (TOML); with --demo: images or text.", show_default=False)
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run directory to write.")] = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Audit a model of the bundled Fashion-MNIST images.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Audit a model of the bundled Fashion-MNIST images, or of text.")
+    ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With --demo: a small, fast one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     seed: Annotated[int | None, typer.Option(help="With --demo: seed of every random draw.", min=0)] = None,
@@ -63,11 +68,15 @@ def audit(
     """Was this record used? Run the attacks of a plan on its target."""
     if out is None:
         raise InputError("--out: a run directory is needed")
-    if demo == (plan is not None):
-        raise InputError("audit: give exactly one of a plan and --demo")
+    if not demo and plan is None:
+        raise InputError("audit: give a plan, or --demo")
     if not demo and (quick or seed is not None):
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
-    finished = _demo(out, seed or 0, quick, overwrite) if demo else _planned(plan, out, overwrite, trust or ())
+    if demo:
+        wanted = "images" if plan is None else checks.choice(str(plan), "--demo", _DEMOS)
+        finished = _DEMOS[wanted](out, seed or 0, quick, overwrite)
+    else:
+        finished = _planned(plan, out, overwrite, trust or ())
     if json:
         told = {name: result.summary() for name, result in finished.items()}
         printing.as_json(results.plain(told.get("", told)))
@@ -81,6 +90,14 @@ def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, audit
     size = fashion_demo.QUICK if quick else fashion_demo.FULL
     known, unseen = fashion_demo.run(out, seed=seed, size=size, overwrite=overwrite, watching=references.Bar)
     return {"All classes known to the auditor": known, f"Class {fashion_demo.UNSEEN} unseen by the auditor": unseen}
+
+
+def _text_demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, auditing.Audit]:
+    size = text_demo.QUICK if quick else text_demo.FULL
+    return {"": text_demo.run(out, seed=seed, size=size, overwrite=overwrite, watching=references.Bar)}
+
+
+_DEMOS = {"images": _demo, "text": _text_demo}
 
 
 def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]) -> dict[str, auditing.Audit]:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from divulge import checks, errors, lazy, networks, seeds, store
+from divulge import checks, errors, lazy, networks, people, seeds, store
 from divulge.references import fitting, keys
 from divulge.references.engines import Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from divulge.references.predictions import Trained
     from divulge.references.progress import Progress
     from divulge.references.splits import Splits
-    from divulge.targets import TokenStatistics
     from divulge.types import Bools
 else:
     peft = lazy.module("peft")
@@ -110,18 +109,25 @@ class Opened:
                 f"lr: the loss became NaN or infinite at {self.config.learning_rate:g}; lower it"
             ) from None
 
-    def asked(self, texts: Sequence[str]) -> TokenStatistics:
-        """How likely the base finds each token of each document."""
-        return self.base.tokens(texts, vocabulary=False)
+    def asked(self, records: Sequence[str]) -> tuple[Floats, Ints]:
+        """How likely the base finds each token of each record, and the number of them in each."""
+        texts, counts = people.parts(records)
+        stats = self.base.tokens(texts, vocabulary=False)
+        return stats.logp, np.diff(people.folded(stats.offsets, counts))
 
-    def cut(self, texts: Sequence[str]) -> list[int]:
-        """The number of tokens of each document that are scored."""
-        return [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
+    def cut(self, records: Sequence[str]) -> list[int]:
+        """The number of tokens of each record that are scored."""
+        texts, counts = people.parts(records)
+        scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
+        return np.diff(np.append(0, np.cumsum(scored))[np.append(0, np.cumsum(counts))]).tolist()
 
-    def tokenised(self, texts: Sequence[str]) -> list[list[list[int]]]:
-        """The stretches of each document, as token ids; one token alone teaches nothing and is left out."""
+    def tokenised(self, records: Sequence[str]) -> list[list[list[int]]]:
+        """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""
         longest = self.config.length or int(self.base.length or 0)
-        return [_stretches(ids, longest) for ids in self.base.encoded(texts)]
+        return [
+            [part for ids in self.base.encoded(people.documents(record)) for part in _stretches(ids, longest)]
+            for record in records
+        ]
 
     def tuned(self, documents: Sequence[Sequence[list[int]]], seed: int, tick: Tick) -> CausalLM:
         """A copy of the base, fine-tuned on the stretches of documents.
@@ -215,7 +221,7 @@ class Documents:
             tuned = self.opened.tuned([documents[row] for row in job.rows], job.seed, tick)
 
             def predict(texts: Array) -> Floats:
-                return tuned.tokens(list(texts), vocabulary=False).logp.astype(np.float32)
+                return tuned.tokens(people.parts(list(texts))[0], vocabulary=False).logp.astype(np.float32)
 
             return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from typing import TYPE_CHECKING, Protocol, Self
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
 from divulge import checks, lazy
 
@@ -33,6 +35,15 @@ class Progress(Protocol):
 
 def silent(done: float, total: int, note: str) -> None:
     """Say nothing."""
+
+
+Watching: TypeAlias = Callable[[str], AbstractContextManager[Progress | None]]
+"""A title → the context in which the progress of what it names is shown."""
+
+
+def unwatched(title: str) -> AbstractContextManager[None]:
+    """Nobody watches."""
+    return contextlib.nullcontext()
 
 
 def describe(done: float, total: int, seconds: float, before: float = 0.0) -> str:

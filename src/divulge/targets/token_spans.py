@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from divulge import people
 from divulge.targets.statistics import GivesTokens
 
 
-def ends(target: GivesTokens, text: str) -> list[int] | None:
-    """The place in ``text`` where each scored token ends, never falling; None where the target does not show it.
+def ends(target: GivesTokens, record: str) -> list[int] | None:
+    """The place in ``record`` where each scored token ends, never falling; None where the target does not show it.
 
     Args:
         target: a language model.
-        text: one document.
+        record: one document, or several of one person.
     """
+    places, begin = [], 0
+    for text in people.documents(record):
+        own = _ends(target, text)
+        if own is None:
+            return None
+        places += [begin + place for place in own]
+        begin += len(text) + len(people.SEPARATOR)
+    return places
+
+
+def _ends(target: GivesTokens, text: str) -> list[int] | None:
     tokenizer: Any = getattr(target, "tokenizer", None)
     if not getattr(tokenizer, "is_fast", False):
         return None

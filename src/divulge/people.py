@@ -1,0 +1,71 @@
+"""Several documents of one person as one record: what is asked, set aside, split and decided is then the person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.types import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.types import Ints
+
+SEPARATOR = "\x1e"
+"""Stands between the documents of a record (ASCII's record separator)."""
+
+
+def by_person(texts: object, people: object) -> Records:
+    """One record per person, of all their documents, in order of first appearance; its id is the person's.
+
+    A language model is asked about each document by itself, and a person's score is that of all their tokens
+    together. Reference models are trained on all documents of a person or on none, and calibration sets whole persons
+    aside, so a false-positive rate or a false discovery rate is one of persons.
+
+    Args:
+        texts: the documents, ``n`` strings.
+        people: whose each is, ``n`` names.
+
+    Raises:
+        divulge.InputError: no strings, another number of names.
+
+    Examples:
+        >>> records = by_person(["hello", "bye", "hi"], ["ann", "ann", "bob"])
+        >>> records.ids.tolist(), [documents(record) for record in records.x]
+        (['ann', 'bob'], [['hello', 'bye'], ['hi']])
+    """
+    data = checks.records(texts, "texts")
+    if data.dtype != object:
+        raise checks.InputError(f"texts: documents (strings) are needed, got {data.dtype}")
+    names: Any = checks.plain(people, "people").astype(str)
+    if names.shape != (len(data),):
+        raise checks.InputError(f"people: {len(data)} names are needed (one per document), got shape {names.shape}")
+    own: dict[str, list[str]] = {}
+    for name, text in zip(names.tolist(), data, strict=True):
+        own.setdefault(name, []).append(text.replace(SEPARATOR, " "))
+    joined = np.array([SEPARATOR.join(parts) for parts in own.values()], dtype=object)
+    return Records(joined, ids=np.array(list(own)))
+
+
+def documents(record: str) -> list[str]:
+    """The documents of a record."""
+    return record.split(SEPARATOR)
+
+
+def parts(records: Sequence[str]) -> tuple[list[str], Ints]:
+    """All documents of all records, and how many each record has."""
+    cut = [documents(record) for record in records]
+    return [text for texts in cut for text in texts], np.array([len(texts) for texts in cut], dtype=np.int64)
+
+
+def folded(offsets: Ints, counts: Ints) -> Ints:
+    """Offsets of the tokens of records, from those of their documents.
+
+    Examples:
+        >>> folded(np.array([0, 2, 5, 6]), np.array([2, 1]))
+        array([0, 5, 6])
+    """
+    return offsets[np.append(0, np.cumsum(counts))]
