@@ -260,5 +260,5 @@ class TestPeople:
 
     @pytest.mark.parametrize(("texts", "names"), [([1.0, 2.0], ["a", "b"]), (["x", "y"], ["a"]), ([], [])])
     def test_bad_input(self, texts, names):
-        with pytest.raises(dv.InputError, match="texts|people"):
+        with pytest.raises(dv.InputError, match=r"texts|people"):
             dv.by_person(texts, names)
