@@ -31,6 +31,7 @@ RECEIVED = {
     "decisions.fdr.Rule",
     "decisions.fpr.ConformalThreshold",
     "evaluation.CanaryPower",
+    "evaluation.NearDuplicates",
     "evaluation.Detectable",
     "evaluation.Exposure",
     "evaluation.ROC",

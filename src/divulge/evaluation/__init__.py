@@ -11,6 +11,7 @@ from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
+from divulge.evaluation.near_duplicates import NearDuplicates, near_duplicates
 from divulge.evaluation.one_run import epsilon_fixed_count, epsilon_one_run, one_run_bound
 from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
 from divulge.statistics import intervals
@@ -24,6 +25,7 @@ __all__ = [
     "Detectable",
     "Exposure",
     "GaussianMechanism",
+    "NearDuplicates",
     "Rates",
     "Subgroup",
     "SubsampledGaussian",
@@ -40,6 +42,7 @@ __all__ = [
     "linearity",
     "measure",
     "most_exposed",
+    "near_duplicates",
     "nonmembers_to_tell",
     "one_run_bound",
     "paired_difference",

@@ -1,0 +1,240 @@
+"""Documents that share most of their word n-grams with one of another set.
+
+A non-member that is nearly a member looks like one to every attack, and the audit then says too little; a population
+that holds near copies of the members lends the auditor what no adversary would have.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scipy import sparse
+    from sklearn.feature_extraction import text as sklearn_text
+
+    from divulge.types import Floats, Ints
+else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
+    sparse = lazy.module("scipy.sparse")
+
+# What keeps the work in proportion to the number of documents: how many documents an n-gram leads to, how many of
+# these are compared in full, how many at a time, and rows looked at together.
+_LED, _COMPARED, _ROUND, _BLOCK = 512, 256, 16, 500
+_EXAMPLES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Lookalike:
+    """Two documents that are much the same.
+
+    Args:
+        row: of the one, in the first set.
+        other: of the other, in the second set.
+        share: of the n-grams of one of them, the share that the other has too; of the two, the larger.
+    """
+
+    row: int
+    other: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class SharedDocuments:
+    """What two sets have in common.
+
+    Args:
+        sets: their names.
+        sizes: their numbers of documents.
+        counts: how many documents of each share at least so many of their n-grams with one document of the other set.
+        examples: some pairs, the most alike first.
+    """
+
+    sets: tuple[str, str]
+    sizes: tuple[int, int]
+    counts: tuple[int, int]
+    examples: tuple[Lookalike, ...] = ()
+
+    def __str__(self) -> str:
+        (one, other), (n, m), (of_one, of_other) = self.sets, self.sizes, self.counts
+        return f"{of_one:,} of {n:,} {one} in {other}, {of_other:,} of {m:,} {other} in {one}"
+
+
+@dataclass(frozen=True, slots=True)
+class NearDuplicates:
+    """What sets of documents have in common, two at a time.
+
+    Args:
+        pairs: members and non-members, then each of these and the population.
+        words: length of the n-grams.
+        share: from which share of its n-grams on a document counts.
+
+    Examples:
+        >>> print(near_duplicates(["a b c d e f", "x"], ["A, b, c, d, e!", "y"]))
+        documents that share at least 50 % of their 5-grams with one of the other set: 1 of 2 members in nonmembers,
+        1 of 2 nonmembers in members
+    """
+
+    pairs: tuple[SharedDocuments, ...]
+    words: int
+    share: float
+
+    def __str__(self) -> str:
+        said = "; ".join(map(str, self.pairs))
+        return (
+            f"documents that share at least {self.share:.0%} of their {self.words}-grams with one of the other set: "
+            f"{said}".replace("%", " %", 1)
+        )
+
+
+def near_duplicates(
+    members: Sequence[str],
+    nonmembers: Sequence[str],
+    population: Sequence[str] | None = None,
+    *,
+    words: int = 5,
+    share: float = 0.5,
+) -> NearDuplicates:
+    """How many documents of each set are much like one of another set.
+
+    A document counts if one single document of the other set has at least ``share`` of its distinct n-grams of words
+    (upper and lower case alike, punctuation left out). A document of fewer words than ``words`` is one n-gram: it
+    counts only if a document of the other set has the same words and no more.
+
+    Time is in proportion to the number of documents. What that costs: an n-gram that is in more than 512 documents
+    leads to the first 512 of them alone, and a document with many such n-grams is compared with the 256 likeliest of
+    those. So where most documents have long passages in common, the counts may be too small, never too large.
+
+    Args:
+        members: texts ``[m]``.
+        nonmembers: texts ``[n]``.
+        population: texts ``[z]``, or None.
+        words: length of the n-grams.
+        share: in (0, 1].
+
+    Raises:
+        divulge.InputError: something that is not a list of texts, no texts, numbers out of range.
+
+    References:
+        Broder, On the resemblance and containment of documents, 1997.
+
+    Examples:
+        >>> found = near_duplicates(["to be or not to be that is the question"], ["he said to be or not to be that is"])
+        >>> found.pairs[0].counts, found.pairs[0].examples
+        ((1, 1), (Lookalike(row=0, other=0, share=0.666...),))
+    """
+    size = checks.integer(words, "words", least=1, most=1000)
+    part = checks.number(share, "share", above=0, below=1, closed=True)
+    if not part:
+        raise checks.InputError("share: must be above 0, got 0")
+    given = {"members": members, "nonmembers": nonmembers, "population": population}
+    texts = {name: checks.texts(value, name) for name, value in given.items() if value is not None}
+    if empty := [name for name, value in texts.items() if not value]:
+        raise checks.InputError(f"{empty[0]}: at least 1 text is needed, got none")
+    tables = dict(zip(texts, _tables(list(texts.values()), size), strict=True))
+    pairs = tuple(_shared((one, other), tables, part) for one, other in itertools.combinations(tables, 2))
+    return NearDuplicates(pairs, size, part)
+
+
+def _grams(text: str, size: int) -> list[bytes]:
+    """The n-grams of a text; a text of fewer words is one, and so is one without any word."""
+    own = re.findall(r"\w+", text.casefold()) or [text.strip()]
+    starts = range(max(len(own) - size + 1, 1))
+    return [" ".join(own[start : start + size]).encode("utf-8", "surrogatepass") for start in starts]
+
+
+def _tables(sets: Sequence[Sequence[str]], size: int) -> list[Any]:
+    """Which document has which n-gram: a sparse matrix of zeros and ones ``[documents, n-grams]`` of each set.
+
+    Of a billion n-grams, a document's two hundred meet another's by chance once in millions of pairs of documents.
+    """
+    hasher = sklearn_text.HashingVectorizer(
+        analyzer=partial(_grams, size=size), n_features=2**31 - 1, binary=True, norm=None, alternate_sign=False
+    )
+    tables = [hasher.transform(texts) for texts in sets]
+    _, column = np.unique(np.concatenate([table.indices for table in tables]), return_inverse=True)
+    width, ends = int(column.max()) + 1, np.cumsum([table.nnz for table in tables])
+    parts = np.split(column.astype(np.int64), ends[:-1])
+    return [
+        sparse.csr_matrix((np.ones(len(own), dtype=np.float32), own, table.indptr), shape=(table.shape[0], width))
+        for table, own in zip(tables, parts, strict=True)
+    ]
+
+
+def _shared(sets: tuple[str, str], tables: dict[str, Any], share: float) -> SharedDocuments:
+    one, other = (tables[name] for name in sets)
+    there, back = _contained(one, other, share), _contained(other, one, share)
+    pairs: dict[tuple[int, int], float] = {}
+    for row, match, held in [*there, *((match, row, held) for row, match, held in back)]:
+        pairs[row, match] = max(held, pairs.get((row, match), 0.0))
+    best = sorted(pairs, key=lambda pair: (-pairs[pair], pair))[:_EXAMPLES]
+    examples = tuple(Lookalike(row, match, round(pairs[row, match], 6)) for row, match in best)
+    return SharedDocuments(sets, (one.shape[0], other.shape[0]), (len(there), len(back)), examples)
+
+
+def _contained(one: Any, other: Any, share: float) -> list[tuple[int, int, float]]:
+    """Documents of ``one`` that are contained in one of ``other``: row, the other's row, share of its n-grams."""
+    frequency = np.bincount(other.indices, minlength=other.shape[1])
+    sizes = np.diff(one.indptr)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    cut = np.bincount(rows, weights=frequency[one.indices] > _LED, minlength=len(sizes))
+    # So many n-grams a pair must have in common, of those that are counted in full.
+    least = share * sizes - cut - 1e-6
+    held = _leading(other).T.tocsr()
+    contained: list[tuple[int, int, float]] = []
+    for start in range(0, len(sizes), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        likely = (one[block] @ held).tocsr()
+        likely.data[likely.data < np.repeat(least[block], np.diff(likely.indptr))] = 0
+        likely.eliminate_zeros()
+        contained += _compared(one, other, likely, start, share)
+    return contained
+
+
+def _leading(table: Any) -> Any:
+    """The table with the first documents alone of every n-gram that is in very many."""
+    columns = table.tocsc()
+    place = np.arange(columns.nnz) - np.repeat(columns.indptr[:-1], np.diff(columns.indptr))
+    columns.data[place >= _LED] = 0
+    columns.eliminate_zeros()
+    return columns.tocsr()
+
+
+def _compared(one: Any, other: Any, likely: Any, start: int, share: float) -> list[tuple[int, int, float]]:
+    """The first of the likely documents, the likeliest first, that holds enough of each row's n-grams."""
+    matches: list[tuple[int, int, float]] = []
+    rows, places, columns = _likeliest(likely)
+    waiting = np.ones(likely.shape[0], dtype=bool)
+    for least in range(0, _COMPARED, _ROUND):
+        now = waiting[rows] & (places >= least) & (places < least + _ROUND)
+        if not now.any():
+            break
+        mine, theirs = rows[now], columns[now]
+        held = _common(one, other, mine + start, theirs) / np.diff(one.indptr)[mine + start]
+        enough = np.flatnonzero(held >= share - 1e-9)
+        first = enough[np.unique(mine[enough], return_index=True)[1]]
+        waiting[mine[first]] = False
+        matches += [(int(mine[i]) + start, int(theirs[i]), float(held[i])) for i in first]
+    return sorted(matches)
+
+
+def _likeliest(likely: Any) -> tuple[Ints, Ints, Ints]:
+    """Row, place in the row's order and column of every entry: the largest first, then the first document."""
+    sizes = np.diff(likely.indptr)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((likely.indices, -likely.data, rows))
+    return rows, np.arange(len(rows)) - np.repeat(likely.indptr[:-1], sizes), likely.indices[order].astype(np.int64)
+
+
+def _common(one: Any, other: Any, rows: Ints, others: Ints) -> Floats:
+    """Number of n-grams that two documents have in common, for pairs of rows."""
+    return np.asarray(one[rows].multiply(other[others]).sum(axis=1), dtype=np.float64).ravel()
