@@ -20,7 +20,7 @@ import numpy as np
 
 from divulge import checks, lazy, seeds
 from divulge.decisions.counts import Counts
-from divulge.statistics import ranking, two_samples
+from divulge.statistics import ranking, telling, two_samples
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ State: TypeAlias = Literal["passed", "doubtful", "failed"]
 
 _STANDING: dict[State, Standing] = {"passed": "holds", "doubtful": "doubtful", "failed": "void"}
 
+_SIGNS = 3  # that are named of what tells texts apart
 _MOST_TEXTS = 20_000  # of each kind; more sharpen nothing that is not found with these
 
 
@@ -226,7 +227,8 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     judged on the other by Mann and Whitney's test, both ways round, each at half the level (a
     classifier two-sample test; Lopez-Paz & Oquab 2017; as a warning on membership benchmarks: Das et
     al., "Blind baselines beat membership inference attacks", 2024). A text that occurs on both sides or
-    twice on one stays on one side of the split. Beyond 20,000 texts per side, a random sample is used.
+    twice on one stays on one side of the split. Beyond 20,000 texts per side, a random sample is used. Where they can
+    be told apart, ``says`` names the surest signs (`divulge.evaluation.telling`).
 
     Args:
         cal_texts: texts of the known non-members.
@@ -255,7 +257,11 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
             continue
         scores = _classify(texts[train], label[train], texts[~train])
         parts.append((scores[label[~train] == 1], scores[label[~train] == 0]))
-    return _blind(parts, len(known), len(judged), level, seed)
+    control = _blind(parts, len(known), len(judged), level, seed)
+    if control.passed or control.auc is None or control.auc.low <= 0.5:
+        return control
+    signs = telling.telling(judged, known, names=("candidates", "calibration texts"), most=_SIGNS, seed=seed)
+    return replace(control, says="; ".join([control.says, *map(str, signs)]))
 
 
 def _blind(parts: list[tuple[Floats, Floats]], n: int, m: int, level: float, seed: int) -> Control:

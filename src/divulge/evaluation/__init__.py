@@ -18,6 +18,7 @@ from divulge.statistics import intervals
 from divulge.statistics.intervals import proportion
 from divulge.statistics.ranking import auc
 from divulge.statistics.tables import least_nonmembers
+from divulge.statistics.telling import telling
 
 __all__ = [
     "ROC",
@@ -53,6 +54,7 @@ __all__ = [
     "smallest_detectable",
     "smallest_violation",
     "subgroups",
+    "telling",
     "tpr_at_fpr",
     "transfer",
 ]

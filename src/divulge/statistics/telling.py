@@ -1,0 +1,138 @@
+"""What tells two sets of texts apart, in words that a reader can check: single words, years, lengths."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, lazy
+from divulge.statistics import two_samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from scipy import stats
+    from sklearn.feature_extraction import text as sklearn_text
+
+    from divulge.types import Floats, Ints
+else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
+    stats = lazy.module("scipy.stats")
+
+_LEAST = 5  # texts that a word must be in: fewer tell nothing
+_LONGEST = 40  # characters of a word that are shown
+_YEAR = re.compile(r"\b(?:1[5-9]|20)\d\d\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """One difference between two sets of texts.
+
+    Args:
+        what: in words.
+        p_value: of the difference, corrected for the number of differences that were looked for.
+        first: whether there is more of it (a word more frequent, later years, longer texts) in the first set.
+
+    Examples:
+        >>> print(Sign("“yes” is in 40 % of the members and 3 % of the non-members", 1e-9, first=True))
+        “yes” is in 40 % of the members and 3 % of the non-members
+    """
+
+    what: str
+    p_value: float
+    first: bool
+
+    def __str__(self) -> str:
+        return self.what
+
+
+def telling(
+    texts: Sequence[str],
+    others: Sequence[str],
+    *,
+    names: tuple[str, str] = ("members", "non-members"),
+    level: float = 0.01,
+    most: int = 8,
+    seed: int = 0,
+) -> tuple[Sign, ...]:
+    """The words, years and lengths by which two sets of texts differ, the surest first.
+
+    Every word in five or more texts is tested by the number of texts that it is in (Fisher's exact test), years and
+    lengths by their ranks (Mann and Whitney). Bonferroni's correction is for all words with half of ``level`` and for
+    years and lengths with the other half. So of exchangeable sets something is said with probability ``level`` at most.
+
+    Args:
+        texts: of the first set.
+        others: of the second set.
+        names: what to call them.
+        level: chance of saying anything of exchangeable sets.
+        most: signs to name at most.
+        seed: of the random divisions that ranks with ties are compared with.
+
+    Raises:
+        divulge.InputError: something that is not a list of texts, no texts, numbers out of range.
+
+    Examples:
+        >>> old, new = [f"the king of {i}" for i in range(40)], [f"a tweet of {i}" for i in range(40)]
+        >>> print(telling(old, new, names=("old", "new"))[0])
+        “a” is in 0 % of the old and 100 % of the new
+    """
+    one, other = checks.texts(texts, "texts"), checks.texts(others, "others")
+    for name, given in (("texts", one), ("others", other)):
+        if not given:
+            raise checks.InputError(f"{name}: at least 1 text is needed, got none")
+    bound = checks.number(level, "level", above=0, below=1)
+    kept = checks.integer(most, "most", least=1)
+    start = checks.integer(seed, "seed", least=0)
+    if len(checks.listed(names, "names")) != 2:
+        raise checks.InputError(f"names: two are needed, got {checks.shown(names)}")
+    words, ranked = list(_words(one, other, names)), list(_ranked(one, other, names, start))
+    signs = [
+        Sign(sign.what, min(1.0, 2 * len(family) * sign.p_value), sign.first)
+        for family in (words, ranked)
+        for sign in family
+    ]
+    return tuple(sorted((s for s in signs if s.p_value <= bound), key=lambda s: (s.p_value, s.what))[:kept])
+
+
+def _words(one: Sequence[str], other: Sequence[str], names: tuple[str, str]) -> Iterator[Sign]:
+    """Each word, by the number of texts that it is in."""
+    counter = sklearn_text.CountVectorizer(binary=True, token_pattern=r"\w+", min_df=_LEAST)  # noqa: S106 - no password
+    try:
+        table = counter.fit_transform([*one, *other])
+    except ValueError:  # no word is in so many texts
+        return
+    n, m = len(one), len(other)
+    mine = np.asarray(table[:n].sum(axis=0)).ravel().astype(np.int64)
+    both = np.asarray(table.sum(axis=0)).ravel().astype(np.int64)
+    for word, own, p in zip(counter.get_feature_names_out(), mine, _exact(mine, both, n, m), strict=True):
+        theirs = both[counter.vocabulary_[word]] - own
+        shown = word if len(word) <= _LONGEST else f"{word[:_LONGEST]}…"
+        what = f"“{shown}” is in {own / n:.0%} of the {names[0]} and {theirs / m:.0%} of the {names[1]}"
+        yield Sign(what.replace("%", " %"), float(p), bool(own / n > theirs / m))
+
+
+def _exact(mine: Ints, both: Ints, n: int, m: int) -> Floats:
+    """Fisher's exact test, two-sided: twice the smaller tail."""
+    high = stats.hypergeom.sf(mine - 1, n + m, both, n)
+    low = stats.hypergeom.cdf(mine, n + m, both, n)
+    return np.minimum(2 * np.minimum(high, low), 1.0)
+
+
+def _ranked(one: Sequence[str], other: Sequence[str], names: tuple[str, str], seed: int) -> Iterator[Sign]:
+    """The newest years that texts name, and their lengths."""
+    years = [[max(map(int, found)) for text in side if (found := _YEAR.findall(text))] for side in (one, other)]
+    lengths = [[len(text) for text in side] for side in (one, other)]
+    for (mine, theirs), said in (
+        (years, "the newest year named is {:.0f} in the median of the {} and {:.0f} in that of the {}"),
+        (lengths, "the median length is {:.0f} characters of the {} and {:.0f} of the {}"),
+    ):
+        if min(len(mine), len(theirs)) < _LEAST:
+            continue
+        first, second = np.asarray(mine, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
+        p_value = two_samples.rank_sum(second, first, seed=seed)
+        what = said.format(np.median(first), names[0], np.median(second), names[1])
+        yield Sign(what, p_value, stats.mannwhitneyu(first, second).statistic > len(first) * len(second) / 2)
