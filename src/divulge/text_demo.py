@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from divulge.auditing import Audit
     from divulge.dossier import Draft
-    from divulge.targets import CausalLM
+    from divulge.targets import CausalLM, pretrained
 else:
     pl = lazy.module("polars")
+    pretrained = lazy.module("divulge.targets.pretrained")
 
 RECIPES = ("loss", "zlib", "min-k++", "base-ratio", "wbc", "reference-ratio", "windows", "lira", "rmia", "learned")
 _RATE = 2e-3
@@ -50,7 +51,7 @@ class TextSize:
     epochs: int
 
 
-FULL = TextSize(base=400, members=150, nonmembers=200, population=400, count=4, base_epochs=12, epochs=6)
+FULL = TextSize(base=400, members=150, nonmembers=200, population=400, count=4, base_epochs=12, epochs=3)
 QUICK = TextSize(base=200, members=60, nonmembers=100, population=160, count=3, base_epochs=3, epochs=3)
 
 
@@ -100,9 +101,10 @@ def _keep(draft: Draft, models: Mapping[str, CausalLM], sets: Mapping[str, Recor
     """Write models and documents to where the plan looks for them."""
     folder = draft.path / "inputs"
     store.private(folder)
-    for name, model in models.items():
-        model.model.save_pretrained(folder / name)
-        model.tokenizer.save_pretrained(folder / name)
+    with pretrained.quiet():
+        for name, model in models.items():
+            model.model.save_pretrained(folder / name)
+            model.tokenizer.save_pretrained(folder / name)
     for name, records in sets.items():
         pl.DataFrame({"text": list(records.x)}).write_parquet(folder / f"{name}.parquet")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,14 @@ except ImportError:  # pragma: no cover - exercised by the light install
     raise checks.extra("torch", "text") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     import transformers
     from transformers import utils as transformers_utils
+    from transformers.utils import logging as transformers_logging
 else:
     transformers = lazy.module("transformers")
+    transformers_logging = lazy.module("transformers.utils.logging")
     transformers_utils = lazy.module("transformers.utils")
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -60,16 +63,17 @@ def pretrained(
     try:
         _refuse_adapters(where, place)
         _refuse_odd(where, place)
-        model, report = model_class.from_pretrained(
-            where,
-            dtype=DTYPES[dtype],
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,
-            **place,
-            **spread,
-            **options,
-        )
+        with quiet():
+            model, report = model_class.from_pretrained(
+                where,
+                dtype=DTYPES[dtype],
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **place,
+                **spread,
+                **options,
+            )
         _refuse_untrained(report["missing_keys"], lacks)
         words = tokenizer_class.from_pretrained(
             tokenizer or where, trust_remote_code=False, **({} if tokenizer else place)
@@ -80,6 +84,18 @@ def pretrained(
     except Exception as error:  # whatever transformers raises on files that are damaged or missing
         raise checks.InputError(f"model: {checks.shown(name)} cannot be loaded: {checks.reason(error)}") from None
     return model.eval(), words
+
+
+@contextlib.contextmanager
+def quiet() -> Generator[None]:
+    """No bar of transformers' own inside the block: where it is done, a command has nothing to say."""
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if bars:
+            transformers_logging.enable_progress_bar()
 
 
 def _refuse_adapters(where: str, place: Mapping[str, Any]) -> None:
