@@ -55,9 +55,9 @@ def test_a_cluster_of_two_nodes_gives_what_one_machine_gives(model, tokenizer, t
     nodes, first, last, second = json.loads(done.stdout.splitlines()[-1])
     assert nodes == 2
     assert first["documents"] == 60
-    assert first["found finished"] == 0
+    assert first.resumed == 0
     assert last == [60, 60]
-    assert second["found finished"] == 50
+    assert second.resumed == 50
     documents = pl.read_parquet(tmp_path / "out" / "documents")
     assert documents["text"].to_list() == TEXTS
     want = signals.log_likelihood(CausalLM(model, tokenizer).tokens(TEXTS))

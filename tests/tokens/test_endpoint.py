@@ -181,8 +181,8 @@ def test_a_cut_at_document_500_of_1000_loses_nothing_and_scores_nothing_twice(mo
     server.cut_at = None
     with server.running():
         found = document_scoring.score([tmp_path / "t.jsonl"], client(server), out, options)
-    assert found["documents"] == 1000
-    assert found["found finished"] == 300
+    assert found.documents == 1000
+    assert found.resumed == 300
     documents = pl.read_parquet(out / "documents")
     assert documents["text"].to_list() == texts
     want = CausalLM(model, tokenizer).tokens(texts)

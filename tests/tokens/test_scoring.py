@@ -34,8 +34,8 @@ def test_documents_keep_their_rows_and_statistics_their_tokens(folder, model, to
     found = document_scoring.score(
         [folder / "t.parquet"], target, out, document_scoring.ScoringOptions(shard=32, lowercase=True)
     )
-    assert found["documents"] == 122
-    assert found["without a score"] == 2
+    assert found.documents == 122
+    assert found.unscored == 2
     documents, tokens = pl.read_parquet(out / "documents"), pl.read_parquet(out / "tokens")
     assert documents["id"].to_list() == tokens["id"].to_list() == [f"d{i}" for i in range(122)]
     want = target.tokens([text or "" for text in pl.read_parquet(folder / "t.parquet")["text"]])
@@ -139,7 +139,7 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
     assert len(written) == 5
     target = Counting(CausalLM.load(str(folder / "model"), device="cpu"))
     found = document_scoring.score([path], target, out, document_scoring.ScoringOptions(shard=10))
-    assert found["found finished"] == 10 * len(written)
+    assert found.resumed == 10 * len(written)
     assert len(target.asked) == len(texts) - 10 * len(written)
     assert all((out / "documents" / shard).stat().st_mtime_ns == at for shard, at in written.items())
     assert pl.read_parquet(out / "documents")["text"].to_list() == texts

@@ -166,14 +166,15 @@ def score(
             target = document_scoring.load(model, endpoint, **local)
             counted = document_scoring.score(texts, target, out, options, overwrite=overwrite, progress=progress)
     if json:
-        printing.as_json(counted)
+        printing.as_json(results.plain(counted))
         return
-    printing.table(f"Scored with {model}", ["", ""], [(name, counted[name]) for name in counted if name != "key"])
-    if counted.get("skipped"):
-        names = ", ".join(map(str, counted["first skipped"]))
+    rows = [("documents", counted.documents), ("without a score", counted.unscored), ("scored before", counted.resumed)]
+    printing.table(f"Scored with {model}", ["", ""], [(name, f"{count:,}") for name, count in rows])
+    if (skipped := counted.skipped) is not None:
         printing.line(
-            f"warning: the server could not take {counted['skipped']} documents ({names}): {counted['reason']}. "
-            "They have no score; --length N, in another folder, scores the first N characters of each."
+            f"warning: the server could not take {skipped.documents} documents ({', '.join(skipped.first)}): "
+            f"{skipped.reason}. They have no score; --length N, in another folder, scores the first N characters "
+            "of each."
         )
     printing.line(f"Signals: {out / 'documents'}")
 

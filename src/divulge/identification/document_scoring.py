@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from divulge import checks, lazy, store
 from divulge.dossier import Dossier
 from divulge.identification import score_files
+from divulge.results import ScoringSummary, Skipped
 from divulge.signals import tokens as signals
 from divulge.targets.endpoint import Endpoint
 
@@ -73,7 +74,7 @@ def score(
     *,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> ScoringSummary:
     """Write token statistics and signals of every document to ``out``.
 
     ``out/tokens`` gets one row per document with a list per statistic, ``out/documents`` one row per document
@@ -90,7 +91,7 @@ def score(
         progress: called with the number of documents finished and of all.
 
     Returns:
-        Numbers of documents, of those without a score, of those found finished, and the target's key.
+        How many documents there are, have no score, or were finished before, and what decides the numbers.
 
     Raises:
         divulge.InputError: no text column, a directory in use, or one that holds a run.
@@ -102,7 +103,7 @@ def score(
 
 def into(
     draft: Draft, paths: Sequence[Path], target: GivesTokens, options: ScoringOptions, progress: Progress | None = None
-) -> dict[str, Any]:
+) -> ScoringSummary:
     """As `score`, into the draft of a run."""
     tell = progress or (lambda done, total: None)
     journal = draft.path / JOURNAL
@@ -149,7 +150,7 @@ def written(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, ov
         yield draft
 
 
-def summary(draft: Draft, names: set[str], scored: int, key: Mapping[str, Any]) -> dict[str, Any]:
+def summary(draft: Draft, names: set[str], scored: int, key: Mapping[str, Any]) -> ScoringSummary:
     """Take away shards that are no longer part of the table, and count the documents of the others."""
     for stale in (entry for kind in ("documents", "tokens") for entry in (draft.path / kind).glob("*.parquet")):
         if stale.name not in names:
@@ -157,22 +158,22 @@ def summary(draft: Draft, names: set[str], scored: int, key: Mapping[str, Any]) 
 
     documents = sorted((draft.path / "documents").glob("*.parquet"))
     lengths = score_files.parquet(documents).select("tokens").collect()["tokens"]
-    return {
-        "documents": len(lengths),
-        "without a score": int((lengths == 0).sum()),
-        **skipped(draft),
-        "found finished": scored,
-        "key": dict(key),
-    }
+    return ScoringSummary(
+        documents=len(lengths),
+        unscored=int((lengths == 0).sum()),
+        resumed=scored,
+        skipped=skipped(draft),
+        key=dict(key),
+    )
 
 
-def skipped(draft: Draft) -> dict[str, Any]:
-    """How many documents the model could not take, the ids of the first ten, and what it said of the first."""
+def skipped(draft: Draft) -> Skipped | None:
+    """The documents the model could not take."""
     shards = sorted((draft.path / "documents").glob("*.parquet"))
     rows = score_files.parquet(shards).select("id", "skipped").drop_nulls("skipped").collect()
     if rows.is_empty():
-        return {}
-    return {"skipped": len(rows), "first skipped": rows["id"].head(10).to_list(), "reason": rows["skipped"][0]}
+        return None
+    return Skipped(len(rows), tuple(map(str, rows["id"].head(10))), rows["skipped"][0])
 
 
 def finished(draft: Draft, shard: Shard) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from divulge.identification.document_scoring import ScoringOptions, Shard
     from divulge.identification.from_tables import Progress
+    from divulge.results import ScoringSummary
     from divulge.targets.statistics import GivesTokens
 else:
     pl = lazy.module("polars")
@@ -36,7 +37,7 @@ def score(
     actors: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
-) -> dict[str, Any]:
+) -> ScoringSummary:
     """As `scoring.score`, on the Ray cluster that is running (or on this machine, if none is).
 
     Every actor loads the model once; finished shards come back to this process, which writes them, so

@@ -32,6 +32,7 @@ from divulge.results.recorded import (
     Sizes,
     TransferSummary,
 )
+from divulge.results.scoring import ScoringSummary, Skipped
 from divulge.results.weights import CalledRecord, OpenStretch, ReconstructionSummary, RuleSummary, WeightsSummary
 
 __all__ = [
@@ -70,8 +71,10 @@ __all__ = [
     "RecipeSummary",
     "ReconstructionSummary",
     "RuleSummary",
+    "ScoringSummary",
     "Settings",
     "Sizes",
+    "Skipped",
     "TransferSummary",
     "VerdictSummary",
     "WeightsSummary",
