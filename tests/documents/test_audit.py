@@ -262,3 +262,31 @@ class TestPeople:
     def test_bad_input(self, texts, names):
         with pytest.raises(dv.InputError, match=r"texts|people"):
             dv.by_person(texts, names)
+
+
+class TestTheSplit:
+    def test_a_split_by_date_is_said_first(self, target, sets):
+        dated = dict(sets)
+        dated["members"] = dv.Records(np.array([f"in 2019 {text}" for text in sets["members"].x], object))
+        found = audited(target, dated, recipes=("loss",))
+        assert "2019" in found.about.warnings[0]
+        assert found.verdict.answer == "split is confounded"
+
+    def test_nothing_is_said_of_a_random_split(self, run):
+        assert run.about.texts.signs == ()
+        assert run.about.texts.copies == 0
+
+    def test_near_copies_among_the_non_members(self, target, sets):
+        copied = dict(sets)
+        x = sets["nonmembers"].x.copy()
+        x[:5] = [f"{text} ba" for text in sets["members"].x[:5]]
+        copied["nonmembers"] = dv.Records(x)
+        found = audited(target, copied, recipes=("loss",))
+        assert found.about.texts.copies == 5
+        assert any("5 non-members share at least half" in warning for warning in found.about.warnings)
+
+    def test_words_stay_out_with_the_texts(self, target, sets):
+        dated = dict(sets)
+        dated["members"] = dv.Records(np.array([f"in 2019 {text}" for text in sets["members"].x], object))
+        found = audited(target, dated, recipes=("loss",), texts=False)
+        assert not any("2019" in warning for warning in found.about.warnings)

@@ -289,6 +289,7 @@ def _split(summary: AuditSummary) -> Section:
     rows = [[name, f"{count:,}"] for name, count in plain(about.counts).items()]
     texts: Iterable[str] = [
         _blind(about.blind_baseline),
+        *([] if about.texts is None else [f"{about.texts.shared[0].upper()}{about.texts.shared[1:]}."]),
         f"Exact duplicates across members, non-members and population: {about.duplicates}.",
         *about.warnings,
     ]

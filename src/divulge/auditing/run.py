@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, store
-from divulge.auditing import active, documents, exhibits, heat, memory, run_record, shift
+from divulge.auditing import active, documents, exhibits, heat, memory, run_record, shift, text_split
 from divulge.auditing import settings as describe
 from divulge.auditing.case import Case, Log
 from divulge.auditing.inputs import check, label_set
@@ -187,6 +187,7 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     scores = {name: scored.scores[layout.of_candidates] for name, scored in outputs.items()}
     calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}
     checked = log.timed("blind baseline", lambda: _blind(case, log))
+    compared = log.timed("comparison of texts", partial(text_split.told, case))
     carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
     shown = exhibits.choose(given.candidates, given.truth, scores, texts=case.texts)
     about = About(
@@ -195,8 +196,9 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         counts=run_record.counts(case),
         duplicates=given.duplicates,
         blind_baseline=checked,
+        texts=compared,
         transfer=carried,
-        warnings=(*given.warnings, *log.warnings),
+        warnings=(*text_split.warnings(compared), *given.warnings, *log.warnings),
         environment=environment(),
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine="; ".join(dict.fromkeys(log.engines)),

@@ -30,6 +30,7 @@ from divulge.results.recorded import (
     Plane,
     Settings,
     Sizes,
+    TextSplit,
     TransferSummary,
 )
 from divulge.results.scoring import ScoringSummary, Skipped
@@ -75,6 +76,7 @@ __all__ = [
     "Settings",
     "Sizes",
     "Skipped",
+    "TextSplit",
     "TransferSummary",
     "VerdictSummary",
     "WeightsSummary",

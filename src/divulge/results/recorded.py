@@ -121,6 +121,21 @@ class BlindBaseline:
 
 
 @dataclass(frozen=True, slots=True)
+class TextSplit:
+    """How sets of texts compare, without the model.
+
+    Args:
+        signs: words, years and lengths by which members and non-members differ, the surest first.
+        shared: how many texts of each set are nearly one of another set, in words.
+        copies: how many non-members are nearly a member.
+    """
+
+    signs: tuple[str, ...]
+    shared: str
+    copies: int
+
+
+@dataclass(frozen=True, slots=True)
 class Carried:
     """Whether a recipe's rate is expected to hold on unseen classes, see `divulge.evaluation.transfer.Transfer`."""
 
@@ -183,6 +198,7 @@ class About:
         counts: numbers of records.
         duplicates: number of records that stood in more than one set.
         blind_baseline: what can be told without the model; None where there are too few records to tell.
+        texts: how the sets compare where they are texts; None where they are not.
         transfer: whether thresholds carry over to unseen classes; None without any.
         warnings: what the user must know before relying on the numbers.
         environment: what it was run with.
@@ -195,6 +211,7 @@ class About:
     counts: Sizes
     duplicates: int
     blind_baseline: BlindBaseline | None
+    texts: TextSplit | None
     transfer: TransferSummary | None
     warnings: tuple[str, ...]
     environment: Environment

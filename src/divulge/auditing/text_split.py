@@ -1,0 +1,43 @@
+"""What can be said of sets of texts without the model: what gives the split away, which texts are near copies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from divulge import evaluation
+from divulge.results import TextSplit
+
+if TYPE_CHECKING:
+    from divulge.auditing.case import Case
+
+_LEVEL = 0.01  # chance of a sign between exchangeable sets
+
+
+def told(case: Case) -> TextSplit | None:
+    """How members, non-members and population compare; None where records are no texts.
+
+    Words are quoted from the documents, so they are left out where texts are to stay out of the run directory.
+    """
+    given = case.given
+    records = given.candidates.x
+    if records.dtype != object:
+        return None
+    members, others = list(records[given.truth]), list(records[~given.truth])
+    population = [*given.calibration.x, *given.population.x]
+    signs = evaluation.telling(members, others, level=_LEVEL, seed=case.seed) if case.texts else ()
+    shared = evaluation.near_duplicates(members, others, population)
+    (_, copies), *_ = (pair.counts for pair in shared.pairs)
+    return TextSplit(tuple(map(str, signs)), str(shared), copies)
+
+
+def warnings(split: TextSplit | None) -> list[str]:
+    """What a reader must know before the numbers."""
+    if split is None:
+        return []
+    said = [f"members and non-members differ in more than membership: {'; '.join(split.signs)}"] if split.signs else []
+    if split.copies:
+        said.append(
+            f"{split.copies:,} non-members share at least half of their word n-grams with a member; a model that has "
+            "learnt the one knows the other, so the numbers are too low"
+        )
+    return said
