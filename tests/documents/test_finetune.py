@@ -74,6 +74,15 @@ class TestModels:
         assert finetuning._stretches([5], 3) == []
         assert finetuning._stretches([5, 6], 3) == [[5, 6]]
 
+    @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+    def test_a_base_in_half_precision(self, base, tuning, documents, kind):
+        """Asked in its own precision, trained in single."""
+        half = dv.targets.CausalLM(copy.deepcopy(base.model).to(kind), base.tokenizer, bos="add")
+        single = tuning(base, epochs=2).one(documents, seed=0).tokens(list(documents.x), vocabulary=False).logp
+        made = tuning(half, epochs=2).one(documents, seed=0)
+        assert made.model.dtype == kind
+        assert abs(made.tokens(list(documents.x), vocabulary=False).logp - single).mean() < 0.05
+
     @pytest.mark.parametrize("kind", ["full", "lora"])
     def test_lora_and_full(self, base, tuning, documents, kind):
         if kind == "lora":

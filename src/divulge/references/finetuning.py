@@ -143,10 +143,10 @@ class Opened:
             _train(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
         if self.config.lora is not None:
             model = model.merge_and_unload()
-        return replace(self.base, model=model.eval(), name=f"{self.base.name}, fine-tuned")
+        return replace(self.base, model=model.to(self.base.model.dtype).eval(), name=f"{self.base.name}, fine-tuned")
 
     def _copy(self) -> Any:
-        model = copy.deepcopy(self.base.model)
+        model = copy.deepcopy(self.base.model).float()  # small steps are lost in half precision
         lora = self.config.lora
         if lora is None:
             return model.requires_grad_(True)
