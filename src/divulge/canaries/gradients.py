@@ -30,7 +30,7 @@ else:
     torch = lazy.module("torch")
 
 
-Score: TypeAlias = Literal["sum", "spread"]
+Score: TypeAlias = Literal["sum", "likelihood", "spread"]
 SCORES: tuple[Score, ...] = get_args(Score)
 
 
@@ -45,10 +45,11 @@ class GradientCanaries:
         count: how many; at most one per parameter of the network.
         clip: norm to which the loop clips the gradient of a record.
         rate: probability with which a step uses a record, 1 for full batches.
+        noise: noise multiplier of the loop, for the score "likelihood"; `attach` reads it from the optimizer.
         seed: of directions, coins and steps; drawn from the system's entropy when None.
 
     Raises:
-        divulge.InputError: fewer than 8 canaries, a clip that is not positive, a rate outside (0, 1].
+        divulge.InputError: fewer than 8 canaries, a clip that is not positive, a rate outside (0, 1], a negative noise.
 
     Examples:
         >>> import torch
@@ -61,15 +62,25 @@ class GradientCanaries:
         'violated'
     """
 
-    def __init__(self, count: int = 1000, *, clip: float, rate: float = 1.0, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        count: int = 1000,
+        *,
+        clip: float,
+        rate: float = 1.0,
+        noise: float | None = None,
+        seed: int | None = None,
+    ) -> None:
         self.count = checks.integer(count, "count", least=8, most=10**7)
         self.clip = checks.number(clip, "clip", above=0.0)
         checks.number(rate, "rate", above=0.0)
         self.rate = checks.number(rate, "rate", above=0.0, below=1.0, closed=True)
+        self.noise = None if noise is None else checks.number(noise, "noise", above=0.0, closed=True)
         self.seed = secrets.randbits(63) if seed is None else checks.integer(seed, "seed", least=0)
         self.included: Bools = seeds.generator(self.seed, "canaries", "coins").random(self.count) < 0.5
         self.total: Floats = np.zeros(self.count)
         self.squares: Floats = np.zeros(self.count)
+        self.ratios: Floats = np.zeros(self.count)
         self.steps = 0
         self._draws = seeds.generator(self.seed, "canaries", "steps")
         self._places: list[tuple[Ints, Ints]] | None = None
@@ -95,6 +106,8 @@ class GradientCanaries:
             seen = gradient.detach().reshape(-1)[here].double().cpu().numpy() / self.clip
             self.total[canaries] += seen
             self.squares[canaries] += seen**2
+            if self.noise:
+                self.ratios[canaries] += _ratio(seen, self.rate, self.noise)
         self.steps += 1
 
     def attach(self, optimizer: Any) -> None:
@@ -105,6 +118,8 @@ class GradientCanaries:
         """
         if not hasattr(optimizer, "add_noise") or not hasattr(optimizer, "params"):
             raise checks.InputError(f"optimizer: Opacus' DPOptimizer is needed, got {type(optimizer).__name__}")
+        if self.noise is None:
+            self.noise = getattr(optimizer, "noise_multiplier", None)
         norm = getattr(optimizer, "max_grad_norm", self.clip)
         if norm != self.clip:
             raise checks.InputError(f"clip: the optimizer clips to {norm:g}, the canaries are {self.clip:g} long")
@@ -118,15 +133,20 @@ class GradientCanaries:
         optimizer.add_noise = with_canaries
 
     def scores(self, score: Score | str = "sum") -> Floats:
-        """What was seen of each canary, ``[n]``: its part in the released steps, summed, or its spread over them.
+        """What was seen of each canary, ``[n]``: its part in the released steps, as a sum, a likelihood or a spread.
 
         Raises:
-            divulge.InputError: another score; no step was observed.
+            divulge.InputError: another score; no step was observed; a likelihood without noise.
         """
         if not self.steps:
             raise checks.InputError("canaries: no step was observed yet; attach them before training")
-        if checks.choice(score, "score", SCORES) == "sum":
+        checks.choice(score, "score", SCORES)
+        if score == "sum":
             return self.total.copy()
+        if score == "likelihood":
+            if not self.noise:
+                raise checks.InputError("score: 'likelihood' needs canaries that were told a noise above 0")
+            return self.ratios.copy()
         return self.squares / self.steps - (self.total / self.steps) ** 2
 
     def audit(
@@ -140,14 +160,15 @@ class GradientCanaries:
         """What the released gradients give away of the canaries, and what that proves.
 
         Args:
-            score: "sum", the best one of a correct loop, or "spread", which sees noise that is drawn once and reused.
-                To be chosen before looking at either.
+            score: "sum", the best one of full batches; "likelihood", the best one where steps use a record at a rate
+                below 1; or "spread", which sees noise that is drawn once and reused. To be chosen before looking at
+                any of them.
             claim: the claim to test.
             family: see `divulge.canaries.audit`.
             confidence: of the bound.
 
         Raises:
-            divulge.InputError: no step was observed; another score.
+            divulge.InputError: as for `scores`.
         """
         seen = self.scores(score)
         proof = prove(seen, self.included, claim=claim, family=family, confidence=confidence)
@@ -167,3 +188,9 @@ class GradientCanaries:
             rows = [np.flatnonzero(owner == i) for i in range(len(sizes))]
             self._places = [(row, chosen[row] - starts[i]) for i, row in enumerate(rows)]
         return self._places
+
+
+def _ratio(seen: Floats, rate: float, noise: float) -> Floats:
+    """The log-likelihood ratio of one step: the record in the training set against one that is not."""
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(np.log1p(-rate), np.log(rate) + (seen - 0.5) / noise**2)

@@ -6,7 +6,7 @@ was used and Q where it was not. Everything that an audit of one record can see 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -25,7 +25,9 @@ else:
 _REACH = 10.0  # standard deviations on either side that hold all but 1e-23 of a normal law
 _CELLS = 4000  # of the observation, for one step
 _GRID, _FINEST = 1 << 15, 1 << 20  # cells of the privacy loss, for a composition
-_HALVINGS = 30  # of an interval no longer than 64, which leaves 1e-7
+_HALVINGS = 20  # of an interval as long as its lower end, or 1, which leaves a millionth of it
+_SHARP = 6.0  # strength of each of several steps beyond which ε is claimed to grow no further: no grid holds the sum
+_SETTLED = 104.0  # a privacy loss e^40 beyond the largest ε
 _LARGEST = 64.0  # ε, and strength of a mechanism, beyond which nothing is told apart
 
 
@@ -167,11 +169,12 @@ class SubsampledGaussian:
     def losses(self, strength: float) -> PrivacyLoss:
         """See `Family`."""
 
-        def loss(z: Floats) -> Floats:
-            with np.errstate(divide="ignore"):
-                return np.logaddexp(np.log1p(-self.rate), np.log(self.rate) + strength * z - strength**2 / 2)
-
-        return _composed(_step(strength, loss), self.steps)
+        with np.errstate(divide="ignore"):
+            unused = np.log1p(-self.rate)
+        mu = strength if self.steps == 1 else min(strength, _SHARP)
+        one = _step(mu, lambda z: np.logaddexp(unused, np.log(self.rate) + mu * z - mu**2 / 2))
+        # No step takes back more than log(1 - rate), so one loss of this size settles the sum of all.
+        return _composed(replace(one, loss=np.minimum(one.loss, _SETTLED - self.steps * unused)), self.steps)
 
     def epsilon(self, strength: float, delta: float) -> float:
         """See `Family`."""
@@ -198,12 +201,15 @@ def _composed(one: PrivacyLoss, steps: int) -> PrivacyLoss:
     spreads = np.sqrt(np.maximum([one.loss**2 @ one.used, one.loss**2 @ one.unused] - means**2, 0.0))
     centre = float(means.mean())
     reach = float(steps * np.ptp(means) / 2 + _REACH * np.sqrt(steps) * spreads.max() + np.abs(one.loss - centre).max())
-    # Sharing a loss between two cells adds to its variance; a grid much finer than one step's spread adds little.
+    # Sharing a loss between two cells adds to its variance: little beside a step's own on a grid much finer, or little
+    # beside the size of the sum.
+    sizes = np.sqrt(steps) * spreads + steps * np.abs(means)
+    harmless = float(0.02 * sizes.min() / np.sqrt(steps))
     cells = _GRID
-    while cells < _FINEST and 2.0 * reach / cells > float(spreads.min()) / 4:
+    while cells < _FINEST and 2.0 * reach / cells > max(float(spreads.min()) / 4, harmless):
         cells *= 2
     width = 2.0 * max(reach, 1e-9) / cells
-    if width > max(float(spreads.min()), 1e-9):
+    if width > max(float(spreads.min()), harmless, 1e-9):
         raise checks.InputError(
             f"family: {steps} steps that tell so little each cannot be composed to any precision; take 'gaussian'"
         )

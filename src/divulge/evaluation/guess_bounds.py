@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from math import erfc, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
@@ -32,6 +34,8 @@ APART = "what the model tells of one canary does not depend on the coins of the 
 _LEAST_GUESSES = 8  # fewer cannot bound ε at 95 %
 _SINGLE = 4096  # right guesses up to which each is looked at by itself
 _NODES = 400  # of the quadrature over how telling the guessed canaries are
+_ROOT = sqrt(2.0)
+_quantile = NormalDist().inv_cdf
 _SOURCES: dict[Bound, str] = {
     "steinke": "one run (Steinke et al. 2023)",
     "f-dp": "one run (Mahloujifar et al. 2024)",
@@ -165,11 +169,13 @@ def _refuted_f_dp(strength: float, canaries: int, guesses: int, wrong: int, erro
     """
     right = guesses - wrong
     rightly, wrongly = error * right / canaries, error * wrong / canaries
+    share = guesses / canaries
+    # Scalars of the standard library: many times faster here than those of SciPy.
     for i in range(right - 1, -1, -1):
-        least = max(float(special.ndtr(special.ndtri(min(rightly, 1.0)) - strength)), wrongly)
+        least = max(erfc((strength - _quantile(rightly)) / _ROOT) / 2, wrongly)
         rightly += i / (guesses - i) * (least - wrongly)
         wrongly = least
-        if rightly + wrongly >= guesses / canaries:
+        if rightly + wrongly >= share:
             return True
     return False
 

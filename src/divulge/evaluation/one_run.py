@@ -12,6 +12,7 @@ bounded by the privacy of the training, in three ways:
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -131,8 +132,9 @@ def epsilon_one_run(
         if counts[0] > n:
             raise checks.InputError(f"guesses: must be at most {n} (the number of records), got {guesses}")
     shares = [count // 2 if rule.sides == "both" else count for count in counts]
+    ranking = _Ranking.of(values, truth, rule, ties)
     low = max(
-        rule.epsilon(n, *_guess(values, truth, top, count - top, rule, ties), error / len(counts))
+        rule.epsilon(n, *ranking.guess(top, count - top), error / len(counts))
         for top, count in zip(shares, counts, strict=True)
     )
     choice = "guesses fixed" if guesses is not None else f"bonferroni over {len(counts)} numbers of guesses"
@@ -209,20 +211,45 @@ def _swapped(lead: Floats, right: Bools, count: int, rule: GuessRule, error: flo
     return rule.epsilon(len(lead), count, wrong, error, swaps=True)
 
 
-def _guess(values: Floats, truth: Bools, top: int, bottom: int, rule: GuessRule, ties: Ints) -> tuple[int, int]:
-    """Guesses made and wrong ones: the ``top`` highest are called included, the ``bottom`` lowest not.
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """Records from the lowest score to the highest.
 
-    Under pure ε-DP records that tie across an edge are abstained from, so no order of rows can matter. Elsewhere the
-    bound rests on the number of guesses being fixed, and ties are broken by chance, of which membership knows nothing.
+    Args:
+        scores: ``[n]``, ascending.
+        top: number of non-members among the k highest, ``[n + 1]``.
+        bottom: number of members among the k lowest, ``[n + 1]``.
+        abstains: whether records that tie across an edge are abstained from.
     """
-    if rule.family is None and rule.delta == 0:
-        ordered = np.sort(values)
-        yes = values > ordered[-top - 1] if top < len(values) else np.ones(len(values), bool)
-        no = values < ordered[bottom] if bottom < len(values) else np.ones(len(values), bool)
-        no &= ~yes
-        return int(yes.sum() + no.sum()), int((yes & ~truth).sum() + (no & truth).sum())
-    order = np.lexsort((ties, values))
-    return top + bottom, int((~truth)[order[len(order) - top :]].sum() + truth[order[:bottom]].sum())
+
+    scores: Floats
+    top: Ints
+    bottom: Ints
+    abstains: bool
+
+    @classmethod
+    def of(cls, values: Floats, truth: Bools, rule: GuessRule, ties: Ints) -> _Ranking:
+        """Under pure ε-DP the number of guesses may depend on the scores, so no tie is broken.
+
+        Elsewhere the bound rests on a fixed number, and ties are broken by chance, of which membership knows nothing.
+        """
+        order = np.lexsort((ties, values))
+        members = truth[order]
+        return cls(
+            values[order],
+            np.append(0, np.cumsum(~members[::-1])),
+            np.append(0, np.cumsum(members)),
+            rule.family is None and rule.delta == 0,
+        )
+
+    def guess(self, top: int, bottom: int) -> tuple[int, int]:
+        """Guesses made and wrong ones: the ``top`` highest are called included, the ``bottom`` lowest not."""
+        n = len(self.scores)
+        if self.abstains and top < n:
+            top = n - int(np.searchsorted(self.scores, self.scores[n - top - 1], side="right"))
+        if self.abstains and bottom < n:
+            bottom = int(np.searchsorted(self.scores, self.scores[bottom], side="left"))
+        return top + bottom, int(self.top[top] + self.bottom[bottom])
 
 
 def _ties(seed: int, n: int) -> Ints:

@@ -92,22 +92,28 @@ class Ghost:
         for layer, a, slope in zip(self._layers, inputs, slopes, strict=True):
             squares += slope.square().sum(1) * (a.square().sum(1) + float(layer.bias))
         factor = (self._privacy.clip / (squares.sqrt() + 1e-6)).clamp(max=1.0).unsqueeze(1)
+        parameters, totals = [], []
         for w, b, a, slope in zip(weights, biases, inputs, slopes, strict=True):
             kept = slope * factor
-            w.grad = self._noisy(kept.mT @ a)
+            parameters.append(w)
+            totals.append(kept.mT @ a)
             if b is not None:
-                b.grad = self._noisy(kept.sum(0))
+                parameters.append(b)
+                totals.append(kept.sum(0))
+        for parameter, total in zip(parameters, self.release(totals), strict=True):
+            parameter.grad = total / self._size
         loop.set_rate(self._update, rate)
         self._update.step()
 
     def _pairs(self) -> Sequence[tuple[mlp.Layer, nn.Module]]:
         return list(zip(self._layers, self._linear, strict=True))
 
-    def _noisy(self, total: torch.Tensor) -> torch.Tensor:
+    def release(self, totals: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """The sums of clipped gradients with their noise."""
         spread = self._privacy.noise * self._privacy.clip
-        if spread:
-            total = total + torch.empty_like(total).normal_(0.0, spread, generator=self._rng)
-        return total / self._size
+        if not spread:
+            return totals
+        return [total + torch.empty_like(total).normal_(0.0, spread, generator=self._rng) for total in totals]
 
 
 class ByOpacus:

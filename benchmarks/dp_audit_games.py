@@ -1,0 +1,157 @@
+"""Simulated games: how often each bound exceeds the true ε, and how much of it is proven."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import expit, ndtri
+from scipy.stats import binom
+
+from divulge.evaluation import (
+    GaussianMechanism,
+    SubsampledGaussian,
+    epsilon_fixed_count,
+    epsilon_lower_bound,
+    epsilon_one_run,
+    one_run_bound,
+)
+from divulge.evaluation.families import largest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DELTA = 1e-5
+ONCE, OFTEN = SubsampledGaussian(0.3), SubsampledGaussian(0.1, steps=20)
+EPSILONS, SIZES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0), (100, 1000, 10_000)
+_ALPHA = 1e-4  # probability that any cell of a true world is called beyond chance
+
+
+@lru_cache
+def strength(family, epsilon):
+    """The strength at which a family is (ε, δ)-DP."""
+    return largest(lambda s: family.epsilon(s, DELTA) <= epsilon)
+
+
+def randomised_response(rng, used, epsilon):
+    """The answer to each coin, true with probability e^ε / (1 + e^ε); which of equal answers scores higher is noise."""
+    return np.where(rng.random(len(used)) < expit(epsilon), used, ~used) + 0.1 * rng.random(len(used))
+
+
+def gaussian(rng, used, epsilon):
+    """N(0, 1), shifted by μ where the coin says so."""
+    return rng.normal(size=len(used)) + strength(GaussianMechanism(), epsilon) * used
+
+
+def subsampled(rng, used, epsilon, family):
+    """The log-likelihood ratio of all steps, each of which uses the record with the family's rate."""
+    shift, ratio = strength(family, epsilon), np.zeros(len(used))
+    for _ in range(family.steps):
+        z = rng.normal(size=len(used)) + shift * (used & (rng.random(len(used)) < family.rate))
+        ratio += np.log1p(family.rate * np.expm1(shift * z - shift**2 / 2))
+    return ratio
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """How scores come from coins, and the bounds that hold of it."""
+
+    name: str
+    scores: Callable
+    bounds: dict[str, Callable]
+    fixed: bool = False
+
+    def game(self, rng, n, epsilon):
+        used = rng.permutation(n) < n // 2 if self.fixed else rng.random(n) < 0.5
+        return self.scores(rng, used, epsilon), used
+
+
+ANY = partial(epsilon_one_run, delta=DELTA)
+F_DP = partial(ANY, family="gaussian", bound="f-dp")
+MECHANISMS = (
+    Mechanism("randomised response", randomised_response, {"any": partial(epsilon_one_run, delta=0.0)}),
+    Mechanism(
+        "Gaussian",
+        gaussian,
+        {
+            "any": ANY,
+            "any, one-sided": partial(ANY, sides="in"),
+            "f-DP": F_DP,
+            "tight": partial(ANY, family="gaussian"),
+            "tight, one-sided": partial(ANY, family="gaussian", sides="in"),
+        },
+    ),
+    Mechanism(
+        "Gaussian, a fixed number in",
+        gaussian,
+        {
+            "any": partial(epsilon_fixed_count, delta=DELTA),
+            "tight": partial(epsilon_fixed_count, delta=DELTA, family="gaussian"),
+            "many runs, any": partial(epsilon_lower_bound, delta=DELTA),
+            "many runs, Gaussian": partial(epsilon_lower_bound, delta=DELTA, family="gaussian"),
+        },
+        fixed=True,
+    ),
+    *(
+        Mechanism(
+            f"Gaussian, {family.steps} step{'s' * (family.steps > 1)} at rate {family.rate}",
+            partial(subsampled, family=family),
+            {
+                "any": ANY,
+                "tight": partial(ANY, family=family),
+                "tight, one-sided": partial(ANY, family=family, sides="in"),
+            },
+        )
+        for family in (ONCE, OFTEN)
+    ),
+)
+
+
+def cells() -> Iterator[tuple[float, int, Mechanism]]:
+    """Every ε, number of canaries and mechanism."""
+    return itertools.product(EPSILONS, SIZES, MECHANISMS)
+
+
+def games(runs):
+    """Share of games in which the bound exceeds the truth, and the median share of the truth that is proven."""
+    total = sum(len(mechanism.bounds) for _, _, mechanism in cells())
+    print(f"{runs} games per row, 95 % bounds, δ = {DELTA:g} (0 for randomised response).\n")
+    print("| ε | canaries | mechanism | bound | above ε | median bound / ε |")
+    print("|---|---|---|---|---|---|")
+    beyond, most = 0, 0
+    for row, (epsilon, n, mechanism) in enumerate(cells()):
+        rng = np.random.default_rng(row)
+        lows = {bound: np.empty(runs) for bound in mechanism.bounds}
+        for i in range(runs):
+            scores, used = mechanism.game(rng, n, epsilon)
+            for bound, prove in mechanism.bounds.items():
+                lows[bound][i] = prove(scores, used).low
+        for bound, low in lows.items():
+            wrong = int((low > epsilon + 1e-6).sum())
+            most, beyond = max(most, wrong), beyond + (wrong > binom.isf(_ALPHA / total, runs, 0.05))
+            share = "" if epsilon == 0 else f"{np.median(low) / epsilon:.2f}"
+            print(f"| {epsilon:g} | {n} | {mechanism.name} | {bound} | {wrong / runs:.4f} | {share} |", flush=True)
+    print(f"\n{total} rows; the largest share above ε is {most / runs:.4f}, where .05 is stated.")
+    print(f"Rows beyond chance (at {_ALPHA:g} over all of them): {beyond}.")
+
+
+def published():
+    """Known answers from counts alone."""
+    counts = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": DELTA}
+    print("| bound | ε ≥ |\n|---|---|")
+    for name, how in {
+        "any (Steinke et al. 2023; published 1.674)": {},
+        "f-DP (Mahloujifar et al. 2024)": {"family": "gaussian", "bound": "f-dp"},
+        "tight (published 4.137)": {"family": "gaussian"},
+    }.items():
+        print(f"| {name} | {one_run_bound(**counts, **how).low:.3f} |")
+    print(f"| truth, μ = 1 | {GaussianMechanism().epsilon(1.0, DELTA):.3f} |")
+
+
+def quantiles(mu):
+    """10,000 members at normal quantiles shifted by μ, and 10,000 non-members at them."""
+    z = ndtri((np.arange(10_000) + 0.5) / 10_000)
+    return np.append(z + mu, z), np.arange(20_000) < 10_000
