@@ -148,7 +148,7 @@ def best_errors(family: Families, strength: float, sides: Sides, guesses: int, c
     return _errors(family, strength, sides).mean(_shares(guesses, canaries))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=32)
 def _errors(family: Families, strength: float, sides: Sides) -> Errors:
     # A search by halving comes back to the same strengths.
     return family.losses(strength).errors(both_sides=sides == "both")
