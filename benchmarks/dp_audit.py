@@ -37,5 +37,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--runs", type=int)
+    parser.add_argument("--epsilon", type=float, nargs="*", help="games of these ε only")
     asked = parser.parse_args()
-    PARTS[asked.part](asked.runs)
+    if asked.epsilon:
+        games(asked.runs or 2000, asked.epsilon)
+    else:
+        PARTS[asked.part](asked.runs)

@@ -9,7 +9,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from broken_training import DELTA, MISTAKES, RIGHT  # noqa: E402
+from broken_training import DELTA, MISTAKES, RIGHT
 
 CANARIES = 500
 _SURE = 0.9999  # confidence at which 200 right loops of every kind are flagged with probability .08 at most
@@ -19,8 +19,8 @@ ASKED = ({}, {"confidence": _SURE}, {"family": False})
 def mistakes(runs):
     """How many of ``runs`` audits call the claim violated."""
     print(
-        f"Logistic regression on 100 records and {CANARIES} canaries that are records, {runs} runs a row, δ = {DELTA:g}. "
-        "The claim is what the accountant says; without a mistake it is exactly true.\n"
+        f"Logistic regression on 100 records and {CANARIES} canaries that are records, {runs} runs a row, δ = "
+        f"{DELTA:g}. The claim is what the accountant says; without a mistake it is exactly true.\n"
     )
     print(f"| loop | claimed ε | median ε ≥, 95 % | flagged, 95 % | flagged, {_SURE:.2%} | flagged, any, 95 % |")
     print("|---|---|---|---|---|---|")

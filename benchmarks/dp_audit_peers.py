@@ -7,9 +7,9 @@ from importlib.metadata import version
 from importlib.util import find_spec
 
 import numpy as np
-from dp_audit_games import DELTA, MECHANISMS, quantiles
 
 from divulge.evaluation import GaussianMechanism, epsilon_lower_bound, epsilon_one_run, one_run_bound
+from dp_audit_games import DELTA, MECHANISMS, quantiles
 
 PEERS = {"jax_privacy": "jax-privacy", "privacy_guard": "privacyguard-platform"}
 _ERROR = 0.05

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import opacus
 import torch
-from dp_audit_games import DELTA, strength
 from opacus.accountants.utils import get_noise_multiplier
 from opacus.optimizers import DPOptimizer
 from safetensors.torch import load_file
@@ -22,6 +21,7 @@ from divulge import canaries
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon_lower_bound, epsilon_one_run
 from divulge.references import mlp, private
 from divulge.references.hyperparameters import Hyperparameters, Private
+from dp_audit_games import DELTA, strength
 
 CANARIES, RECORDS, RATE, STEPS, CLIP, LR = 1000, 4000, 0.1, 100, 1.0, 0.5
 
@@ -45,6 +45,7 @@ class Watched(private.Ghost):
     planted: canaries.GradientCanaries
 
     def release(self, totals):
+        """The sums of clipped gradients and canaries, with their noise."""
         self.planted.plant(totals)
         released = super().release(totals)
         self.planted.observe(released)
@@ -104,7 +105,9 @@ def training():
     for epsilon in (1.0, 4.0, 8.0, None):
         noise = 0.0
         if epsilon is not None:
-            noise = get_noise_multiplier(target_epsilon=epsilon, target_delta=DELTA, sample_rate=RATE, steps=STEPS, accountant="prv")
+            noise = get_noise_multiplier(
+                target_epsilon=epsilon, target_delta=DELTA, sample_rate=RATE, steps=STEPS, accountant="prv"
+            )
         claim = dv.Claim(epsilon or 8.0, DELTA)
         for trainer, kind in ((t, k) for t in (by_divulge, by_opacus) for k in ("records", "gradients")):
             began = time.perf_counter()
@@ -139,6 +142,7 @@ class Cnn(nn.Module):
         self.fc1, self.fc2 = nn.Linear(512, 32), nn.Linear(32, 10)
 
     def forward(self, x):
+        """Logits of images ``[n, 1, 28, 28]``."""
         for conv in (self.conv1, self.conv2):
             x = nn.functional.max_pool2d(torch.tanh(conv(x)), 2)
         return self.fc2(torch.tanh(self.fc1(x.flatten(1))))

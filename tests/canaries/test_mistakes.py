@@ -1,8 +1,9 @@
 """DP-SGD that keeps its claim, and every classic mistake that breaks it. The whole table: `benchmarks/dp_audit.py`."""
 
 import pytest
-from broken_training import MISTAKES, RIGHT
 from scipy.stats import binom
+
+from broken_training import MISTAKES, RIGHT
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -9,31 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import attacks, checks, seeds, store
-from divulge.attacks import Need
-from divulge.auditing import audit as run_audit
+from divulge import checks, seeds, store
 from divulge.canaries import canary_page
 from divulge.canaries.claim import Claim
 from divulge.canaries.planted import Canaries, refuse_known
 from divulge.canaries.proof import Proof, prove, refuse_one_sided
+from divulge.canaries.scoring import scored
 from divulge.dossier import Dossier
 from divulge.errors import UserCodeError
 from divulge.evaluation import proportion
-from divulge.evidence import concatenate, of_logits
-from divulge.recipes import PartialSignal, Recipe, resolve
+from divulge.evidence import concatenate
 from divulge.report import html
 from divulge.results import CanarySummary, LeastEpsilon, environment, write
-from divulge.signals import tokens
-from divulge.targets import GivesLabels, GivesLogits, GivesTokens, adapt
-from divulge.types import Estimate, Evidence, Records
+from divulge.targets import GivesLabels, adapt
+from divulge.types import Estimate, Records
 
 if TYPE_CHECKING:
     from divulge.evaluation.families import Families
+    from divulge.evaluation.guess_bounds import Sides
     from divulge.request import Outputs
     from divulge.types import Bools, Floats
 
 KIND = "canary-audit"
-_HALF = 0.5  # the FPR an audit is asked for, which any number of canaries can give
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,6 +140,7 @@ def audit(
     references: Any = None,
     training: Records | None = None,
     family: Families | str | None = None,
+    sides: Sides | str = "both",
     confidence: float = 0.95,
     outputs: Outputs = "logits",
     device: str = "auto",
@@ -164,6 +162,7 @@ def audit(
         training: the training set, to be searched for canaries that should not be in it.
         family: what is assumed of the training: None (nothing), "gaussian", or
             `divulge.evaluation.SubsampledGaussian(rate, steps)`.
+        sides: whether canaries are guessed to be in and out ("both") or in only ("in"), see `prove`.
         confidence: of the bound.
         outputs: as for `divulge.audit`.
         device: as for `divulge.audit`.
@@ -181,13 +180,14 @@ def audit(
     if training is not None:
         refuse_known(planted, checks.instance(training, "training", Records))
     refuse_one_sided(planted.included, "canaries")
-    scores, name, notes = _scored(target, planted, recipe, population, references, outputs, device, seed)
+    scores, name, notes = scored(target, planted, recipe, population, references, outputs, device, seed)
     proof = prove(
         scores,
         planted.included,
         claim=claim,
         design=planted.design,
         family=family,
+        sides=sides,
         confidence=confidence,
         seed=checks.integer(seed, "seed", least=0),
     )
@@ -208,6 +208,7 @@ def play(
     recipe: Any = "loss",
     population: Records | None = None,
     family: Families | str | None = None,
+    sides: Sides | str = "both",
     confidence: float = 0.95,
     outputs: Outputs = "logits",
     device: str = "auto",
@@ -225,6 +226,7 @@ def play(
         recipe: as for `audit`.
         population: as for `audit`.
         family: as for `audit`.
+        sides: as for `audit`.
         confidence: as for `audit`.
         outputs: as for `audit`.
         device: as for `audit`.
@@ -246,76 +248,29 @@ def play(
         planted = canaries.redrawn(seeds.integer(start, "canaries", "run", i))
         given = concatenate([data, planted.insert]) if planted.included.any() else data
         targets.append(_trained(train, given, seeds.integer(start, "training", i)))
-        games.append((planted, _scored(targets[-1], planted, recipe, population, None, outputs, device, start)))
-    scores = np.concatenate([scored[0] for _, scored in games])
+        games.append((planted, scored(targets[-1], planted, recipe, population, None, outputs, device, start)))
+    scores = np.concatenate([told[0] for _, told in games])
     included = np.concatenate([planted.included for planted, _ in games])
     if claim is not None:
         _refuse_large(checks.instance(claim, "claim", Claim), len(data) + int(games[0][0].included.sum()))
     proof = prove(
-        scores, included, claim=claim, design=canaries.design, family=family, confidence=confidence, seed=start
+        scores,
+        included,
+        claim=claim,
+        design=canaries.design,
+        family=family,
+        sides=sides,
+        confidence=confidence,
+        seed=start,
     )
     accuracy = None
     if holdout is not None:
         plain = _trained(train, data, seeds.integer(start, "training", 0))
         accuracy = (_accuracy(targets[0], holdout, outputs), _accuracy(plain, holdout, outputs))
-    notes = tuple(dict.fromkeys(note for _, scored in games for note in scored[2]))
+    notes = tuple(dict.fromkeys(note for _, told in games for note in told[2]))
     return CanaryAudit(
         scores, included, proof, games[0][1][1], canaries.kind, len(data), count, accuracy, warnings=notes
     )
-
-
-def _scored(
-    target: Any,
-    canaries: Canaries,
-    recipe: Any,
-    population: Records | None,
-    references: Any,
-    outputs: Outputs,
-    device: str,
-    seed: int,
-) -> tuple[Floats, str, tuple[str, ...]]:
-    """Scores in the order of the canaries, the name of the recipe, and what is to be known of them."""
-    if isinstance(target, GivesTokens):
-        if recipe != "loss":
-            raise checks.InputError(f"recipe: documents are scored by 'loss', got {checks.shown(recipe)}")
-        scores = tokens.log_likelihood(target.tokens([str(text) for text in canaries.records.x]))
-        if np.isnan(scores).any():
-            raise checks.InputError(f"canaries: {np.isnan(scores).sum()} documents have no token that could be scored")
-        return scores, "loss", ()
-    if population is None:
-        return _asked(adapt(target, outputs=outputs, device=device), canaries, resolve(recipe))
-    included = canaries.included
-    result = run_audit(
-        target,
-        members=canaries.records[included],
-        nonmembers=canaries.records[~included],
-        population=population,
-        recipes=[recipe],
-        references=references,
-        fpr=[_HALF],
-        outputs=outputs,
-        device=device,
-        seed=seed,
-    )
-    name = next(iter(result.scores))
-    scores = np.empty(len(included))
-    scores[included], scores[~included] = result.scores[name][result.members], result.scores[name][~result.members]
-    return scores, name, tuple(result.about.warnings)
-
-
-def _asked(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Floats, str, tuple[str, ...]]:
-    """Scores by a recipe that looks at nothing but the target's answers on the canaries."""
-    records = canaries.records
-    signal = recipe.signal
-    learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
-    if learns or isinstance(signal, PartialSignal):
-        raise checks.InputError(f"population: {recipe.name!r} learns from other records, and none are given")
-    if isinstance(signal, str):
-        values = of_logits(target.logits(records), records.y, (signal,))[:, 0]
-    else:
-        values = signal.measure(target, records)
-    scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.y))
-    return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)
 
 
 def _trained(train: Callable[[Records, int], Any], records: Records, seed: int) -> Any:

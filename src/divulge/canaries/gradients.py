@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import torch
 
     from divulge.evaluation.families import Families
+    from divulge.evaluation.guess_bounds import Sides
     from divulge.types import Bools, Floats, Ints
 else:
     torch = lazy.module("torch")
@@ -155,6 +156,7 @@ class GradientCanaries:
         claim: Claim | None = None,
         score: Score | str = "sum",
         family: Families | str | None = None,
+        sides: Sides | str = "both",
         confidence: float = 0.95,
     ) -> CanaryAudit:
         """What the released gradients give away of the canaries, and what that proves.
@@ -165,13 +167,14 @@ class GradientCanaries:
                 any of them.
             claim: the claim to test.
             family: see `divulge.canaries.audit`.
+            sides: see `divulge.canaries.audit`.
             confidence: of the bound.
 
         Raises:
             divulge.InputError: as for `scores`.
         """
         seen = self.scores(score)
-        proof = prove(seen, self.included, claim=claim, family=family, confidence=confidence)
+        proof = prove(seen, self.included, claim=claim, family=family, sides=sides, confidence=confidence)
         return CanaryAudit(seen, self.included, proof, f"{score} over {self.steps} steps", "gradient", 0)
 
     def _where(self, tensors: Sequence[torch.Tensor]) -> list[tuple[Ints, Ints]]:

@@ -15,13 +15,13 @@ from divulge.evaluation import (
     epsilon_one_run,
     smallest_violation,
 )
-from divulge.evaluation.families import named
 from divulge.evaluation.guess_bounds import COINS, GuessRule
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
     from divulge.canaries.planted import Design
     from divulge.evaluation.families import Families
+    from divulge.evaluation.guess_bounds import Sides
     from divulge.types import Bools, Estimate, Floats, Tone
 
 Answer: TypeAlias = Literal["violated", "consistent", "not testable", "no claim"]
@@ -112,6 +112,7 @@ def prove(
     delta: float | None = None,
     design: Design = "coins",
     family: Families | str | None = None,
+    sides: Sides | str = "both",
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Proof:
@@ -125,11 +126,14 @@ def prove(
         design: how it was decided what is included, see `divulge.canaries.make`; the bound that fits is used.
         family: what is assumed of the training: None (nothing), "gaussian" or
             `divulge.evaluation.SubsampledGaussian`.
+        sides: whether canaries are guessed to be in and out ("both"), or in only ("in"), which suits scores that
+            show some members and no non-member. To be chosen before looking at the scores.
         confidence: of the bound.
         seed: of breaking ties, and of the pairing of canaries for "fixed".
 
     Raises:
-        divulge.InputError: as for `divulge.evaluation.epsilon_one_run`; a ``delta`` beside a claim.
+        divulge.InputError: as for `divulge.evaluation.epsilon_one_run`; a ``delta`` beside a claim; one-sided guesses
+            of a fixed number, whose pairs have no sides.
 
     Examples:
         >>> from divulge.canaries import Claim
@@ -149,11 +153,14 @@ def prove(
     if claim is not None and delta is not None:
         raise checks.InputError("delta: the claim has one; give only one of them")
     slack = claim.delta if claim is not None else 0.0 if delta is None else delta
-    assumed = named(family)
+    rule = GuessRule.of(family, None, sides, slack)
+    assumed = rule.family
+    if design == "fixed" and rule.sides != "both":
+        raise checks.InputError(f"sides: pairs of a fixed number are guessed on 'both', got {checks.shown(sides)}")
 
     def bound_on(truth: Bools, family: Families | None) -> Estimate:
         if design == "coins":
-            return epsilon_one_run(values, truth, slack, confidence, family=family, seed=seed)
+            return epsilon_one_run(values, truth, slack, confidence, family=family, sides=rule.sides, seed=seed)
         return epsilon_fixed_count(values, truth, slack, confidence, family=family, seed=seed)
 
     bound, most = bound_on(truth, assumed), bound_on(_best(values, truth), assumed).low
@@ -166,11 +173,16 @@ def prove(
         answer = "violated" if bound.low > claim.epsilon else "consistent" if most > claim.epsilon else "not testable"
         if told and answer == "consistent":
             power = smallest_violation(
-                len(values), claim.epsilon, slack, power=_POWER, confidence=confidence, family=assumed
+                len(values),
+                claim.epsilon,
+                slack,
+                power=_POWER,
+                confidence=confidence,
+                family=assumed,
+                sides=rule.sides,
             )
             seen = None if power is None else power.epsilon
             answer = "not testable" if seen is None else answer
-    rule = GuessRule.of(assumed, None, "both", slack)
     drawn = COINS if design == "coins" else _FIXED
     claims = Guarantee("risk of a bound above the true ε", 1 - confidence, (drawn, *rule.assumes))
     return Proof(answer, bound, others, most, seen, claims, claim, bool(np.ptp(values) == 0))

@@ -33,6 +33,7 @@ Family = Annotated[
     str | None,
     typer.Option(help="Assume the training to be: gaussian, or subsampled:RATE:STEPS (as accountants see DP-SGD)."),
 ]
+Sides = Annotated[str, typer.Option(help="Guess canaries to be in and out (both), or in only (in).")]
 Confidence = Annotated[float, typer.Option(help="Of the bound on ε.")]
 
 
@@ -79,6 +80,7 @@ def audit(
     population: Annotated[Path | None, typer.Option(help="Other records, for recipes that learn from them.")] = None,
     training: Annotated[Path | None, typer.Option(help="The training set, to be searched for canaries.")] = None,
     family: Family = None,
+    sides: Sides = "both",
     confidence: Confidence = 0.95,
     outputs: Annotated[str, typer.Option(help="logits or probabilities.")] = "logits",
     label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
@@ -107,6 +109,7 @@ def audit(
         population=None if population is None else datafiles.read(population, layout).records,
         training=None if training is None else datafiles.read(training, layout).records,
         family=_family(family),
+        sides=sides,
         confidence=confidence,
         seed=seed,
         out=out,
@@ -136,13 +139,20 @@ def plan(
     delta: Annotated[float, typer.Option(help="The δ of both.")] = 1e-5,
     power: Annotated[float, typer.Option(help="Probability of finding it.")] = 0.8,
     family: Family = None,
+    sides: Sides = "both",
     confidence: Confidence = 0.95,
 ) -> None:
     """How many canaries find that a claim is violated."""
     if true_epsilon <= claim_epsilon:
         raise InputError(f"--true-epsilon: must be above --claim-epsilon ({claim_epsilon:g}), got {true_epsilon:g}")
     needed = evaluation.canaries_needed(
-        claim_epsilon, true_epsilon, delta, power=power, confidence=confidence, family=_family(family)
+        claim_epsilon,
+        true_epsilon,
+        delta,
+        power=power,
+        confidence=confidence,
+        family=_family(family),
+        sides=sides,
     )
     if needed is None:
         printing.line("A million canaries would not do; assume a family (--family gaussian), or expect a larger ε.")
@@ -154,7 +164,7 @@ def plan(
 
 
 def _family(text: str | None) -> Families | str | None:
-    if text is None or not text.startswith("subsampled"):
+    if text is None or not text.strip().lower().startswith("subsampled"):
         return text
     try:
         _, rate, steps = text.split(":")

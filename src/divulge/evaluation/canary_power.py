@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from divulge.evaluation.families import Families
+    from divulge.evaluation.guess_bounds import Sides
 
 _MOST = 1 << 20  # canaries; a plan beyond is no plan
 
@@ -46,6 +47,7 @@ def canaries_needed(
     power: float = 0.8,
     confidence: float = 0.95,
     family: Families | str | None = None,
+    sides: Sides | str = "both",
 ) -> CanaryPower | None:
     """The least power of two of canaries that finds a violated claim.
 
@@ -56,6 +58,7 @@ def canaries_needed(
         power: probability with which the violation is to be found.
         confidence: of the bound; the claim is found violated where it is true in 1 - ``confidence`` of audits at most.
         family: what the bound assumes, see `divulge.evaluation.one_run_bound`.
+        sides: what is guessed, see `divulge.evaluation.one_run_bound`.
 
     Returns:
         None where a million canaries would not do.
@@ -70,7 +73,7 @@ def canaries_needed(
     checks.number(claimed, "claimed", above=0.0, below=64.0, closed=True)
     checks.number(true, "true", above=claimed, below=64.0)
     wanted = checks.number(power, "power", above=0, below=1)
-    test = _Test.of(claimed, delta, confidence, family)
+    test = _Test.of(claimed, delta, confidence, family, sides)
     strength = _strength(GaussianMechanism(), true, test.rule.delta)
     low, high = 2, _MOST.bit_length()
     while high - low > 1:  # the power of a test grows with the number of canaries
@@ -91,6 +94,7 @@ def smallest_violation(
     power: float = 0.8,
     confidence: float = 0.95,
     family: Families | str | None = None,
+    sides: Sides | str = "both",
 ) -> CanaryPower | None:
     """The smallest true ε of a Gaussian mechanism that so many canaries would find to violate the claim.
 
@@ -101,6 +105,7 @@ def smallest_violation(
         power: probability with which the violation is to be found.
         confidence: see `canaries_needed`.
         family: see `canaries_needed`.
+        sides: see `canaries_needed`.
 
     Returns:
         None where even a mechanism of ε = 64 would be missed.
@@ -115,7 +120,7 @@ def smallest_violation(
     n = checks.integer(canaries, "canaries", least=1, most=10**9)
     checks.number(claimed, "claimed", above=0.0, below=64.0, closed=True)
     wanted = checks.number(power, "power", above=0, below=1)
-    game = _Test.of(claimed, delta, confidence, family).of_size(n)
+    game = _Test.of(claimed, delta, confidence, family, sides).of_size(n)
     strength = largest(lambda strength: game.best(strength)[1] < wanted)
     guesses, reached = game.best(strength)
     epsilon = GaussianMechanism().epsilon(strength, checks.number(delta, "delta", above=0, below=1, closed=True))
@@ -135,11 +140,13 @@ class _Test:
     error: float
 
     @classmethod
-    def of(cls, claimed: float, delta: float, confidence: float, family: Families | str | None) -> _Test:
+    def of(
+        cls, claimed: float, delta: float, confidence: float, family: Families | str | None, sides: Sides | str
+    ) -> _Test:
         error = 1 - checks.number(confidence, "confidence", above=0, below=1)
         if checks.number(delta, "delta", above=0, below=1, closed=True) == 0:
             raise checks.InputError("delta: must be above 0, since a Gaussian mechanism has no finite ε at 0")
-        rule = GuessRule.of(family, None, "both", delta)
+        rule = GuessRule.of(family, None, sides, delta)
         level = claimed if rule.family is None else _strength(rule.family, claimed, rule.delta)
         return cls(rule, level, error)
 
@@ -148,7 +155,7 @@ class _Test:
         counts = guess_counts(canaries)
         error = self.error / len(counts)
         refutes = partial(self.rule.refutes, self.level, canaries, error=error)
-        return _Game(canaries, {count: _most(partial(refutes, count), count) for count in counts})
+        return _Game(canaries, self.rule.sides, {count: _most(partial(refutes, count), count) for count in counts})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +163,7 @@ class _Game:
     """How many wrong guesses still refute the claim, by the number of guesses; -1 where none do."""
 
     canaries: int
+    sides: Sides
     allowed: Mapping[int, int]
 
     def best(self, strength: float) -> tuple[int, float]:
@@ -165,7 +173,7 @@ class _Game:
     def _power(self, guesses: int, strength: float) -> float:
         if self.allowed[guesses] < 0:
             return 0.0
-        errors = best_errors(GaussianMechanism(), strength, "both", guesses, self.canaries)
+        errors = best_errors(GaussianMechanism(), strength, self.sides, guesses, self.canaries)
         return float(bdtr(self.allowed[guesses], guesses, errors).mean())
 
 

@@ -168,7 +168,6 @@ class SubsampledGaussian:
 
     def losses(self, strength: float) -> PrivacyLoss:
         """See `Family`."""
-
         with np.errstate(divide="ignore"):
             unused = np.log1p(-self.rate)
         mu = strength if self.steps == 1 else min(strength, _SHARP)
