@@ -90,7 +90,7 @@ def _clip(slopes, norm):
 
 RIGHT = {
     "full batches": Loop(),
-    "full batches, much noise, many steps": Loop(noise=10.0, steps=100),
+    "full batches, much noise, many steps": Loop(noise=6.0, steps=36),
     "subsampled": Loop(noise=1.5, rate=0.3, steps=10),
     "subsampled, spread": Loop(noise=4.0, rate=0.5, steps=30, score="spread"),
 }
@@ -103,5 +103,5 @@ MISTAKES = {
     "noise is divided by the batch size twice": Loop(averaged_twice=True),
     "one noise draw is reused at every step": Loop(noise=4.0, rate=0.5, steps=30, score="spread", noise_reused=True),
     "the accountant is told a rate of .05, not .3": Loop(noise=1.5, rate=0.3, steps=30, told_rate=0.05),
-    "the accountant is told a tenth of the steps": Loop(steps=90, told_steps=9),
+    "the accountant is told a tenth of the steps": Loop(noise=np.sqrt(3.0), steps=30, told_steps=3),
 }

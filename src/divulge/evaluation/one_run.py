@@ -124,7 +124,7 @@ def epsilon_one_run(
     rule = GuessRule.of(family, bound, sides, delta)
     n = len(values)
     refuse_unfair(truth)
-    ties = _ties(checks.integer(seed, "seed", least=0), n)
+    draw = checks.integer(seed, "seed", least=0)
     if guesses is None:
         counts = guess_counts(n)
     else:
@@ -132,7 +132,7 @@ def epsilon_one_run(
         if counts[0] > n:
             raise checks.InputError(f"guesses: must be at most {n} (the number of records), got {guesses}")
     shares = [count // 2 if rule.sides == "both" else count for count in counts]
-    ranking = _Ranking.of(values, truth, rule, ties)
+    ranking = _Ranking.of(values, truth, rule, draw)
     low = max(
         rule.epsilon(n, *ranking.guess(top, count - top), error / len(counts))
         for top, count in zip(shares, counts, strict=True)
@@ -199,16 +199,13 @@ def epsilon_fixed_count(
     lead, right = (values[first] - values[second])[mixed], truth[first][mixed]
     low = 0.0
     if n := len(lead):
-        counts, ties = guess_counts(n), _ties(seed, n)
-        low = max(_swapped(lead, right, count, rule, error / len(counts), ties) for count in counts)
+        counts, order = guess_counts(n), _ordered(np.abs(lead), seed)
+        mistaken = ((lead > 0) != right)[order]
+        low = max(
+            rule.epsilon(n, count, int(mistaken[n - count :].sum()), error / len(counts), swaps=True)
+            for count in counts
+        )
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, of {n} pairs, each a coin between two canaries")
-
-
-def _swapped(lead: Floats, right: Bools, count: int, rule: GuessRule, error: float, ties: Ints) -> float:
-    """The bound from the ``count`` pairs whose scores differ most."""
-    chosen = np.lexsort((ties, np.abs(lead)))[len(lead) - count :]
-    wrong = int(((lead > 0) != right)[chosen].sum())
-    return rule.epsilon(len(lead), count, wrong, error, swaps=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +225,12 @@ class _Ranking:
     abstains: bool
 
     @classmethod
-    def of(cls, values: Floats, truth: Bools, rule: GuessRule, ties: Ints) -> _Ranking:
+    def of(cls, values: Floats, truth: Bools, rule: GuessRule, seed: int) -> _Ranking:
         """Under pure ε-DP the number of guesses may depend on the scores, so no tie is broken.
 
         Elsewhere the bound rests on a fixed number, and ties are broken by chance, of which membership knows nothing.
         """
-        order = np.lexsort((ties, values))
+        order = _ordered(values, seed)
         members = truth[order]
         return cls(
             values[order],
@@ -252,5 +249,10 @@ class _Ranking:
         return top + bottom, int(self.top[top] + self.bottom[bottom])
 
 
-def _ties(seed: int, n: int) -> Ints:
-    return seeds.generator(seed, "epsilon", "ties").permutation(n)
+def _ordered(values: Floats, seed: int) -> Ints:
+    """The order of the values, ascending; equal ones in an order that is drawn by position."""
+    order = np.argsort(values)
+    if np.all(np.diff(values[order]) > 0):
+        return order
+    drawn = seeds.generator(seed, "epsilon", "ties").permutation(len(values))
+    return np.lexsort((drawn, values))
