@@ -14,22 +14,18 @@ the folder DIVULGE_DATA.
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 
-from dp_audit_games import games, published
+from dp_audit_games import EPSILONS, SIZES, games, published
 from dp_audit_mistakes import mistakes
 from dp_audit_peers import peers
 
-try:
-    from dp_audit_training import training, worst
-except ImportError:
-    training = worst = None
-
 PARTS = {
-    "games": lambda runs: games(runs or 2000),
+    "games": lambda runs: games(runs or 2000, asked.epsilon, asked.canaries),
     "published": lambda _: published(),
     "peers": lambda runs: peers(runs or 20),
-    "training": lambda _: training(),
-    "worst": lambda runs: worst(runs or 100),
+    "training": lambda _: import_module("dp_audit_training").training(),
+    "worst": lambda runs: import_module("dp_audit_training").worst(runs or 100),
     "mistakes": lambda runs: mistakes(runs or 200),
 }
 
@@ -37,9 +33,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=PARTS)
     parser.add_argument("--runs", type=int)
-    parser.add_argument("--epsilon", type=float, nargs="*", help="games of these ε only")
+    parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS, help="games of these ε only")
+    parser.add_argument("--canaries", type=int, nargs="+", default=SIZES, help="games of so many canaries only")
     asked = parser.parse_args()
-    if asked.epsilon:
-        games(asked.runs or 2000, asked.epsilon)
-    else:
-        PARTS[asked.part](asked.runs)
+    PARTS[asked.part](asked.runs)

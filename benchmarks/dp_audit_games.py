@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 DELTA = 1e-5
 ONCE, OFTEN = SubsampledGaussian(0.3), SubsampledGaussian(0.1, steps=8)
 EPSILONS, SIZES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0), (100, 1000, 10_000)
-_SEARCHED = 15  # games a row whose bound is searched for
+_SEARCHED = 3  # games a row whose bound is searched for
 _ALPHA = 1e-4  # probability that any cell of a true world is called beyond chance
 
 
@@ -136,11 +137,22 @@ def decided(epsilon):
     """
 
     @cache
-    def refuted(rule, counts, swaps):
-        return rule.refutes(level(rule, epsilon, swaps), *counts, swaps=swaps)
+    def refuted(rule, canaries, guesses, wrong, error, swaps):
+        return rule.refutes(level(rule, epsilon, swaps), canaries, guesses, wrong, error, swaps=swaps)
+
+    @cache
+    def enough(rule, canaries, guesses, error):
+        # The least number of wrong guesses that does not refute; fewer do.
+        return bisect_left(
+            range(guesses + 1), True, key=lambda u: not refuted(rule, canaries, guesses, u, error, False)
+        )
 
     def bound(rule, canaries, guesses, wrong, error, *, swaps=False):
-        return np.inf if guesses and refuted(rule, (canaries, guesses, wrong, error), swaps) else 0.0
+        if not guesses:
+            return 0.0
+        if swaps:  # the number of pairs differs from game to game, that of canaries does not
+            return np.inf if refuted(rule, canaries, guesses, wrong, error, True) else 0.0
+        return np.inf if wrong < enough(rule, canaries, guesses, error) else 0.0
 
     last, ordered = {}, one_run._ordered
 
@@ -162,7 +174,7 @@ def play(mechanism, rng, n, epsilon, lows, i):
         lows[bound][i] = prove(scores, used).low
 
 
-def games(runs, epsilons=EPSILONS):
+def games(runs, epsilons=EPSILONS, sizes=SIZES):
     """Share of games in which the bound exceeds the truth, and the median share of the truth that is proven.
 
     A game depends on its row alone, so parts that are run apart are those of the whole.
@@ -176,7 +188,7 @@ def games(runs, epsilons=EPSILONS):
     print("|---|---|---|---|---|---|")
     beyond, most, done = 0, 0, 0
     for row, (epsilon, n, mechanism) in enumerate(cells()):
-        if epsilon not in epsilons:
+        if epsilon not in epsilons or n not in sizes:
             continue
         rng = np.random.default_rng(row)
         lows = {bound: np.empty(runs) for bound in mechanism.bounds}

@@ -339,8 +339,18 @@ def test_canaries_that_cannot_be_made(how, message):
 
 def test_a_delta_that_allows_whole_records_is_refused():
     planted = same_label(100)
-    with pytest.raises(dv.InputError, match=r"claim\.delta: must be below 1/"):
-        canaries.audit(noisy(1.0)(planted.insert, 0), planted, claim=dv.Claim(1.0, 0.05))
+    trained_on = 40 + int(planted.included.sum())
+    for delta in (0.05, 1 / trained_on):
+        with pytest.raises(dv.InputError, match=r"claim\.delta: must be below 1/"):
+            canaries.audit(noisy(1.0)(planted.insert, 0), planted, claim=dv.Claim(1.0, delta))
+    canaries.audit(noisy(1.0)(planted.insert, 0), planted, claim=dv.Claim(1.0, 0.99 / trained_on))
+
+
+def test_a_training_set_that_holds_canaries_that_were_left_out_is_refused():
+    planted = same_label(100)
+    with pytest.raises(dv.InputError, match="canaries that were not to be included are records"):
+        canaries.audit(noisy(1.0)(planted.insert, 0), planted, training=planted.records)
+    canaries.audit(noisy(1.0)(planted.insert, 0), planted, training=planted.insert)  # those belong there
 
 
 class TestCommand:
@@ -396,6 +406,9 @@ class TestCommand:
             (["plan", "--claim-epsilon", 8, "--true-epsilon", 2], "--true-epsilon: must be above"),
             (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "subsampled:a"], "subsampled:RATE:STEPS"),
             (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "subsampled:2:9"], "rate: must lie"),
+            (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--family", "Subsampled:"], "subsampled:RATE:STEPS"),
+            (["plan", "--claim-epsilon", 1, "--true-epsilon", 2, "--sides", "out"], "sides: "),
+            (["plan", "--claim-epsilon", "inf", "--true-epsilon", 2], "--true-epsilon: must be above"),
             (["audit", "served:model", "--canaries", "nowhere"], "nowhere"),
             (["make", "--data", "none.npz", "--out", "x"], "no such file"),
         ],

@@ -104,6 +104,33 @@ def test_the_optimizer_of_opacus_is_tested():
     assert answers == ["consistent", "violated"]
 
 
+def test_the_likelihood_is_that_of_every_step():
+    """By its definition, from what was released; and it sees more of rare use than the sum does."""
+    rate, noise, steps = 0.1, 0.5, 30
+    canaries, seen = GradientCanaries(300, clip=2.0, rate=rate, noise=noise, seed=5), []
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(steps):
+        total = [torch.zeros(300)]
+        canaries.plant(total)
+        released = [total[0] + 2.0 * noise * torch.randn(300, generator=generator)]
+        canaries.observe(released)
+        seen.append(released[0].numpy()[canaries._where(released)[0][1]] / 2.0)
+    x = np.array(seen, np.float64)
+    ratios = np.log(1 - rate + rate * np.exp((x - 0.5) / noise**2)).sum(0)
+    np.testing.assert_allclose(canaries.scores("likelihood"), ratios, atol=1e-4)
+    family = SubsampledGaussian(rate, steps)
+    claim = dv.Claim(family.epsilon(1 / noise, DELTA), DELTA)
+    lows = [canaries.audit(claim=claim, family=family, score=score).epsilon.low for score in ("likelihood", "sum")]
+    assert claim.epsilon > lows[0] > lows[1]
+
+
+def test_a_likelihood_needs_the_noise():
+    with pytest.raises(dv.InputError, match="needs canaries that were told a noise above 0"):
+        loop(GradientCanaries(9, clip=1.0), 1, 1.0).scores("likelihood")
+    with pytest.raises(dv.InputError, match="noise: must"):
+        GradientCanaries(9, clip=1.0, noise=-1.0)
+
+
 def test_each_canary_is_a_parameter_of_its_own():
     canaries = GradientCanaries(607, clip=3.0, seed=0)
     canaries.included[:] = True

@@ -8,7 +8,14 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.evaluation import GaussianMechanism, SubsampledGaussian, epsilon_one_run, guess_bounds, one_run_bound
+from divulge.evaluation import (
+    GaussianMechanism,
+    SubsampledGaussian,
+    epsilon_one_run,
+    guess_bounds,
+    one_run,
+    one_run_bound,
+)
 
 PUBLISHED = {"canaries": 10_000, "guesses": 2_500, "wrong": 364, "delta": 1e-5}
 
@@ -270,6 +277,35 @@ def test_the_gaussian_bound_of_many_runs_is_wrong_in_at_most_5_percent(mu):
     assert wrong <= binom.isf(1e-4, 400, 0.05)
 
 
+@pytest.mark.parametrize("sides", guess_bounds.SIDES)
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_guesses_are_counted_as_in_a_loop(sides, delta):
+    """Scores with ties: under pure ε-DP those across an edge are abstained from, elsewhere the number stays."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        values, truth = rng.integers(0, 6, 24).astype(float), rng.random(24) < 0.5
+        rule = guess_bounds.GuessRule.of(None, None, sides, delta)
+        ranking = one_run._Ranking.of(values, truth, rule, seed=1)
+        for top, bottom in ((3, 3), (12, 12), (0, 5), (24, 0), (7, 0)):
+            made, wrong = ranking.guess(top, bottom)
+            if delta:
+                assert made == top + bottom
+                continue
+            ordered = sorted(values)
+            yes = [i for i in range(24) if top == 24 or (top and values[i] > ordered[-top - 1])]
+            no = [i for i in range(24) if bottom and values[i] < ordered[bottom] and i not in yes]
+            assert (made, wrong) == (len(yes) + len(no), sum(~truth[yes]) + sum(truth[no]))
+
+
+def test_equal_scores_are_ordered_by_the_seed_and_by_nothing_else():
+    values = np.repeat([1.0, 2.0, 3.0], 50)
+    orders = [one_run._ordered(values, seed) for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(orders[0], orders[1])
+    assert (orders[0] != orders[2]).any()
+    assert all((np.diff(values[order]) >= 0).all() for order in orders)
+    assert (np.diff(orders[0][:50]) < 0).any()
+
+
 def test_ties_and_constants_tell_nothing():
     members = np.arange(100) < 50
     for how in ({}, {"family": "gaussian"}, {"family": "gaussian", "bound": "f-dp"}):
@@ -306,6 +342,32 @@ def test_rare_use_over_many_steps_is_composed_finely():
     """Against grids 16 times finer: 1.295 and .157; a coarse one says 1.543 and .169."""
     assert SubsampledGaussian(1e-4, 10**6).epsilon(1.5, 1e-6) == pytest.approx(1.295, rel=0.02)
     assert SubsampledGaussian(1e-4, 10**5).epsilon(1.0, 1e-6) == pytest.approx(0.157, rel=0.02)
+
+
+@pytest.mark.parametrize("rate", [1e-4, 0.1, 0.99])
+@pytest.mark.parametrize("steps", [2, 1000, 100_000])
+def test_no_strength_is_refused(rate, steps):
+    """However little or much a step tells: ε is finite, grows with the strength, and an audit ends with a bound."""
+    found = [SubsampledGaussian(rate, steps).epsilon(strength, 1e-5) for strength in (0.01, 1.0, 6.0, 64.0)]
+    assert (np.diff(found) >= 0).all()
+    assert 0 <= found[0] < found[2] <= 64
+
+
+def test_perfect_guesses_of_many_steps_are_no_error():
+    family = SubsampledGaussian(0.1, 20)
+    assert one_run_bound(canaries=1000, guesses=125, wrong=0, delta=1e-5, family=family).low > 10
+
+
+def test_a_loss_that_settles_the_sum_is_cut_where_nothing_changes():
+    """20 steps at strength 4, against the sum of draws: the share of losses above ε, where the record was used."""
+    rng, rate, strength = np.random.default_rng(0), 0.1, 4.0
+    used = rng.random((20_000, 20)) < rate
+    z = rng.normal(size=used.shape) + strength * used
+    loss = np.log1p(rate * np.expm1(strength * z - strength**2 / 2)).sum(1)
+    law = SubsampledGaussian(rate, 20).losses(strength)
+    for epsilon in (-1.0, 0.0, 5.0, 15.0):
+        share = (loss > epsilon).mean()
+        assert law.used[law.loss > epsilon].sum() == pytest.approx(share, abs=4.5 * math.sqrt(0.25 / 20_000))
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0, 1.5, float("nan")])

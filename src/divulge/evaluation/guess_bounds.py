@@ -87,7 +87,8 @@ class GuessRule:
     @property
     def method(self) -> str:
         """The bound and what it assumes."""
-        return "; ".join([_SOURCES[self.bound], *([f"if {' and '.join(self.assumes)}"] if self.family else [])])
+        source = _SOURCES[self.bound] + (", one-sided" if self.sides == "in" else "")
+        return "; ".join([source, *([f"if {' and '.join(self.assumes)}"] if self.family else [])])
 
     @property
     def assumes(self) -> tuple[str, ...]:

@@ -1,0 +1,81 @@
+"""Canaries scored by recipes: those that look at the target alone, and those that learn from other records."""
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import canaries
+from divulge.canaries import prove
+
+CLASSES, WIDTH = 3, 6
+
+
+def drawn(n, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, CLASSES, n)
+    return dv.Records(rng.normal(size=(n, WIDTH)) + y[:, None], y)
+
+
+DATA, POPULATION = drawn(300, 0), drawn(600, 1)
+PLANTED = canaries.make(DATA, kind="mislabelled", count=300, seed=2)
+
+
+def remembering(x):
+    """Logits of the class centres, and a memory of every label that was inserted."""
+    insert = PLANTED.insert
+    logits = -((x[:, None, :] - np.arange(CLASSES)[:, None]) ** 2).mean(-1)
+    same = (x[:, None] == insert.x[None]).all(-1)
+    return logits + 4.0 * same @ np.eye(CLASSES)[insert.y]
+
+
+@pytest.mark.parametrize("recipe", ["loss", "entropy", "quantile"])
+def test_every_recipe_scores_canaries(recipe):
+    population = POPULATION if recipe == "quantile" else None
+    found = canaries.audit(
+        remembering, PLANTED, recipe=recipe, population=population, claim=dv.Claim(1.0, 1e-5), seed=0
+    )
+    assert found.recipe == recipe
+    assert found.proof.answer == "violated"
+    inside, outside = found.scores[found.included], found.scores[~found.included]
+    assert np.median(inside) > np.median(outside)
+
+
+def test_the_quantile_of_a_canary_is_that_of_its_own_fit():
+    """Its score is where the canary lies among what such a record would have: the same for equal answers."""
+    found = canaries.audit(remembering, PLANTED, recipe="quantile", population=POPULATION, seed=0)
+    again = canaries.audit(remembering, PLANTED, recipe="quantile", population=POPULATION, seed=0)
+    np.testing.assert_array_equal(found.scores, again.scores)
+    assert np.isfinite(found.scores).all()
+
+
+def test_a_recipe_that_learns_needs_records_to_learn_from():
+    with pytest.raises(dv.InputError, match="population: 'quantile' learns from other records"):
+        canaries.audit(remembering, PLANTED, recipe="quantile")
+
+
+class TestSides:
+    COINS = np.random.default_rng(0).random(400) < 0.5
+
+    def test_guesses_of_members_only(self):
+        """Half of the members are told for sure and nobody else: only the top of the scores says anything."""
+        rng = np.random.default_rng(1)
+        scores = rng.random(400) + 5.0 * (self.COINS & (rng.random(400) < 0.3))
+        lows = {
+            sides: prove(scores, self.COINS, claim=dv.Claim(1.0, 1e-5), sides=sides).bound.low
+            for sides in ("both", "in")
+        }
+        assert lows["in"] > lows["both"] + 0.5
+
+    def test_the_audit_hands_them_on(self):
+        found = canaries.audit(remembering, PLANTED, sides="in", claim=dv.Claim(1.0, 1e-5))
+        direct = prove(found.scores, PLANTED.included, sides="in", claim=dv.Claim(1.0, 1e-5))
+        assert found.epsilon == direct.bound
+        assert found.epsilon != canaries.audit(remembering, PLANTED, claim=dv.Claim(1.0, 1e-5)).epsilon
+
+    def test_pairs_have_no_sides(self):
+        with pytest.raises(dv.InputError, match="sides: pairs of a fixed number"):
+            prove(np.arange(400.0), np.random.default_rng(0).permutation(400) < 200, design="fixed", sides="in")
+
+    def test_an_unknown_side_is_named(self):
+        with pytest.raises(dv.InputError, match="sides: "):
+            prove(np.arange(400.0), self.COINS, sides="out")
