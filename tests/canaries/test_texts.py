@@ -9,7 +9,24 @@ from divulge import canaries
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-WORDS = "the cat sat on mat red blue owl and ran far away old elk dog fox".split()
+WORDS = [
+    "the",
+    "cat",
+    "sat",
+    "on",
+    "mat",
+    "red",
+    "blue",
+    "owl",
+    "and",
+    "ran",
+    "far",
+    "away",
+    "old",
+    "elk",
+    "dog",
+    "fox",
+]
 DATA = dv.Records([" ".join(np.random.default_rng(i).choice(WORDS, 8)) for i in range(60)])
 
 
