@@ -148,7 +148,7 @@ class Cnn(nn.Module):
         return self.fc2(torch.tanh(self.fc1(x.flatten(1))))
 
 
-def worst(runs, records=1000, steps=10, epsilon=10.0, lr=0.1):
+def worst(runs, records=100, steps=10, epsilon=10.0, lr=0.1):
     """Full-batch DP-SGD from weights that fit the data already: one blank canary, included by a coin per run."""
     module = Cnn()
     start = load_file(folder() / "models" / "cnn_mnist_half.safetensors")

@@ -91,13 +91,16 @@ CANARIES = {
     "canaries.make": call(
         data=RECORDS, kind="random", count=20, design="coins", own=None, seed=0, use=lambda made: made.included
     ),
-    "canaries.GradientCanaries": call(count=8, clip=1.0, rate=0.5, seed=0, use=lambda made: planted_gradients(made)),
+    "canaries.GradientCanaries": call(
+        count=8, clip=1.0, rate=0.5, noise=1.0, seed=0, use=lambda made: planted_gradients(made)
+    ),
     "canaries.audit": call(
         target=targets.SklearnTarget(MODEL),
         canaries=PLANTED,
         claim=dv.Claim(1.0, 1e-5),
         recipe="loss",
         family=None,
+        sides="both",
         confidence=0.95,
         seed=0,
         use=lambda made: made.scores,

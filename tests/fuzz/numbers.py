@@ -225,8 +225,10 @@ EVALUATION = {
     "evaluation.near_duplicates": call(
         members=["a b c d e f", "x"], nonmembers=["a b c d e", "y"], population=["z"], words=5, share=0.5
     ),
-    "evaluation.canaries_needed": call(claimed=1.0, true=8.0, delta=1e-5, power=0.8, confidence=0.95),
-    "evaluation.smallest_violation": call(canaries=64, claimed=1.0, delta=1e-5, power=0.8, confidence=0.95),
+    "evaluation.canaries_needed": call(claimed=1.0, true=8.0, delta=1e-5, power=0.8, confidence=0.95, sides="both"),
+    "evaluation.smallest_violation": call(
+        canaries=64, claimed=1.0, delta=1e-5, power=0.8, confidence=0.95, sides="both"
+    ),
     "evaluation.epsilon_fixed_count": call(**SMALL, delta=1e-5, family="gaussian", seed=0),
     "evaluation.epsilon_lower_bound": call(**SMALL, delta=1e-5, strategy="bonferroni", seed=0),
     "evaluation.epsilon_one_run": call(**SMALL, delta=1e-5, guesses=40),
