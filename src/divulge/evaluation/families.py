@@ -26,7 +26,7 @@ _REACH = 10.0  # standard deviations on either side that hold all but 1e-23 of a
 _CELLS = 4000  # of the observation, for one step
 _GRID, _FINEST = 1 << 15, 1 << 20  # cells of the privacy loss, for a composition
 _HALVINGS = 20  # of an interval as long as its lower end, or 1, which leaves a millionth of it
-_SHARP = 6.0  # strength of each of several steps beyond which ε is claimed to grow no further: no grid holds the sum
+_SHARP = 6.0  # strength of each of several steps beyond which no grid holds the sum; a larger one counts as this
 _SETTLED = 104.0  # a privacy loss e^40 beyond the largest ε
 _LARGEST = 64.0  # ε, and strength of a mechanism, beyond which nothing is told apart
 
@@ -135,6 +135,8 @@ class GaussianMechanism:
 @dataclass(frozen=True, slots=True)
 class SubsampledGaussian:
     """DP-SGD as accountants see it: each step uses the record with probability ``rate``; the strength is 1/σ.
+
+    Of several steps, a strength above 6 counts as 6: its ε is stated too low, so a bound on ε is, too.
 
     Args:
         rate: probability with which a step uses a record that is in the training set, in (0, 1].
