@@ -41,7 +41,7 @@ def test_dates_words_and_lengths_are_named_with_their_direction():
 def test_a_words_p_value_is_fishers():
     one = ["x y"] * 9 + ["z"] * 31
     other = ["x"] * 1 + ["z"] * 49
-    found = {str(sign).split("”")[0][1:]: sign.p_value for sign in telling(one, other, level=0.999, most=99)}
+    found = {str(sign).split("”")[0][1:]: sign.p_value for sign in telling(one, other, false_alarm=0.999, most=99)}
     table = [[9, 31], [1, 49]]
     want = 2 * stats.fisher_exact(table, alternative="greater").pvalue
     assert found["x"] == pytest.approx(min(1.0, want * 2 * 3))  # three words, half the level for all of them
@@ -54,7 +54,7 @@ def test_of_exchangeable_texts_nothing_is_said_but_at_the_level():
     alarms = 0
     for _ in range(100):
         rng.shuffle(pool)
-        alarms += bool(telling(pool[:40], pool[40:], level=level, most=1))
+        alarms += bool(telling(pool[:40], pool[40:], false_alarm=level, most=1))
     assert alarms <= 100 * level + 4.5 * np.sqrt(100 * level * (1 - level))
 
 

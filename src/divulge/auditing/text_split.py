@@ -10,7 +10,7 @@ from divulge.results import TextSplit
 if TYPE_CHECKING:
     from divulge.auditing.case import Case
 
-_LEVEL = 0.01  # chance of a sign between exchangeable sets
+_FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
 
 
 def told(case: Case) -> TextSplit | None:
@@ -24,7 +24,7 @@ def told(case: Case) -> TextSplit | None:
         return None
     members, others = list(records[given.truth]), list(records[~given.truth])
     population = [*given.calibration.x, *given.population.x]
-    signs = evaluation.telling(members, others, level=_LEVEL, seed=case.seed) if case.texts else ()
+    signs = evaluation.telling(members, others, false_alarm=_FALSE_ALARM, seed=case.seed) if case.texts else ()
     shared = evaluation.near_duplicates(members, others, population)
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
     return TextSplit(tuple(map(str, signs)), str(shared), copies)

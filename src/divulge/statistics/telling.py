@@ -54,21 +54,21 @@ def telling(
     others: Sequence[str],
     *,
     names: tuple[str, str] = ("members", "non-members"),
-    level: float = 0.01,
+    false_alarm: float = 0.01,
     most: int = 8,
     seed: int = 0,
 ) -> tuple[Sign, ...]:
     """The words, years and lengths by which two sets of texts differ, the surest first.
 
     Every word in five or more texts is tested by the number of texts that it is in (Fisher's exact test), years and
-    lengths by their ranks (Mann and Whitney). Bonferroni's correction is for all words with half of ``level`` and for
-    years and lengths with the other half. So of exchangeable sets something is said with probability ``level`` at most.
+    lengths by their ranks (Mann and Whitney). Bonferroni's correction is for all words with half of ``false_alarm`` and for
+    years and lengths with the other half. So of exchangeable sets something is said with probability ``false_alarm`` at most.
 
     Args:
         texts: of the first set.
         others: of the second set.
         names: what to call them.
-        level: chance of saying anything of exchangeable sets.
+        false_alarm: chance of saying anything of exchangeable sets.
         most: signs to name at most.
         seed: of the random divisions that ranks with ties are compared with.
 
@@ -84,7 +84,7 @@ def telling(
     for name, given in (("texts", one), ("others", other)):
         if not given:
             raise checks.InputError(f"{name}: at least 1 text is needed, got none")
-    bound = checks.number(level, "level", above=0, below=1)
+    bound = checks.number(false_alarm, "false_alarm", above=0, below=1)
     kept = checks.integer(most, "most", least=1)
     start = checks.integer(seed, "seed", least=0)
     if len(checks.listed(names, "names")) != 2:
