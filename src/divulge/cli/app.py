@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, canaries, identify, labels, pool, printing, weights
+from divulge.cli import audit, canaries, extract, identify, labels, pool, printing, weights
 
 app = typer.Typer(
     name="divulge",
@@ -37,6 +37,7 @@ app.command("gate")(audit.gate)
 app.command("list")(audit.list_all)
 app.command("identify")(identify.identify)
 app.command("score")(identify.score)
+app.command("extract")(extract.extract)
 app.command("weights")(weights.weights)
 app.command("reconstruct")(weights.reconstruct)
 app.add_typer(canaries.app, name="canaries")

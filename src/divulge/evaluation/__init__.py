@@ -19,6 +19,7 @@ from divulge.statistics.intervals import proportion
 from divulge.statistics.ranking import auc
 from divulge.statistics.tables import least_nonmembers
 from divulge.statistics.telling import telling
+from divulge.statistics.two_rates import rate_difference
 
 __all__ = [
     "ROC",
@@ -48,6 +49,7 @@ __all__ = [
     "one_run_bound",
     "paired_difference",
     "proportion",
+    "rate_difference",
     "rates",
     "records_to_see",
     "roc",

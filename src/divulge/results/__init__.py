@@ -16,6 +16,7 @@ from divulge.results.audit import (
 )
 from divulge.results.canaries import CanarySummary, LeastEpsilon
 from divulge.results.environment import environment
+from divulge.results.extraction import ExtractionRate, ExtractionSummary
 from divulge.results.identification import Asked, ControlResult, IdentificationSummary, Realised
 from divulge.results.json_files import VERSION, plain, read, write
 from divulge.results.labels import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
@@ -53,6 +54,8 @@ __all__ = [
     "SmallestLeak",
     "Digests",
     "Environment",
+    "ExtractionRate",
+    "ExtractionSummary",
     "Group",
     "HeatStrip",
     "IdentificationSummary",

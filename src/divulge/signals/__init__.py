@@ -4,5 +4,16 @@ from divulge.signals import classification, margin, tokens
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.matching import GradientMatching
 from divulge.signals.mrad import MRAD
+from divulge.signals.recall import PreparedReCaLL, ReCaLL
 
-__all__ = ["MRAD", "BoundaryDistance", "GradientMatching", "NoiseRobustness", "classification", "margin", "tokens"]
+__all__ = [
+    "MRAD",
+    "BoundaryDistance",
+    "GradientMatching",
+    "NoiseRobustness",
+    "PreparedReCaLL",
+    "ReCaLL",
+    "classification",
+    "margin",
+    "tokens",
+]

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from divulge.targets.arrays import CallableTarget, TableTarget
+from divulge.targets.decoding import Continuations, Decoding, GivesContinuations
 from divulge.targets.limits import Metered, Noisy, Rounded
 from divulge.targets.rights import GivesGradients, GivesHead, GivesLabels, GivesLogits, GivesLoss, GivesWeights, adapt
 from divulge.targets.statistics import GivesTokens, TokenStatistics
@@ -37,7 +38,10 @@ _HOMES = {
 __all__ = [
     "CallableTarget",
     "CausalLM",
+    "Continuations",
+    "Decoding",
     "Endpoint",
+    "GivesContinuations",
     "GivesGradients",
     "GivesHead",
     "GivesLabels",

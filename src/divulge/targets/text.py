@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, lazy
+from divulge.targets import continuations as written
 from divulge.targets.pretrained import fingerprint, known_tokens, pretrained, tokenizer_digest
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
+from divulge.targets.token_reduction import reduce
 from divulge.targets.token_windows import Window, batches, windows
 
 try:
@@ -20,61 +22,19 @@ except ImportError:  # pragma: no cover - exercised by the light install
     raise checks.extra("torch", "text") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import transformers
+
+    from divulge.targets.decoding import Continuations, Decoding
 else:
     transformers = lazy.module("transformers")
 
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
 # back to the system each time, and half a MiB, which stays in the cache.
 _LOGITS, _LOGITS_CPU = 1 << 25, 7 << 20
-_CACHED = 1 << 17
 # Tokens in a batch: more make a GPU faster; a CPU's products are as fast with few, and its caches hold few.
 _BUDGET, _BUDGET_CPU = 8192, 256
-
-
-def reduce(logits: torch.Tensor, target: torch.Tensor, *, vocabulary: bool = True) -> torch.Tensor:
-    """Statistics of a block of tokens, ``[7, t]`` float32, in the order of `PER_TOKEN`.
-
-    The logits are cast up before the softmax: a bfloat16 log-softmax is wrong by .009 in the mean, this by .0006.
-
-    Args:
-        logits: ``[t, V]``, any floating type.
-        target: the token that stands there, ``[t]``.
-        vocabulary: False for the log-probability of the token alone, ``[1, t]``, which is cheaper.
-    """
-    part = _reduce if vocabulary else _own
-    # A dozen passes over the same numbers: few enough rows at a time that they stay in the cache.
-    size = max(_CACHED // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
-    return torch.cat([part(*rows) for rows in zip(logits.split(size), target.split(size), strict=True)], dim=1)
-
-
-def _own(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    x = logits.float()
-    return (x.gather(1, target[:, None])[:, 0] - x.logsumexp(1))[None]
-
-
-def _reduce(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    x = logits.float()
-    x = x - x.amax(1, keepdim=True)
-    own = x.gather(1, target[:, None])[:, 0]
-    p = x.exp()
-    total = p.sum(1)
-    log_total = total.log()  # minus the largest log-probability, as the largest x is 0
-    half = 2 * p.sqrt().sum(1).log() - log_total
-    p.div_(total[:, None])
-    two = -torch.linalg.vecdot(p, p).log()
-    mean = torch.linalg.vecdot(p, x)
-    variance = torch.linalg.vecdot(p, x.sub_(mean[:, None]).square_())
-    # p log(1 - p), where p = 1 can only be rounding: the largest float below 1 stands for it. That log1p would
-    # be more accurate for small p does not count, as p is a factor, and it takes three times as long.
-    log_rest = (1 - p).clamp_(min=2**-24).log_()
-    own = own - log_total
-    p_own = own.exp()
-    others = torch.linalg.vecdot(p, log_rest) - p_own * (1 - p_own).clamp(min=2**-24).log()
-    modified = -(1 - p_own) * own - others
-    return torch.stack([own, log_total - mean, variance, modified, half, two, log_total])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +135,7 @@ class CausalLM:
         # Windows are run in the order of their length and put together in that of their documents.
         values: dict[tuple[int, int], np.ndarray] = {}
         work = list(batches(cut, self.budget or _BUDGET))
-        for batch, rows in zip(work, self._side_by_side(work, vocabulary), strict=True):
+        for batch, rows in zip(work, self.side_by_side(work, partial(reduce, vocabulary=vocabulary)), strict=True):
             for window, part in zip(batch, rows, strict=True):
                 values[window.document, window.start] = part
         pieces: list[list[np.ndarray]] = [[] for _ in texts]
@@ -184,15 +144,40 @@ class CausalLM:
         names = PER_TOKEN if vocabulary else PER_TOKEN[:1]
         return TokenStatistics.of(texts, [_joined(part, names) for part in pieces])
 
-    def _side_by_side(self, work: Sequence[Sequence[Window]], vocabulary: bool) -> Iterator[Sequence[np.ndarray]]:
-        """The statistics of each batch; on a CPU each core has a batch of its own, and no two share one."""
+    @property
+    def start(self) -> tuple[int, ...]:
+        """The tokens that stand before every prompt: a BOS, or whatever the policy ``bos`` asks for."""
+        return written.start(self.tokenizer, self.bos)
+
+    def encode(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
+        """The tokens of each text, without those of `start`."""
+        return written.encode(self.tokenizer, texts)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens."""
+        return self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
+
+    def continuations(
+        self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], *, decoding: Decoding | None = None
+    ) -> Continuations:
+        """How likely each suffix follows its prefix, see `divulge.targets.continuations.score`."""
+        return written.score(self, prefixes, suffixes, decoding)
+
+    def greedy(self, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
+        """The greedy continuation of each prefix, see `divulge.targets.continuations.greedy`."""
+        return written.greedy(self, prefixes, tokens)
+
+    def side_by_side(
+        self, work: Sequence[Sequence[Window]], reducing: Callable[..., torch.Tensor]
+    ) -> Iterator[Sequence[np.ndarray]]:
+        """What ``reducing`` makes of each batch; on a CPU each core has a batch of its own, and no two share one."""
         threads = torch.get_num_threads() if self.model.device.type == "cpu" else 1
         if min(threads, len(work)) < 2:
-            yield from (self._run(batch, vocabulary) for batch in work)
+            yield from (self._run(batch, reducing) for batch in work)
             return
         try:
             with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-                yield from pool.map(partial(self._run, vocabulary=vocabulary), work)
+                yield from pool.map(partial(self._run, reducing=reducing), work)
         finally:
             torch.set_num_threads(threads)  # of what torch calls, some count threads for the whole process
 
@@ -217,8 +202,8 @@ class CausalLM:
         return ids[: self.length] if self.truncation == "head" else ids
 
     @torch.inference_mode()
-    def _run(self, batch: Sequence[Window], vocabulary: bool) -> list[np.ndarray]:
-        """Statistics ``[7, t]`` of each window, or ``[1, t]``."""
+    def _run(self, batch: Sequence[Window], reducing: Callable[..., torch.Tensor]) -> list[np.ndarray]:
+        """Rows ``[k, t]`` of each window: what ``reducing`` makes of the logits and tokens of a block."""
         longest = max(len(window.tokens) for window in batch)
         ids = torch.zeros(len(batch), longest, dtype=torch.long)
         real = torch.zeros(len(batch), longest, dtype=torch.long)
@@ -230,9 +215,7 @@ class CausalLM:
             scored[row, window.skip : size - 1] = True
         device = self.model.device
         ids, real, where = ids.to(device), real.to(device), scored.to(device)
-        reduced = torch.cat(
-            [reduce(*part, vocabulary=vocabulary) for part in self._logits(ids, real, where, ids[:, 1:][where])], dim=1
-        )
+        reduced = torch.cat([reducing(*part) for part in self._logits(ids, real, where, ids[:, 1:][where])], dim=1)
         return np.split(reduced.cpu().numpy(), np.cumsum(scored.sum(1).numpy())[:-1], axis=1)
 
     def _logits(

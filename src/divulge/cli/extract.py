@@ -1,0 +1,108 @@
+"""`divulge extract`: which training documents a language model gives back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from divulge import lazy
+from divulge.cli import printing
+from divulge.errors import InputError
+
+if TYPE_CHECKING:
+    from divulge import extraction, results
+    from divulge.extraction import documents, extraction_page
+    from divulge.targets import decoding
+    from divulge.targets import text as language
+else:
+    decoding = lazy.module("divulge.targets.decoding")
+    documents = lazy.module("divulge.extraction.documents")
+    extraction = lazy.module("divulge.extraction")
+    extraction_page = lazy.module("divulge.extraction.extraction_page")
+    language = lazy.module("divulge.targets.text")
+    results = lazy.module("divulge.results")
+
+
+def extract(
+    model: Annotated[str, typer.Option(help="The language model: hf:NAME[@REVISION], or a folder.")],
+    members: Annotated[
+        Path, typer.Option(help="Documents it was trained on: CSV, JSON lines or Parquet, or a folder.")
+    ],
+    nonmembers: Annotated[Path, typer.Option(help="Documents of the same kind that it was not trained on.")],
+    text: Annotated[str, typer.Option(help="Column of the documents.")] = "text",
+    reference: Annotated[
+        str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="Tokens of the prompt, or its share of the document, as in 0.5.")] = "50",
+    suffix: Annotated[int, typer.Option(help="Tokens that the model is to give back.")] = 50,
+    place: Annotated[str, typer.Option(help="Where in a document: start, end or random.")] = "start",
+    temperature: Annotated[float, typer.Option(help="Of sampling.")] = 1.0,
+    top_k: Annotated[int | None, typer.Option("--top-k", help="Sample from the k most likely tokens only.")] = None,
+    top_p: Annotated[
+        float | None, typer.Option("--top-p", help="Sample only from the most likely tokens that reach this share.")
+    ] = None,
+    draws: Annotated[list[int] | None, typer.Option(help="Numbers of draws (default: 1, 100, 10000).")] = None,
+    near: Annotated[float, typer.Option(help="Overlap from which a text counts as near-verbatim.")] = 0.75,
+    confidence: Annotated[float, typer.Option(help="That all intervals of differences hold together.")] = 0.95,
+    bos: Annotated[str, typer.Option(help="tokenizer, add or none.")] = "tokenizer",
+    length: Annotated[
+        int | None, typer.Option(help="Tokens given to the model at most (default: its context).")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or map for several devices.")] = "auto",
+    texts: Annotated[
+        bool, typer.Option("--texts/--no-texts", help="Show documents in the report and keep them.")
+    ] = True,
+    seed: Annotated[int, typer.Option(help="Of every random draw.", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="Run directory to write, with the report.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
+    json: printing.Json = False,
+) -> None:
+    """Can training documents be extracted from a language model? Measured against documents it never saw.
+
+    No document is printed; --out writes those that are given back most easily into its report.
+    """
+    sampling = decoding.Decoding(temperature, top_k, top_p)
+    cut = extraction.Cut(_tokens(prefix), suffix, place)
+    inside, outside = documents.read(members, "--members", text), documents.read(nonmembers, "--nonmembers", text)
+    chosen = {"bos": bos, "length": length, "dtype": dtype, "device": device}
+    other = None if reference is None else language.CausalLM.load(reference, **chosen)
+    with printing.bar("asking the model") as progress:
+        result = extraction.measure(
+            language.CausalLM.load(model, **chosen),
+            inside,
+            outside,
+            prefix=cut.prefix,
+            suffix=cut.suffix,
+            place=cut.place,
+            decoding=sampling,
+            draws=draws or (1, 100, 10_000),
+            near=near,
+            reference=other,
+            confidence=confidence,
+            texts=texts,
+            seed=seed,
+            out=out,
+            overwrite=overwrite,
+            progress=progress,
+        )
+    if json:
+        printing.as_json(results.plain(result.summary()))
+        return
+    printing.verdict(result.finding.tone, result.verdict)
+    printing.table("Given back, %", *extraction_page.rows(result))
+    printing.table("Members that are given back most easily", *extraction_page.foremost_rows(result.members))
+    for note in result.warnings:
+        printing.line(f"warning: {note}")
+    if out is not None:
+        printing.line(f"Report: {out / 'report.html'}")
+
+
+def _tokens(words: str) -> int | float:
+    """A number of tokens, or a share with a point in it."""
+    try:
+        return float(words) if "." in words else int(words)
+    except ValueError:
+        raise InputError(f"--prefix: a number of tokens, or a share such as 0.5, is needed, got {words!r}") from None

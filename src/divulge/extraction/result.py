@@ -1,0 +1,256 @@
+"""What a language model gave back of documents, set against what it gives of documents it never saw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, lazy, store
+from divulge.dossier import Dossier
+from divulge.evaluation import proportion, rate_difference
+from divulge.extraction import extraction_page
+from divulge.extraction.chances import draws_needed, seen
+from divulge.extraction.finding import Finding, finding_of
+from divulge.report import html
+from divulge.results import ExtractionRate, ExtractionSummary, environment, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import polars as pl
+
+    from divulge.evaluation.blind import Blind
+    from divulge.extraction.passages import Cut
+    from divulge.targets import Decoding
+    from divulge.types import Array, Bools, Estimate, Floats, Ints
+else:
+    pl = lazy.module("polars")
+
+KIND = "extraction"
+GREEDY = "verbatim, greedy"
+_LIKELY = 0.5  # chance at which a document counts as seen in n draws
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completed:
+    """What one model makes of ``n`` prompts.
+
+    Args:
+        log_p: logarithm of the probability that the suffix is drawn, ``[n]``.
+        verbatim: whether greedy decoding gives the suffix, ``[n]``.
+        longest: tokens of the longest run that the greedy continuation shares with the suffix, ``[n]``.
+        overlap: share of both that stands in matching runs, ``[n]``.
+        texts: the greedy continuations, or None.
+    """
+
+    log_p: Floats
+    verbatim: Bools
+    longest: Ints
+    overlap: Floats
+    texts: tuple[str, ...] | None = None
+
+    def given(self, draws: tuple[int, ...], near: float) -> dict[str, Bools]:
+        """Which suffixes the model gives back, ``[n]``, by each way to ask for them."""
+        ways = {GREEDY: self.verbatim, f"overlap of at least {near:g}, greedy": self.overlap >= near - 1e-12}
+        for n in draws:
+            ways[f"likely within {n:,} {'draws' if n > 1 else 'draw'}"] = seen(self.log_p, n) >= _LIKELY
+        return ways
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """A set of documents, as far as they were asked for.
+
+    Args:
+        ids: of the ``n`` documents, ``[n]``.
+        target: what the examined model makes of them.
+        reference: what the reference model makes of them, or None.
+        prompts: the prompts as text, or None.
+        suffixes: the suffixes as text, or None.
+        repeated: documents left out because their passage stood in the set before.
+        short: documents left out because they are too short.
+        shortened: prompts that lost their beginning, as the model takes no more.
+    """
+
+    ids: Array
+    target: Completed
+    reference: Completed | None = None
+    prompts: tuple[str, ...] | None = None
+    suffixes: tuple[str, ...] | None = None
+    repeated: int = 0
+    short: int = 0
+    shortened: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """One row per document."""
+        columns: dict[str, object] = {"set": [name] * len(self), "id": [str(one) for one in self.ids]}
+        for prefix, model in (("", self.target), ("reference ", self.reference)):
+            if model is not None:
+                columns |= {
+                    f"{prefix}log_p": model.log_p,
+                    f"{prefix}draws for an even chance": draws_needed(model.log_p),
+                    f"{prefix}verbatim": model.verbatim,
+                    f"{prefix}longest match": model.longest,
+                    f"{prefix}overlap": model.overlap,
+                }
+        if self.prompts is not None:
+            columns |= {"prefix": self.prompts, "suffix": self.suffixes, "generated": self.target.texts}
+        return pl.DataFrame(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class RateOf:
+    """How many documents are given back by one way to ask for them.
+
+    Args:
+        way: which.
+        members: share of the members; with a reference model only what that one does not give back as well.
+        nonmembers: the same of the non-members.
+        difference: the first less the second.
+        of_reference: members and non-members that the reference model gives back, too; None without one.
+    """
+
+    way: str
+    members: Estimate
+    nonmembers: Estimate
+    difference: Estimate
+    of_reference: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Extraction:
+    """Members against non-members; `verdict` says what that shows.
+
+    Args:
+        members: documents that the model was trained on.
+        nonmembers: documents that it was not trained on.
+        cut: where prompts end and suffixes begin.
+        decoding: how tokens are drawn.
+        draws: numbers of draws looked at.
+        near: overlap from which a greedy continuation counts as near-verbatim.
+        confidence: that all intervals of differences hold together.
+        blind: whether the sets can be told apart without the model; None where there are too few documents.
+        model: name of the model.
+        seed: of random places and of the blind baseline.
+        warnings: what the user must know.
+    """
+
+    members: Measured
+    nonmembers: Measured
+    cut: Cut
+    decoding: Decoding
+    draws: tuple[int, ...]
+    near: float
+    confidence: float
+    blind: Blind | None
+    model: str
+    seed: int
+    warnings: tuple[str, ...] = ()
+
+    def given(self, measured: Measured) -> Mapping[str, Bools]:
+        """Which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
+        own = measured.target.given(self.draws, self.near)
+        if measured.reference is None:
+            return own
+        others = measured.reference.given(self.draws, self.near)
+        return {way: hits & ~others[way] for way, hits in own.items()}
+
+    @cached_property
+    def rates(self) -> tuple[RateOf, ...]:
+        """Shares and their differences; the intervals hold together with the stated confidence."""
+        inside, outside = self.given(self.members), self.given(self.nonmembers)
+        level = 1 - (1 - self.confidence) / len(inside)
+        rates = []
+        for way in inside:
+            (k, m), (j, n) = ((int(hits[way].sum()), len(hits[way])) for hits in (inside, outside))
+            both = (self.members.reference, self.nonmembers.reference)
+            taken = [int(one.given(self.draws, self.near)[way].sum()) for one in both if one is not None]
+            rates.append(
+                RateOf(
+                    way,
+                    proportion(k, m, level),
+                    proportion(j, n, level),
+                    rate_difference(k, m, j, n, level),
+                    (taken[0], taken[1]) if taken else None,
+                )
+            )
+        return tuple(rates)
+
+    @cached_property
+    def finding(self) -> Finding:
+        """The answer, in a word and in sentences."""
+        return finding_of(self)
+
+    @property
+    def verdict(self) -> str:
+        """The answer in sentences."""
+        return self.finding.text
+
+    @property
+    def extracted(self) -> Array:
+        """Ids of the members that are given back by a way that shows extraction; none without that verdict."""
+        hits = self.given(self.members)
+        shown = [hits[way] for way in self.finding.shown_by]
+        return self.members.ids[np.any(shown, axis=0)] if shown else self.members.ids[:0]
+
+    def summary(self) -> ExtractionSummary:
+        """All of it but the documents, typed, for JSON and for the report."""
+        blind = self.blind
+        return ExtractionSummary(
+            verdict=self.finding.text,
+            tone=self.finding.tone,
+            answer=self.finding.answer,
+            model=self.model,
+            members=len(self.members),
+            nonmembers=len(self.nonmembers),
+            prefix=float(self.cut.prefix) if isinstance(self.cut.prefix, float) else int(self.cut.prefix),
+            suffix=self.cut.suffix,
+            place=self.cut.place,
+            decoding=str(self.decoding),
+            draws=self.draws,
+            near=self.near,
+            confidence=self.confidence,
+            rates=tuple(_plain(rate) for rate in self.rates),
+            smallest=self.finding.smallest,
+            extracted=len(self.extracted),
+            with_reference=self.members.reference is not None,
+            blind=None if blind is None else blind.p_value,
+            confounded=blind is not None and blind.confounded,
+            seed=self.seed,
+            warnings=self.warnings,
+            environment=environment(),
+        )
+
+    def report(self, path: str | Path) -> None:
+        """Write the report, one HTML file."""
+        html.write(extraction_page.page(self), checks.path(path, "path"))
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write one row per document, the summary and the report into a run directory.
+
+        Raises:
+            divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
+        """
+        parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
+        key = store.digest(KIND, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near)
+        with Dossier(checks.path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
+            sets = [self.members.table("member"), self.nonmembers.table("non-member")]
+            draft.write_table("documents", pl.concat(sets))
+            write(draft, self.summary())
+            html.write(extraction_page.page(self), draft.path / "report.html")
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+def _plain(rate: RateOf) -> ExtractionRate:
+    return ExtractionRate(
+        rate.way, rate.members, rate.nonmembers, rate.difference, *(rate.of_reference or (None, None))
+    )

@@ -1,0 +1,114 @@
+"""ReCaLL: how much less likely a document becomes when others are read before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.targets import GivesContinuations
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.types import Floats, Records
+
+_FLAT = 1e-12  # mean log-probability above which a document is as good as certain
+
+
+@dataclass(frozen=True, slots=True)
+class ReCaLL:
+    """Relative conditional log-likelihood (Xie et al. 2024, EMNLP, eq. 2), ``LL(x | P) / LL(x)``.
+
+    P are documents that the model was not trained on. Read first, they make a member lose more than a non-member, so
+    the ratio of the two (negative) log-likelihoods is larger for members. Both are means over the same tokens: where no
+    BOS stands before a document, its first token is left out of both.
+
+    Args:
+        shots: documents in P; fewer are taken where half of what the model reads cannot hold them.
+
+    Raises:
+        divulge.InputError: fewer than 1 shot.
+    """
+
+    shots: int = 8
+
+    def __post_init__(self) -> None:
+        checks.integer(self.shots, "shots", least=1)
+
+    def prepare(self, population: Sequence[str], seed: int = 0) -> PreparedReCaLL:
+        """Draw the documents of P from a population that the model was not trained on.
+
+        Raises:
+            divulge.InputError: fewer documents than shots, something that is not a text.
+        """
+        texts = checks.texts(population, "population")
+        if len(texts) < self.shots:
+            raise checks.InputError(f"population: at least {self.shots} documents are needed (shots), got {len(texts)}")
+        drawn = seeds.generator(seed, "recall").choice(len(texts), self.shots, replace=False)
+        return PreparedReCaLL(tuple(texts[at] for at in drawn))
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedReCaLL:
+    """ReCaLL with its documents.
+
+    Args:
+        before: the texts that are read before a document, the last one right before it.
+    """
+
+    before: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What the signal is called in tables and files."""
+        return "recall"
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """The ratio, ``[n]``; NaN for a document without a token that could be scored.
+
+        Of a document that is longer than what the model reads beside P, the beginning is measured, in both terms.
+
+        Raises:
+            divulge.InputError: a target that gives no continuations, a context too short for a document beside P.
+        """
+        if isinstance(target, type) or not isinstance(target, GivesContinuations):
+            raise checks.InputError(
+                "recall: a language model that runs here is needed (divulge.targets.CausalLM), "
+                f"{type(target).__name__} gives no continuations"
+            )
+        start = target.start
+        room = int(target.length or 0) - len(start)
+        before = self._before(target, room // 2)
+        alone, after, suffixes, rows = [], [], [], []
+        for row, tokens in enumerate(target.encode([str(text) for text in records.x])):
+            head, rest = tokens[: 0 if start else 1], tokens[0 if start else 1 : room - len(before)]
+            if not rest:
+                continue
+            alone.append((*start, *head))
+            after.append((*start, *before, *head))
+            suffixes.append(rest)
+            rows.append(row)
+        values = np.full(len(records), np.nan)
+        if rows:
+            given, plain = (target.continuations(prefixes, suffixes) for prefixes in (after, alone))
+            lengths = plain.lengths
+            values[rows] = (given.log_p / lengths) / np.minimum(plain.log_p / lengths, -_FLAT)
+        return values
+
+    def _before(self, target: GivesContinuations, most: int) -> tuple[int, ...]:
+        """The tokens of P: as many whole documents as fit, or the end of the last one.
+
+        Raises:
+            divulge.InputError: no token fits, or there is none.
+        """
+        taken: tuple[int, ...] = ()
+        for tokens in reversed(target.encode(self.before)):
+            if taken and len(tokens) + len(taken) > most:
+                break
+            taken = (*tokens, *taken)[-most:] if most > 0 else ()
+        if not taken:
+            raise checks.InputError("recall: no token of the population can be read before a document")
+        return taken
