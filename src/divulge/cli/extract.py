@@ -27,9 +27,7 @@ else:
 
 def extract(
     model: Annotated[str, typer.Option(help="The language model: hf:NAME[@REVISION], or a folder.")],
-    members: Annotated[
-        Path, typer.Option(help="Documents it was trained on: CSV, JSON lines or Parquet, or a folder.")
-    ],
+    members: Annotated[Path, typer.Option(help="Documents it was trained on: CSV, JSON lines, Parquet, or a folder.")],
     nonmembers: Annotated[Path, typer.Option(help="Documents of the same kind that it was not trained on.")],
     text: Annotated[str, typer.Option(help="Column of the documents.")] = "text",
     reference: Annotated[
@@ -48,13 +46,11 @@ def extract(
     confidence: Annotated[float, typer.Option(help="That all intervals of differences hold together.")] = 0.95,
     bos: Annotated[str, typer.Option(help="tokenizer, add or none.")] = "tokenizer",
     length: Annotated[
-        int | None, typer.Option(help="Tokens given to the model at most (default: its context).")
+        int | None, typer.Option(help="Tokens that the model is given at most (default: all it takes).")
     ] = None,
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or map for several devices.")] = "auto",
-    texts: Annotated[
-        bool, typer.Option("--texts/--no-texts", help="Show documents in the report and keep them.")
-    ] = True,
+    texts: Annotated[bool, typer.Option("--texts/--no-texts", help="Whether --out may hold documents.")] = True,
     seed: Annotated[int, typer.Option(help="Of every random draw.", min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="Run directory to write, with the report.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,

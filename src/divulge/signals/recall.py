@@ -82,6 +82,10 @@ class PreparedReCaLL:
         start = target.start
         room = int(target.length or 0) - len(start)
         before = self._before(target, room // 2)
+        if room - len(before) < (1 if start else 2):
+            raise checks.InputError(
+                f"recall: the model takes {room} tokens, too few for a document beside the population's"
+            )
         alone, after, suffixes, rows = [], [], [], []
         for row, tokens in enumerate(target.encode([str(text) for text in records.x])):
             head, rest = tokens[: 0 if start else 1], tokens[0 if start else 1 : room - len(before)]

@@ -52,7 +52,7 @@ def rate_difference(
 
     Examples:
         >>> print(rate_difference(8, 10, 1, 10))
-        0.7000 [0.2540, 0.9196]
+        0.7000 [0.2338, 0.9349]
     """
     n = checks.integer(trials, "trials", least=1, most=_MOST)
     m = checks.integer(other_trials, "other_trials", least=1, most=_MOST)

@@ -1,0 +1,113 @@
+"""`divulge extract` with a model in a folder."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+TEXTS = [f"letter {i} of the {word} to the bank" for i, word in enumerate(("baker", "clerk", "miner", "nurse") * 6)]
+OPTIONS = ("--prefix", 4, "--suffix", 3, "--top-k", 40, "--draws", 1, "--draws", 100)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A folder with a model, its documents and others."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    folder = tmp_path_factory.mktemp("extract")
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    raw.train_from_iterator(
+        TEXTS,
+        trainers.BpeTrainer(vocab_size=300, special_tokens=["<s>"], initial_alphabet=alphabet, show_progress=False),
+    )
+    transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>").save_pretrained(folder / "model")
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(vocab_size=300, n_positions=32, n_embd=16, n_layer=1, n_head=2)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder / "model")
+    frame = pl.DataFrame({"text": TEXTS, "id": [f"a{i}" for i in range(24)]})
+    frame[:12].write_ndjson(folder / "in.jsonl")
+    frame[12:].write_parquet(folder / "out.parquet")
+    return folder
+
+
+def arguments(home, **changes):
+    given = {"--model": home / "model", "--members": home / "in.jsonl", "--nonmembers": home / "out.parquet"} | changes
+    return ["extract", *(part for pair in given.items() for part in pair), *OPTIONS]
+
+
+def test_what_is_printed_has_no_text_and_the_report_has(divulge, home, tmp_path):
+    code, out, err = divulge(*arguments(home), "--out", tmp_path / "run")
+    assert code == 0, err
+    assert "Extraction is not shown" in " ".join(out.split())
+    assert "a3" in out
+    assert "letter" not in out + err
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "letter" in report
+    assert pl.read_parquet(tmp_path / "run" / "documents.parquet")["id"].to_list()[12] == "a12"
+
+
+def test_without_texts_none_is_written(divulge, home, tmp_path):
+    code, out, err = divulge(*arguments(home), "--no-texts", "--out", tmp_path / "run", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["answer"] == "not shown"
+    assert told["draws"] == [1, 100]
+    assert told["decoding"] == "temperature 1, top k 40"
+    for path in (tmp_path / "run").rglob("*"):
+        assert b"nurse" not in path.read_bytes()
+
+
+def test_a_reference_and_a_csv_file(divulge, home, tmp_path):
+    pl.DataFrame({"body": [f"{i} {text} ünï \x1b[2J" for i, text in enumerate(TEXTS)]}).write_csv(home / "in.csv")
+    pl.DataFrame({"body": [f"{i + 50} {text}" for i, text in enumerate(TEXTS)]}).write_csv(home / "out.csv")
+    changes = {"--members": home / "in.csv", "--nonmembers": home / "out.csv", "--text": "body"}
+    code, out, err = divulge(*arguments(home, **changes), "--reference", home / "model")
+    assert code == 0, err
+    assert "\x1b" not in out
+    assert "by the reference, too" in out
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"--text": "body"}, "members: no column 'body'"),
+        ({"--members": "none.jsonl"}, "no such file"),
+        ({"--model": "nowhere"}, "'nowhere' cannot be loaded"),
+        ({"--temperature": 0}, "temperature: must lie in"),
+        ({"--top-p": 1.5}, "top_p: must lie in"),
+        ({"--place": "middle"}, "place: "),
+        ({"--bos": "both"}, "bos: "),
+    ],
+)
+def test_user_errors_exit_with_2(divulge, home, changes, message):
+    code, out, err = divulge(*arguments(home, **changes))
+    assert (code, out) == (2, "")
+    assert message in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("prefix", "message"), [("many", "--prefix: a number"), ("1.5", "prefix: "), ("0", "prefix: ")]
+)
+def test_a_prefix_that_is_none(divulge, home, prefix, message):
+    code, _, err = divulge(*arguments(home), "--prefix", prefix)
+    assert code == 2
+    assert message in err
+
+
+def test_documents_of_both_sets_are_refused(divulge, home):
+    code, _, err = divulge(*arguments(home, **{"--nonmembers": home / "in.jsonl"}))
+    assert code == 2
+    assert "12 documents are members as well" in err
+
+
+def test_a_share_of_the_document(divulge, home):
+    code, out, err = divulge(*arguments(home), "--prefix", "0.25", "--json")
+    assert code == 0, err
+    assert json.loads(out)["prefix"] == 0.25
+    assert np.isclose(json.loads(out)["confidence"], 0.95)

@@ -1,0 +1,82 @@
+"""Chances over many draws, against exact fractions."""
+
+import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+import divulge as dv
+from divulge.extraction import draws_needed, seen
+from divulge.extraction.overlap import likeness
+
+
+def exact(log_p, draws):
+    """1 - (1 - p)^n in 400 digits."""
+    with localcontext() as context:
+        context.prec = 400
+        p = Decimal(log_p).exp()
+        return 1 - (1 - p) ** draws
+
+
+LOGS = [0.0, -1e-300, -1e-17, -1e-9, -0.1, -math.log(2), -1.0, -5.0, -30.0, -36.7, -40.0, -300.0, -700.0]
+
+
+@pytest.mark.parametrize("draws", [1, 2, 100, 10_000, 10**12])
+def test_chances_are_those_of_exact_arithmetic(draws):
+    found = seen(np.array(LOGS), draws)
+    for log_p, chance in zip(LOGS, found, strict=True):
+        wanted = exact(log_p, draws)
+        assert abs(Decimal(float(chance)) - wanted) <= wanted * Decimal("1e-12")
+
+
+@given(some.floats(-200, 0), some.integers(1, 10**9))
+def test_chances_lie_between_their_bounds(log_p, draws):
+    chance, p = seen([log_p], draws)[0], math.exp(log_p)
+    assert -math.expm1(-draws * p) * (1 - 1e-9) <= chance <= min(1.0, draws * p * (1 + 1e-9))
+
+
+def test_draws_needed_are_the_fewest():
+    for denominator in (1, 2, 3, 7, 10, 99, 1000, 12345):
+        p = Fraction(1, denominator)
+        count = int(draws_needed([math.log(p)])[0])
+        assert 1 - (1 - p) ** count >= Fraction(1, 2)
+        assert count == 1 or 1 - (1 - p) ** (count - 1) < Fraction(1, 2)
+
+
+def test_what_is_never_drawn_needs_endless_draws():
+    assert draws_needed([-np.inf, 0.0]).tolist() == [np.inf, 1.0]
+    assert seen([-np.inf, 0.0], 10**15).tolist() == [0.0, 1.0]
+    assert draws_needed([-100.0])[0] == pytest.approx(math.log(2) * math.exp(100))
+    assert draws_needed([-1000.0])[0] == np.inf
+    assert draws_needed(np.log([0.5]), chance=0.75).tolist() == [2.0]
+
+
+def test_bad_input_is_refused_by_name():
+    for arguments, message in (
+        (([0.1], 1), "log_p"), (([np.nan], 1), "log_p"), (([-1.0], 0), "draws"), (([-1.0], 1.5), "draws")
+    ):  # fmt: skip
+        with pytest.raises(dv.InputError, match=f"^{message}: "):
+            seen(*arguments)
+    with pytest.raises(dv.InputError, match=r"^chance: "):
+        draws_needed([-1.0], 1.0)
+
+
+def longest(one, other):
+    """The longest common run, by trying all."""
+    runs = {tuple(other[a:b]) for a in range(len(other)) for b in range(a + 1, len(other) + 1)}
+    return max(
+        (b - a for a in range(len(one)) for b in range(a + 1, len(one) + 1) if tuple(one[a:b]) in runs), default=0
+    )
+
+
+@given(some.lists(some.integers(0, 3), max_size=12), some.lists(some.integers(0, 3), max_size=12))
+def test_the_longest_match_is_the_longest(one, other):
+    found = likeness(one, other)
+    assert found.longest == longest(one, other)
+    assert 0 <= found.overlap <= 1
+    assert (found.overlap == 1) == (one == other)
+    assert 2 * found.longest <= found.overlap * (len(one) + len(other)) + 1e-9 or not one + other

@@ -1,0 +1,331 @@
+"""Extraction from a model that knows some documents by heart, and from models that never saw them."""
+
+import dataclasses
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge import extraction
+from divulge.extraction.extraction_page import foremost
+from divulge.targets import Continuations, Decoding
+from extraction.conftest import WORDS, sentences
+
+MEMBERS, NONMEMBERS = sentences(24, 0), sentences(40, 1)
+CUT = {"prefix": 8, "suffix": 6}
+COLUMNS = ("log_p", "verbatim", "longest", "overlap")
+
+
+@pytest.fixture(scope="module")
+def trained(language):
+    return language(MEMBERS, 220)
+
+
+@pytest.fixture(scope="module")
+def untrained(language):
+    return language(sentences(24, 2), 8, seed=1)
+
+
+@pytest.fixture(scope="module")
+def found(trained):
+    return extraction.measure(trained, MEMBERS, dv.Records(NONMEMBERS, ids=[f"n{i}" for i in range(40)]), **CUT)
+
+
+class Coins:
+    """A language of two words; each document is completed with a probability of its own."""
+
+    length, start = 100, ()
+
+    def __init__(self, p):
+        self.p = p
+
+    def encode(self, texts):
+        return [tuple(map(int, text.split())) for text in texts]
+
+    def decode(self, tokens):
+        return " ".join(map(str, tokens))
+
+    def continuations(self, prefixes, suffixes, *, decoding=None):
+        p = np.array([self.p(prefix[0]) for prefix in prefixes])
+        with np.errstate(divide="ignore"):
+            return Continuations(np.arange(len(p) + 1), np.log(p), p > 0.5)
+
+    def greedy(self, prefixes, tokens):
+        return [(0,) * tokens for _ in prefixes]
+
+    def key(self):
+        return {"model": "coins"}
+
+
+def numbered(first, count):
+    """Documents of a number of their own and of one word."""
+    return [f"{number} 1" for number in range(first, first + count)]
+
+
+class TestMemorised:
+    def test_members_are_extracted_and_nonmembers_are_not(self, found):
+        assert found.finding.answer == "extracted"
+        assert found.finding.tone == "leak"
+        first = found.rates[0]
+        assert first.members.value > 0.5
+        assert first.nonmembers.value < 0.1
+        assert first.difference.low > 0
+        assert set(found.extracted) <= set(range(24))
+        assert len(found.extracted) >= 12
+        assert "Training documents can be extracted" in str(found)
+
+    def test_probabilities_are_products_of_single_tokens(self, found, trained):
+        import torch
+
+        for ids, log_p in zip(trained.encode(MEMBERS), found.members.target.log_p[:6], strict=False):
+            whole = 0.0
+            for at in range(8, 14):
+                with torch.no_grad():
+                    logits = trained.model(torch.tensor([[0, *ids[:at]]])).logits[0, -1].double()
+                whole += float(logits.log_softmax(-1)[ids[at]])
+            assert log_p == pytest.approx(whole, abs=1e-3)
+
+    def test_a_greedy_text_is_what_is_compared(self, found, trained):
+        for at in range(len(found.nonmembers)):
+            ids = trained.encode([NONMEMBERS[at]])[0]
+            made = trained.greedy([(0, *ids[:8])], 6)[0]
+            assert found.nonmembers.target.verbatim[at] == (made == ids[8:14])
+            assert found.nonmembers.target.texts[at] == trained.decode(made)
+            assert found.nonmembers.target.overlap[at] == extraction.overlap.likeness(made, ids[8:14]).overlap
+
+    def test_a_reference_that_gives_the_same_back_takes_it_away(self, trained, untrained):
+        itself = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=trained, **CUT)
+        assert itself.finding.answer == "not shown"
+        assert itself.rates[0].members.value == 0
+        assert itself.rates[0].of_reference[0] > 12
+        other = extraction.measure(trained, MEMBERS, NONMEMBERS, reference=untrained, **CUT)
+        assert other.finding.answer == "extracted"
+        assert "not by the reference" in other.verdict
+        assert (other.members.reference.log_p < other.members.target.log_p).all()
+
+    def test_nothing_is_said_of_a_model_that_never_saw_them(self, untrained):
+        found = extraction.measure(untrained, MEMBERS, NONMEMBERS, **CUT)
+        assert found.finding.answer == "not shown"
+        assert found.extracted.size == 0
+        assert 0 < found.finding.smallest < 24
+
+    def test_narrow_decoding_draws_more_of_what_is_known(self, found, trained):
+        narrow = extraction.measure(
+            trained, MEMBERS, NONMEMBERS, decoding=Decoding(temperature=0.5, top_k=5), **CUT
+        ).members.target
+        wide = found.members.target
+        assert (narrow.log_p[wide.verbatim] >= wide.log_p[wide.verbatim] - 1e-4).all()
+        assert np.array_equal(narrow.verbatim, wide.verbatim)
+
+
+class TestVerdict:
+    def test_false_alarms_are_rarer_than_promised(self, language):
+        """A model that never saw the documents but knows their forms, 40 random divisions into two sets.
+
+        At most 1 alarm is expected; 6 or more have a chance below 0.05 %.
+        """
+        forms = sentences(4, 50, words=12)
+        fresh = np.random.default_rng(1)
+
+        def written(count, seed):
+            heads = sentences(count, seed, words=4)
+            return [
+                f"{head} {forms[fresh.integers(4)]}" if fresh.random() < 0.5 else " ".join([head] * 4) for head in heads
+            ]
+
+        model = language(written(48, 60), 110)
+        unseen = written(80, 61)
+        found = extraction.measure(model, unseen[:40], unseen[40:], **CUT)
+        assert 0.1 < found.rates[0].members.value < 0.9  # they can be completed, but not from memory
+        sides = found.members.target, found.nonmembers.target
+        columns = [np.concatenate([getattr(side, name) for side in sides]) for name in COLUMNS]
+        alarms = 0
+        for seed in range(40):
+            rows = np.random.default_rng(seed).permutation(len(columns[0]))
+            inside, outside = (
+                extraction.Measured(part, extraction.Completed(*(column[part] for column in columns)))
+                for part in np.array_split(rows, 2)
+            )
+            divided = dataclasses.replace(found, members=inside, nonmembers=outside)
+            alarms += divided.finding.answer in ("extracted", "confounded")
+        assert alarms < 6
+
+    def test_boilerplate_is_not_called_memorised(self):
+        """A model that completes half of all documents, seen or not."""
+        found = extraction.measure(
+            Coins(lambda at: at % 2 * 0.9), numbered(0, 60), numbered(60, 60), prefix=1, suffix=1
+        )
+        assert found.rates[0].members.value == 0.5
+        assert found.finding.answer == "not shown"
+        assert found.extracted.size == 0
+
+    def test_too_few_documents_say_so(self):
+        found = extraction.measure(Coins(lambda at: at < 2), numbered(0, 2), numbered(2, 2), prefix=1, suffix=1)
+        assert found.finding.answer == "undecided"
+        assert "Too little data" in found.verdict
+        assert found.finding.smallest is None
+        assert found.blind is None
+
+    def test_one_document_a_side(self):
+        found = extraction.measure(Coins(lambda at: 1.0), numbered(0, 1), numbered(1, 1), prefix=1, suffix=1)
+        assert found.finding.answer == "undecided"
+
+    def test_sets_that_differ_without_the_model_are_confounded(self, trained):
+        others = [text.replace("ba", "xo").replace("ke", "zu") for text in NONMEMBERS]
+        found = extraction.measure(trained, MEMBERS, others, **CUT)
+        assert found.finding.answer == "confounded"
+        assert found.finding.tone == "doubt"
+        assert "need not come from training" in found.verdict
+
+    def test_the_smallest_number_would_have_shown_it(self):
+        sets = numbered(0, 30), numbered(30, 40)
+        found = extraction.measure(Coins(lambda at: 0.0), *sets, prefix=1, suffix=1)
+        least = found.finding.smallest
+        for count, answer in ((least, "extracted"), (least - 1, "not shown")):
+            seen = extraction.measure(Coins(lambda at, count=count: float(at < count)), *sets, prefix=1, suffix=1)
+            assert seen.finding.answer == answer
+
+
+class TestPassages:
+    def test_a_prompt_too_long_for_the_model_loses_its_beginning(self, language, trained):
+        short = dataclasses.replace(trained, length=8, stride=4)
+        found = extraction.measure(short, MEMBERS, NONMEMBERS, **CUT)
+        assert found.members.shortened == 24
+        assert any("lost their beginning" in note for note in found.warnings)
+        ids = trained.encode(MEMBERS[:1])[0]
+        wanted = trained.continuations([(0, ids[7])], [ids[8:14]]).log_p
+        assert found.members.target.log_p[0] == pytest.approx(wanted[0], abs=1e-3)
+
+    def test_a_context_of_two_tokens(self, trained):
+        tiny = dataclasses.replace(trained, length=2, stride=1, bos="none")
+        found = extraction.measure(tiny, MEMBERS, NONMEMBERS, prefix=8, suffix=1)
+        assert len(found.members) > 1
+        with pytest.raises(dv.InputError, match="suffix: must be below 1"):
+            extraction.measure(dataclasses.replace(tiny, bos="add"), MEMBERS, NONMEMBERS, prefix=8, suffix=1)
+
+    def test_short_documents_are_counted_and_left_out(self, trained):
+        found = extraction.measure(trained, [*MEMBERS, "badan", ""], NONMEMBERS, **CUT)
+        assert found.members.short == 2
+        assert "2 members are too short" in " ".join(found.warnings)
+        with pytest.raises(dv.InputError, match=r"nonmembers: none of 2 documents has .* \(8 \+ 6\)"):
+            extraction.measure(trained, MEMBERS, ["badan", ""], **CUT)
+
+    def test_repeats_count_once_and_shared_passages_not_at_all(self, trained):
+        shared = MEMBERS[0] + " badan"
+        inside = [*MEMBERS, MEMBERS[1], MEMBERS[1] + " lidan"]
+        found = extraction.measure(trained, inside, [*NONMEMBERS, shared], **CUT)
+        assert len(found.members) == 23
+        assert len(found.nonmembers) == 40
+        assert found.members.ids.tolist() == list(range(1, 24))
+        assert "1 passages stand in documents of both sets" in " ".join(found.warnings)
+
+    @pytest.mark.parametrize("place", ["start", "end", "random"])
+    def test_where_a_passage_stands(self, trained, place):
+        cut = extraction.Cut(5, 4, place)
+        (ids,) = trained.encode(MEMBERS[:1])
+        (one,) = extraction.passages.passages(trained, MEMBERS[:1], cut, 60, 7, "members").cut
+        firsts = {"start": 0, "end": len(ids) - 9, "random": cut.first(len(ids), MEMBERS[0], 7)}
+        assert one.tokens == ids[firsts[place] : firsts[place] + 9]
+        many = [cut.first(len(ids), text, 0) for text in MEMBERS]
+        assert (len(set(many)) > 3) == (place == "random")
+
+    def test_a_share_of_the_document(self, trained):
+        found = extraction.passages.passages(trained, MEMBERS, extraction.Cut(0.5, 4), 60, 0, "members")
+        for passage, ids in zip(found.cut, trained.encode(MEMBERS), strict=True):
+            assert passage.prefix == ids[: len(ids) // 2]
+            assert passage.suffix == ids[len(ids) // 2 :][:4]
+
+
+class TestInput:
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"members": []}, "members: at least|x: at least"),
+            ({"nonmembers": []}, "x: at least"),
+            ({"members": "one text"}, "members: a list"),
+            ({"members": dv.Records(np.zeros((3, 2)))}, "members: documents are needed"),
+            ({"nonmembers": MEMBERS[:3]}, "nonmembers: 3 documents are members as well"),
+            ({"prefix": 0}, "prefix: "),
+            ({"prefix": 1.5}, "prefix: "),
+            ({"prefix": 0.5, "place": "end"}, "place: "),
+            ({"suffix": 0}, "suffix: "),
+            ({"suffix": 64}, "suffix: must be below 63"),
+            ({"place": "middle"}, "place: "),
+            ({"draws": []}, "draws: "),
+            ({"draws": [0]}, "draws: "),
+            ({"draws": 5}, "draws: "),
+            ({"near": 2}, "near: "),
+            ({"confidence": 1}, "confidence: "),
+            ({"decoding": "greedy"}, "decoding: "),
+            ({"seed": -1}, "seed: "),
+            ({"texts": 1}, "texts: "),
+            ({"target": dv.targets.CallableTarget(lambda x: x)}, "target: a language model that runs here"),
+            ({"reference": object()}, "reference: a language model that runs here"),
+        ],
+    )
+    def test_bad_input_is_refused_by_name(self, trained, change, message):
+        given = {"target": trained, "members": MEMBERS, "nonmembers": NONMEMBERS} | CUT | change
+        with pytest.raises(dv.InputError, match=message):
+            extraction.measure(**given)
+
+    def test_an_endpoint_gives_no_continuations(self):
+        target = dv.targets.Endpoint("http://127.0.0.1:1/v1", "tiny")
+        with pytest.raises(dv.InputError, match="Endpoint gives none"):
+            extraction.measure(target, MEMBERS, NONMEMBERS)
+
+    def test_a_reference_with_other_tokens_is_refused(self, trained):
+        with pytest.raises(dv.InputError, match="reference: a model with the target's tokenizer"):
+            extraction.measure(trained, MEMBERS, NONMEMBERS, reference=Words(), **CUT)
+
+
+class Words(Coins):
+    """A model with one token per word, and no letters."""
+
+    def __init__(self):
+        super().__init__(lambda at: 0.5)
+
+    def encode(self, texts):
+        return [tuple(1000 + WORDS.index(word) for word in text.split() if word in WORDS) for text in texts]
+
+
+class TestKept:
+    def test_a_run_directory_holds_all_of_it(self, found, tmp_path):
+        found.save(tmp_path / "run")
+        table = pl.read_parquet(tmp_path / "run" / "documents.parquet")
+        assert len(table) == 64
+        assert table["prefix"].str.len_chars().min() > 0
+        summary = dv.results.read(tmp_path / "run", dv.results.ExtractionSummary)
+        assert summary == found.summary()
+        report = (tmp_path / "run" / "report.html").read_text()
+        assert found.members.suffixes[foremost(found.members)[0]].strip() in report
+        with pytest.raises(dv.InputError, match="out: "):
+            found.save(tmp_path / "run")
+
+    def test_no_text_leaves_the_result_where_none_is_wanted(self, trained, tmp_path):
+        found = extraction.measure(trained, MEMBERS, NONMEMBERS, texts=False, out=tmp_path / "run", **CUT)
+        for path in (tmp_path / "run").rglob("*"):
+            content = path.read_bytes()
+            assert not any(text[len(text) // 2 :].encode() in content for text in MEMBERS)
+            assert b"lidan" not in content
+        assert found.members.prompts is None
+        assert found.finding.answer == "extracted"
+
+    def test_the_summary_has_no_text(self, found):
+        told = json.dumps(dv.results.plain(found.summary())) + found.verdict + repr(found.finding)
+        assert not any(word in told for word in WORDS)
+
+    def test_hostile_documents_are_escaped(self, trained, tmp_path):
+        evil = [f"<script>alert({i})</script> \x1b[2J \u202e <s> 😀 \ud83d " + text for i, text in enumerate(MEMBERS)]
+        evil = [text.encode("utf-8", "replace").decode() for text in evil]
+        extraction.measure(trained, evil, NONMEMBERS, **CUT, out=tmp_path / "run")
+        report = (tmp_path / "run" / "report.html").read_text()
+        assert "<script>alert" not in report
+
+    def test_the_order_of_documents_changes_nothing(self, trained):
+        order = np.random.default_rng(0).permutation(24)
+        one = extraction.measure(trained, MEMBERS, NONMEMBERS, place="random", seed=3, **CUT)
+        other = extraction.measure(trained, [MEMBERS[at] for at in order], NONMEMBERS, place="random", seed=3, **CUT)
+        assert one.rates == other.rates
+        assert np.allclose(one.members.target.log_p[order], other.members.target.log_p, atol=1e-5)

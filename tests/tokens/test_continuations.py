@@ -1,0 +1,186 @@
+"""Continuations against one token at a time in double precision, and against what is really drawn."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.targets import CausalLM, Decoding, GivesContinuations
+
+torch = pytest.importorskip("torch")
+
+TEXTS = ["the quick brown fox jumps over the lazy dog", "a model remembers what it has read", "ünïcödé ☃ 😀 ok"]
+
+
+def filtered(logits, decoding):
+    """Probabilities after temperature, top k and top p, by their definitions."""
+    x = logits / decoding.temperature
+    p = np.exp(x - x.max())
+    p /= p.sum()
+    order = np.argsort(-p, kind="stable")
+    if decoding.top_k is not None:
+        p[order[decoding.top_k :]] = 0
+        p /= p.sum()
+    if decoding.top_p is not None:
+        reached = np.cumsum(p[order])
+        # A token is kept if those above it have not reached the share yet.
+        p[order[1:][reached[:-1] >= decoding.top_p]] = 0
+        p /= p.sum()
+    return p
+
+
+def one_by_one(model, prefix, suffix, decoding):
+    """Log-probabilities and greedy flags of a suffix, token by token."""
+    given, logs, greedy = list(prefix), [], []
+    for token in suffix:
+        with torch.no_grad():
+            logits = model(torch.tensor([given])).logits[0, -1].double().numpy()
+        with np.errstate(divide="ignore"):
+            logs.append(np.log(filtered(logits, decoding)[token]))
+        greedy.append(int(logits.argmax()) == token)
+        given.append(token)
+    return np.array(logs), np.array(greedy)
+
+
+DECODINGS = [
+    Decoding(),
+    Decoding(temperature=0.5),
+    Decoding(top_k=7),
+    Decoding(top_p=0.6),
+    Decoding(temperature=1.7, top_k=100, top_p=0.9),
+    Decoding(top_k=10**6, top_p=1.0),
+]
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "gemma", "cohere"])
+def test_suffixes_equal_the_naive_ones(make, tokenizer, kind):
+    target = CausalLM(make(kind), tokenizer, bos="add", budget=64)
+    assert isinstance(target, GivesContinuations)
+    encoded = target.encode(TEXTS)
+    cuts = [(ids, at) for ids in encoded for at in (0, 3, len(ids) - 1)][::2]
+    prefixes, suffixes = [(0, *ids[:at]) for ids, at in cuts], [ids[at:] for ids, at in cuts]
+    for decoding in DECODINGS if kind == "gpt2" else DECODINGS[:1]:
+        found = target.continuations(prefixes, suffixes, decoding=decoding)
+        assert found.lengths.tolist() == [len(part) for part in suffixes]
+        wanted = [one_by_one(target.model, *pair, decoding) for pair in zip(prefixes, suffixes, strict=True)]
+        logs, greedy = (np.concatenate(column) for column in zip(*wanted, strict=True))
+        assert np.array_equal(np.isinf(found.logp), np.isinf(logs))
+        drawn = np.isfinite(logs)
+        assert np.abs(found.logp[drawn] - logs[drawn]).max() < 1e-4
+        assert np.array_equal(found.greedy, greedy)
+        assert np.allclose(found.log_p, [part[0].sum() for part in wanted], atol=1e-3)
+        assert found.verbatim.tolist() == [bool(part[1].all()) for part in wanted]
+
+
+def test_tokens_alone_are_the_statistics_of_the_document(make, tokenizer):
+    """Prefix and suffix are cut between two tokens of the whole document: together they are its statistics."""
+    target = CausalLM(make("gpt2"), tokenizer, bos="add")
+    stats = target.tokens(TEXTS, vocabulary=False).rows()["logp"]
+    for ids, whole in zip(target.encode(TEXTS), stats, strict=True):
+        for at in range(len(ids)):
+            found = target.continuations([(0, *ids[:at])], [ids[at:]])
+            assert np.allclose(found.logp, whole[at:], atol=1e-4)
+
+
+@pytest.mark.parametrize("decoding", [Decoding(), Decoding(temperature=0.3, top_k=4), Decoding(0.5, top_p=0.5)])
+def test_probabilities_are_the_frequencies_of_what_is_drawn(tokenizer, decoding):
+    """`transformers` draws 4,000 pairs of 6 tokens; each share within 4.5 standard deviations (fails in < 0.1 %)."""
+    import transformers
+
+    torch.manual_seed(1)
+    config = transformers.GPT2Config(vocab_size=6, n_positions=8, n_embd=16, n_layer=1, n_head=2, initializer_range=0.8)
+    target = CausalLM(transformers.GPT2LMHeadModel(config), tokenizer, bos="none")
+    torch.manual_seed(2)
+    count = 4000
+    drawn = target.model.generate(
+        torch.tensor([[1, 2]]).repeat(count, 1), do_sample=True, max_new_tokens=2, min_new_tokens=2, pad_token_id=0,
+        temperature=decoding.temperature, top_k=decoding.top_k or 0, top_p=decoding.top_p or 1.0, eos_token_id=None,
+    )[:, 2:].numpy()  # fmt: skip
+    pairs = [(a, b) for a in range(6) for b in range(6)]
+    p = np.exp(target.continuations([(1, 2)] * 36, pairs, decoding=decoding).log_p)
+    assert abs(p.sum() - 1) < 1e-5
+    seen = np.array([(drawn == pair).all(1).mean() for pair in pairs])
+    assert not seen[p == 0].any()
+    assert (np.abs(seen - p) <= 4.5 * np.sqrt(p * (1 - p) / count) + 1e-9).all()
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama", "neox"])
+def test_greedy_is_the_likeliest_token_again_and_again(make, tokenizer, kind):
+    target = CausalLM(make(kind), tokenizer, bos="none", budget=64)
+    prefixes = [ids[:at] for ids in target.encode(TEXTS) for at in (1, 4, 4, 6)]
+    found = target.greedy(prefixes, 9)
+    for prefix, made in zip(prefixes, found, strict=True):
+        assert len(made) == 9
+        assert one_by_one(target.model, prefix, made, Decoding())[1].all()
+        assert target.continuations([prefix], [made]).verbatim.all()
+
+
+def test_a_model_that_finds_all_tokens_alike_repeats_nothing(make, tokenizer):
+    """Of equal tokens only the first is the greedy one: such a model gives nothing back."""
+    model = make("gpt2")
+    for parameter in model.parameters():
+        torch.nn.init.zeros_(parameter)
+    found = CausalLM(model, tokenizer).continuations([(5, 6)], [(7, 8, 9)])
+    assert not found.verbatim.any()
+    assert np.allclose(found.logp, -np.log(len(tokenizer)))
+
+
+def test_what_stands_before_a_prompt_is_what_the_policy_puts_there(make, tokenizer):
+    model = make("gpt2")
+    starts = {bos: CausalLM(model, tokenizer, bos=bos).start for bos in ("tokenizer", "add", "none")}
+    assert starts == {"tokenizer": (), "add": (0,), "none": ()}
+    from tokenizers import processors
+
+    other = copy.deepcopy(tokenizer)
+    other.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A <s>", special_tokens=[("<s>", 0)]
+    )
+    target = CausalLM(model, other)
+    assert target.start == (0,)
+    assert target.encode(["hello"]) == [tuple(tokenizer("hello")["input_ids"])]
+
+
+def test_text_of_tokens_is_the_text(make, tokenizer):
+    from tokenizers import decoders
+
+    whole = copy.deepcopy(tokenizer)
+    whole.backend_tokenizer.decoder = decoders.ByteLevel()
+    target = CausalLM(make("gpt2"), whole)
+    assert [target.decode(ids) for ids in target.encode(TEXTS)] == TEXTS
+
+
+def test_bad_input_is_refused_by_name(make, tokenizer):
+    target = CausalLM(make("gpt2"), tokenizer, length=8)
+    for prefixes, suffixes, message in (
+        ([(1,)], [], "suffixes: 1 are needed"),
+        ([()], [(1,)], "prefixes: at least 1 token"),
+        ([(1,)], [()], "suffixes: at least 1 token"),
+        ([(1,)], [(10**6,)], "does not know"),
+        ([(1,)], [(-1,)], "does not know"),
+        ([(1,) * 5], [(1,) * 4], "at most 8"),
+    ):
+        with pytest.raises(dv.InputError, match=message):
+            target.continuations(prefixes, suffixes)
+    with pytest.raises(dv.InputError, match="decoding: "):
+        target.continuations([(1,)], [(1,)], decoding="greedy")
+    with pytest.raises(dv.InputError, match="texts: "):
+        target.encode("hello")
+    assert len(target.continuations([], [])) == 0
+    assert target.greedy([], 3) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": 0.0}, "temperature"),
+        ({"temperature": -1}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"top_k": 0}, "top_k"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"top_p": 1.1}, "top_p"),
+    ],
+)
+def test_decodings_that_are_none(settings, message):
+    with pytest.raises(dv.InputError, match=f"{message}: must"):
+        Decoding(**settings)

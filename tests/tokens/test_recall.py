@@ -1,0 +1,70 @@
+"""ReCaLL against its formula, one document at a time."""
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.signals import PreparedReCaLL, ReCaLL
+from divulge.targets import CausalLM
+
+torch = pytest.importorskip("torch")
+
+TEXTS = ["the quick brown fox", "a model remembers what it has read", "x", "hello world " * 40]
+
+
+def mean_logp(model, ids, first):
+    """Mean log-probability of the tokens from ``first`` on."""
+    with torch.no_grad():
+        logp = model(torch.tensor([ids])).logits[0].double().log_softmax(-1)
+    return np.mean([logp[at - 1, ids[at]].item() for at in range(first, len(ids))])
+
+
+@pytest.mark.parametrize("bos", ["add", "none"])
+def test_it_is_the_ratio_of_two_means_over_the_same_tokens(make, tokenizer, bos):
+    target = CausalLM(make("gpt2", 64), tokenizer, bos=bos)
+    prepared = ReCaLL(shots=2).prepare(["hello world", "the lazy dog", "it has read"], seed=3)
+    before = [token for ids in target.encode(prepared.before) for token in ids]
+    assert 0 < len(before) <= 32
+    found = prepared.measure(target, dv.Records(TEXTS))
+    start = [0] if bos == "add" else []
+    for text, ids, value in zip(TEXTS, target.encode(TEXTS), found, strict=True):
+        ids = ids[: 64 - len(start) - len(before)]
+        if len(ids) + len(start) < 2:
+            assert text == "x"
+            assert np.isnan(value)
+            continue
+        skipped = 0 if start else 1
+        plain = mean_logp(target.model, [*start, *ids], len(start) + skipped)
+        given = mean_logp(target.model, [*start, *before, *ids], len(start) + len(before) + skipped)
+        assert value == pytest.approx(given / plain, abs=1e-4)
+
+
+def test_the_same_seed_draws_the_same_shots():
+    population = [f"text {i}" for i in range(50)]
+    one, two, three = (ReCaLL(5).prepare(population, seed) for seed in (1, 1, 2))
+    assert one == two != three
+    assert len(set(one.before)) == 5
+    assert one.name == "recall"
+
+
+def test_shots_that_do_not_fit_are_left_out(make, tokenizer):
+    target = CausalLM(make("gpt2", 16), tokenizer, bos="add")
+    short = PreparedReCaLL(("the quick brown fox jumps over", "it has"))
+    alone = PreparedReCaLL(("it has",))
+    records = dv.Records(["a model remembers"])
+    assert short.measure(target, records) == alone.measure(target, records)
+    assert np.isfinite(PreparedReCaLL(("hello world " * 40,)).measure(target, records)).all()
+
+
+def test_bad_input_is_refused_by_name(make, tokenizer):
+    with pytest.raises(dv.InputError, match="shots: must be at least 1"):
+        ReCaLL(0)
+    with pytest.raises(dv.InputError, match="population: at least 8"):
+        ReCaLL().prepare(["a"])
+    with pytest.raises(dv.InputError, match="gives no continuations"):
+        PreparedReCaLL(("a",)).measure(object(), dv.Records(["b"]))
+    target = CausalLM(make("gpt2"), tokenizer, bos="add", length=2, stride=1)
+    with pytest.raises(dv.InputError, match="recall: "):
+        PreparedReCaLL(("a",)).measure(target, dv.Records(["hello"]))
+    with pytest.raises(dv.InputError, match="recall: no token"):
+        PreparedReCaLL(("",)).measure(CausalLM(make("gpt2"), tokenizer), dv.Records(["hello"]))
