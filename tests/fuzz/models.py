@@ -23,6 +23,31 @@ STATS = targets.TokenStatistics(
 )
 
 
+DOCUMENTS = dv.Records([f"{number} 1 2" for number in range(12)])
+
+
+class Even:
+    """A language model that finds every token equally likely."""
+
+    length, start = 100, ()
+
+    def encode(self, texts):
+        return [tuple(map(ord, text)) for text in texts]
+
+    def decode(self, tokens):
+        return "".join(map(chr, tokens))
+
+    def continuations(self, prefixes, suffixes, *, decoding=None):
+        offsets = np.append(0, np.cumsum([len(suffix) for suffix in suffixes]))
+        return targets.Continuations(offsets, np.full(offsets[-1], -1.0), np.zeros(offsets[-1], bool))
+
+    def greedy(self, prefixes, tokens):
+        return [(49,) * tokens for _ in prefixes]
+
+    def key(self):
+        return {"model": "even"}
+
+
 def linear(seed=0):
     torch.manual_seed(seed)
     return nn.Linear(3, 3)
@@ -158,6 +183,13 @@ TARGETS = {
         use=lambda made: (signals.tokens.all_signals(made), made.rows()),
     ),
     "targets.TorchTarget": call(module=linear(), outputs="logits", device="cpu", batch_size=16, use=logits),
+    "targets.Continuations": call(
+        offsets=np.array([0, 2, 3]),
+        logp=np.array([-1.0, -0.5, -2.0]),
+        greedy=np.array([True, False, True]),
+        use=lambda made: (made.log_p, made.verbatim),
+    ),
+    "targets.Decoding": call(temperature=0.5, top_k=5, top_p=0.9, use=str),
     "targets.Endpoint": call(
         url="http://127.0.0.1:1/v1",
         model="tiny",
@@ -273,6 +305,10 @@ SIGNALS = {
         use=measured,
     ),
     "signals.GradientMatching": call(steps=2, rate=0.1, start=completion.Mean(), use=measured, long=("steps",)),
+    "signals.ReCaLL": call(shots=1, use=lambda made: made.prepare(["1 1"], 0).measure(Even(), DOCUMENTS)),
+    "signals.PreparedReCaLL": call(
+        before=("1 1",), use=lambda made: made.measure(Even(), DOCUMENTS), says=("population", "recall")
+    ),
     **{f"signals.tokens.{name}": call(stats=STATS) for name in _WHOLE},
     **{f"signals.tokens.{name}": call(stats=STATS, k=0.2) for name in ("min_k", "min_k_plus")},
     **{f"signals.tokens.{name}": call(stats=STATS, alpha=0.5, k=0.1) for name in ("max_renyi", "min_renyi")},
@@ -351,4 +387,31 @@ AUDIT = {
     ),
 }
 
-CALLS = CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT
+EXTRACTION = {
+    "extraction.Cut": call(prefix=2, suffix=1, place="start", use=lambda made: made.prompt(9)),
+    "extraction.draws_needed": call(log_p=np.array([-1.0, -5.0]), chance=0.5),
+    "extraction.measure": call(
+        target=Even(),
+        members=DOCUMENTS,
+        nonmembers=dv.Records([f"{number} 3 4" for number in range(12)]),
+        prefix=2,
+        suffix=2,
+        place="start",
+        decoding=targets.Decoding(),
+        draws=(1, 10),
+        near=0.75,
+        reference=None,
+        confidence=0.95,
+        texts=True,
+        seed=0,
+        out=None,
+        overwrite=False,
+        progress=None,
+        use=lambda made: [rate.difference for rate in made.rates],
+        says=("x",),
+        free=("progress", "out"),
+    ),
+    "extraction.seen": call(log_p=np.array([-1.0, -5.0]), draws=10),
+}
+
+CALLS = EXTRACTION | CANARIES | TARGETS | REFERENCES | SIGNALS | COMPLETION | REGRESSORS | AUDIT

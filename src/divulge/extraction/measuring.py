@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, errors
 from divulge.evaluation import blind
 from divulge.extraction.overlap import likeness
 from divulge.extraction.passages import Cut, Passage, passages
@@ -81,11 +81,12 @@ def measure(
     other = None if reference is None else _writes(reference, "reference")
     cut = Cut(prefix, suffix, place)
     counts = _counts(draws)
-    chosen = checks.instance(decoding or Decoding(), "decoding", Decoding, "a divulge.targets.Decoding")
+    chosen = checks.instance(Decoding() if decoding is None else decoding, "decoding", Decoding, "a divulge.targets.Decoding")
     close = checks.number(near, "near", above=0, below=1, closed=True)
     level = checks.number(confidence, "confidence", above=0, below=1)
     start = checks.integer(seed, "seed", least=0)
-    kept = checks.flag(texts, "texts")
+    kept, replaced = checks.flag(texts, "texts"), checks.flag(overwrite, "overwrite")
+    tell = (lambda done, total: None) if progress is None else checks.able(progress, "progress")
     sets = [_documents(given, name) for given, name in ((members, "members"), (nonmembers, "nonmembers"))]
     _refuse_shared(*sets)
     _refuse_other_tokens(model, other, *sets)
@@ -95,7 +96,7 @@ def measure(
         for given, name in zip(sets, ("members", "nonmembers"), strict=True)
     ]
     used, warnings = _apart(made)
-    asked = _Asked(model, other, chosen, kept, progress, sum(map(len, used)))
+    asked = _Asked(model, other, chosen, kept, tell, sum(map(len, used)))
     inside, outside = (asked.measured(given, part, some) for given, part, some in zip(sets, made, used, strict=True))
     result = Extraction(
         members=inside,
@@ -111,7 +112,7 @@ def measure(
         warnings=(*_left_out(inside, outside), *warnings),
     )
     if out is not None:
-        result.save(out, overwrite=overwrite)
+        result.save(out, overwrite=replaced)
     return result
 
 
@@ -124,12 +125,12 @@ class _Asked:
         reference: GivesContinuations | None,
         decoding: Decoding,
         texts: bool,
-        progress: Callable[[int, int], None] | None,
+        tell: Callable[[int, int], None],
         total: int,
     ) -> None:
         self._models = (target, reference)
         self._decoding, self._texts = decoding, texts
-        self._tell, self._done, self._total = progress or (lambda done, total: None), 0, total
+        self._tell, self._done, self._total = tell, 0, total
 
     def measured(self, records: Records, made: Passages, used: Sequence[Passage]) -> Measured:
         ids = np.arange(len(records)) if records.ids is None else records.ids
@@ -156,7 +157,8 @@ class _Asked:
         parts = []
         for first in range(0, len(used), _CHUNK):
             parts.append(_complete(model, used[first : first + _CHUNK], self._decoding, self._texts))
-            self._tell(self._done + min(first + _CHUNK, len(used)), self._total)
+            with errors.theirs("progress"):
+                self._tell(self._done + min(first + _CHUNK, len(used)), self._total)
         return Completed(
             *(np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)),
             texts=tuple(text for part in parts for text in part[4]) if self._texts else None,

@@ -61,6 +61,9 @@ class PreparedReCaLL:
 
     before: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "before", checks.texts(self.before, "before"))
+
     @property
     def name(self) -> str:
         """What the signal is called in tables and files."""

@@ -69,7 +69,7 @@ def score(
     Raises:
         divulge.InputError: an empty prefix or suffix, more tokens than the model takes, ids that it does not have.
     """
-    chosen = checks.instance(decoding or Decoding(), "decoding", Decoding, "a divulge.targets.Decoding")
+    chosen = checks.instance(Decoding() if decoding is None else decoding, "decoding", Decoding, "a divulge.targets.Decoding")
     if len(prefixes) != len(suffixes):
         raise checks.InputError(f"suffixes: {len(prefixes)} are needed (one per prefix), got {len(suffixes)}")
     for number, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True)):

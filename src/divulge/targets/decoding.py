@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints
 
 
+_MOST_TOKENS = 10**9
+
+
 @dataclass(frozen=True, slots=True)
 class Decoding:
     """How the next token is drawn: the temperature first, then the top k, then the top p, as `transformers` does.
@@ -39,7 +42,7 @@ class Decoding:
     def __post_init__(self) -> None:
         checks.number(self.temperature, "temperature", above=0.01, below=100, closed=True)
         if self.top_k is not None:
-            checks.integer(self.top_k, "top_k", least=1)
+            checks.integer(self.top_k, "top_k", least=1, most=_MOST_TOKENS)
         if self.top_p is not None and checks.number(self.top_p, "top_p", above=0, below=1, closed=True) == 0:
             raise checks.InputError("top_p: must lie in (0, 1], got 0")
 
