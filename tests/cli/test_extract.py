@@ -76,9 +76,9 @@ def test_a_reference_and_a_csv_file(divulge, home, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"--text": "body"}, "members: no column 'body'"),
+        ({"--text": "body"}, "'body' is unknown"),
         ({"--members": "none.jsonl"}, "no such file"),
-        ({"--model": "nowhere"}, "'nowhere' cannot be loaded"),
+        ({"--model": "nowhere"}, "nowhere is no Hugging Face model"),
         ({"--temperature": 0}, "temperature: must lie in"),
         ({"--top-p": 1.5}, "top_p: must lie in"),
         ({"--place": "middle"}, "place: "),

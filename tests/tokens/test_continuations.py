@@ -156,8 +156,8 @@ def test_bad_input_is_refused_by_name(make, tokenizer):
         ([(1,)], [], "suffixes: 1 are needed"),
         ([()], [(1,)], "prefixes: at least 1 token"),
         ([(1,)], [()], "suffixes: at least 1 token"),
-        ([(1,)], [(10**6,)], "does not know"),
-        ([(1,)], [(-1,)], "does not know"),
+        ([(1,)], [(10**6,)], "the model knows 300 tokens"),
+        ([(1,)], [(-1,)], "tokens are numbers from 0 on"),
         ([(1,) * 5], [(1,) * 4], "at most 8"),
     ):
         with pytest.raises(dv.InputError, match=message):

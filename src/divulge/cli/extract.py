@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,24 +12,24 @@ from divulge.cli import printing
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from divulge import extraction, results
-    from divulge.extraction import documents, extraction_page
-    from divulge.targets import decoding
-    from divulge.targets import text as language
+    from divulge import datafiles, extraction, results
+    from divulge.extraction import extraction_page
+    from divulge.targets import decoding, folders
 else:
+    datafiles = lazy.module("divulge.datafiles")
     decoding = lazy.module("divulge.targets.decoding")
-    documents = lazy.module("divulge.extraction.documents")
     extraction = lazy.module("divulge.extraction")
     extraction_page = lazy.module("divulge.extraction.extraction_page")
-    language = lazy.module("divulge.targets.text")
+    folders = lazy.module("divulge.targets.folders")
     results = lazy.module("divulge.results")
 
 
 def extract(
-    model: Annotated[str, typer.Option(help="The language model: hf:NAME[@REVISION], or a folder.")],
-    members: Annotated[Path, typer.Option(help="Documents it was trained on: CSV, JSON lines, Parquet, or a folder.")],
+    model: Annotated[str, typer.Option(help="The language model: a folder, also of a LoRA adapter, or hf:NAME.")],
+    members: Annotated[Path, typer.Option(help="Documents it was trained on: .jsonl, .parquet or .csv.")],
     nonmembers: Annotated[Path, typer.Option(help="Documents of the same kind that it was not trained on.")],
     text: Annotated[str, typer.Option(help="Column of the documents.")] = "text",
+    base: Annotated[str | None, typer.Option(help="Of an adapter (default: what it names).")] = None,
     reference: Annotated[
         str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
     ] = None,
@@ -62,12 +62,14 @@ def extract(
     """
     sampling = decoding.Decoding(temperature, top_k, top_p)
     cut = extraction.Cut(_tokens(prefix), suffix, place)
-    inside, outside = documents.read(members, "--members", text), documents.read(nonmembers, "--nonmembers", text)
-    chosen = {"bos": bos, "length": length, "dtype": dtype, "device": device}
-    other = None if reference is None else language.CausalLM.load(reference, **chosen)
+    layout = datafiles.FileLayout(text=text, label="")  # classes are not read
+    inside, outside = (datafiles.read(path, layout).records for path in (members, nonmembers))
+    chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}
+    target = folders.load(model, base=base, **chosen)
+    other = None if reference is None else folders.load(reference, **chosen)
     with printing.bar("asking the model") as progress:
         result = extraction.measure(
-            language.CausalLM.load(model, **chosen),
+            target,
             inside,
             outside,
             prefix=cut.prefix,

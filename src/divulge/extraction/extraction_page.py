@@ -82,7 +82,7 @@ def _meaning(result: Extraction) -> str:
     text = (
         "Non-members are documents of the same kind that were not trained on. What is given back of them is "
         "what any such model can complete: forms, lists, phrases. Members count only as far as they are given back "
-        "more often. "
+        "more often. The intervals take documents as independent draws. "
     )
     if result.members.reference is None:
         return f"{text}No single document is shown to be memorised; a reference model tells which any model completes."

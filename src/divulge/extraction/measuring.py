@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from divulge.extraction.passages import Passages
 
 _CHUNK = 256  # documents between two words of progress
+_DECODING = "a divulge.targets.Decoding"
 _LEAST_BLIND = 2 * blind.FOLDS
 
 
@@ -81,7 +82,7 @@ def measure(
     other = None if reference is None else _writes(reference, "reference")
     cut = Cut(prefix, suffix, place)
     counts = _counts(draws)
-    chosen = checks.instance(Decoding() if decoding is None else decoding, "decoding", Decoding, "a divulge.targets.Decoding")
+    chosen = Decoding() if decoding is None else checks.instance(decoding, "decoding", Decoding, _DECODING)
     close = checks.number(near, "near", above=0, below=1, closed=True)
     level = checks.number(confidence, "confidence", above=0, below=1)
     start = checks.integer(seed, "seed", least=0)

@@ -13,6 +13,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.targets.decoding import Continuations, Decoding
+from divulge.targets.pretrained import known_tokens
 from divulge.targets.token_reduction import drawn
 from divulge.targets.token_windows import Window, batches
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.targets.text import CausalLM
+
+_DECODING = "a divulge.targets.Decoding"
 
 
 def start(tokenizer: Any, bos: str) -> tuple[int, ...]:
@@ -69,7 +72,7 @@ def score(
     Raises:
         divulge.InputError: an empty prefix or suffix, more tokens than the model takes, ids that it does not have.
     """
-    chosen = checks.instance(Decoding() if decoding is None else decoding, "decoding", Decoding, "a divulge.targets.Decoding")
+    chosen = Decoding() if decoding is None else checks.instance(decoding, "decoding", Decoding, _DECODING)
     if len(prefixes) != len(suffixes):
         raise checks.InputError(f"suffixes: {len(prefixes)} are needed (one per prefix), got {len(suffixes)}")
     for number, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True)):
@@ -92,8 +95,9 @@ def _refuse(target: CausalLM, number: int, prefix: Sequence[int], suffix: Sequen
     for name, tokens in (("prefixes", prefix), ("suffixes", suffix)):
         if not len(tokens):
             raise checks.InputError(f"{name}: at least 1 token is needed, entry {number} has none")
-        if min(tokens) < 0 or max(tokens) >= target.model.get_input_embeddings().num_embeddings:
-            raise checks.InputError(f"{name}: entry {number} has tokens that the model does not know")
+        if min(tokens) < 0:
+            raise checks.InputError(f"{name}: tokens are numbers from 0 on, entry {number} has {min(tokens)}")
+    known_tokens(target.model, [prefix, suffix])
     if len(prefix) + len(suffix) > (target.length or 0):
         raise checks.InputError(
             f"prefixes: entry {number} has {len(prefix) + len(suffix)} tokens with its suffix, the model takes at most "
