@@ -176,6 +176,7 @@ class TestVerdict:
         found = extraction.measure(trained, MEMBERS, others, **CUT)
         assert found.finding.answer == "confounded"
         assert found.finding.tone == "doubt"
+        assert found.extracted.size == 0
         assert "need not come from training" in found.verdict
 
     def test_the_smallest_number_would_have_shown_it(self):
@@ -301,6 +302,15 @@ class TestKept:
         assert found.members.suffixes[foremost(found.members)[0]].strip() in report
         with pytest.raises(dv.InputError, match="out: "):
             found.save(tmp_path / "run")
+
+    def test_a_directory_in_use_is_refused_before_the_model_is_asked(self, trained, tmp_path):
+        (tmp_path / "mine.txt").write_text("x")
+        asked = []
+        with pytest.raises(dv.InputError, match="holds no run"):
+            extraction.measure(
+                trained, MEMBERS, NONMEMBERS, out=tmp_path, progress=lambda done, total: asked.append(done), **CUT
+            )
+        assert asked == []
 
     def test_no_text_leaves_the_result_where_none_is_wanted(self, trained, tmp_path):
         found = extraction.measure(trained, MEMBERS, NONMEMBERS, texts=False, out=tmp_path / "run", **CUT)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, errors
+from divulge import checks, errors, store
+from divulge.dossier import Dossier
 from divulge.evaluation import blind
 from divulge.extraction.overlap import likeness
 from divulge.extraction.passages import Cut, Passage, passages
-from divulge.extraction.result import Completed, Extraction, Measured
+from divulge.extraction.result import KIND, Completed, Extraction, Measured
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
 
@@ -98,22 +100,30 @@ def measure(
     ]
     used, warnings = _apart(made)
     asked = _Asked(model, other, chosen, kept, tell, sum(map(len, used)))
-    inside, outside = (asked.measured(given, part, some) for given, part, some in zip(sets, made, used, strict=True))
-    result = Extraction(
-        members=inside,
-        nonmembers=outside,
-        cut=cut,
-        decoding=chosen,
-        draws=counts,
-        near=close,
-        confidence=level,
-        blind=_blind(model, used, start),
-        model=str(model.key().get("model", type(target).__name__)),
-        seed=start,
-        warnings=(*_left_out(inside, outside), *warnings),
-    )
-    if out is not None:
-        result.save(out, overwrite=replaced)
+    settings = (cut, chosen, counts, close, level, kept, start)
+    key = store.digest(model.key(), None if other is None else other.key(), *(one.x for one in sets), *settings)
+    with contextlib.ExitStack() as held:
+        draft = None
+        if out is not None:
+            folder = Dossier(checks.path(out, "out"))
+            draft = held.enter_context(folder.writing(KIND, key, overwrite=replaced))
+        parts = zip(sets, made, used, strict=True)
+        inside, outside = (asked.measured(given, part, some) for given, part, some in parts)
+        result = Extraction(
+            members=inside,
+            nonmembers=outside,
+            cut=cut,
+            decoding=chosen,
+            draws=counts,
+            near=close,
+            confidence=level,
+            blind=_blind(model, used, start),
+            model=str(model.key().get("model", type(target).__name__)),
+            seed=start,
+            warnings=(*_left_out(inside, outside), *warnings),
+        )
+        if draft is not None:
+            result.into(draft)
     return result
 
 

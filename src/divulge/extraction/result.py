@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from divulge.dossier import Draft
     from divulge.evaluation.blind import Blind
     from divulge.extraction.passages import Cut
     from divulge.targets import Decoding
@@ -197,7 +198,7 @@ class Extraction:
     def extracted(self) -> Array:
         """Ids of the members that are given back by a way that shows extraction; none without that verdict."""
         hits = self.given(self.members)
-        shown = [hits[way] for way in self.finding.shown_by]
+        shown = [hits[way] for way in self.finding.shown_by if self.finding.answer == "extracted"]
         return self.members.ids[np.any(shown, axis=0)] if shown else self.members.ids[:0]
 
     def summary(self) -> ExtractionSummary:
@@ -241,10 +242,14 @@ class Extraction:
         parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
         key = store.digest(KIND, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near)
         with Dossier(checks.path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
-            sets = [self.members.table("member"), self.nonmembers.table("non-member")]
-            draft.write_table("documents", pl.concat(sets))
-            write(draft, self.summary())
-            html.write(extraction_page.page(self), draft.path / "report.html")
+            self.into(draft)
+
+    def into(self, draft: Draft) -> None:
+        """Write all of it into the draft of a run."""
+        sets = [self.members.table("member"), self.nonmembers.table("non-member")]
+        draft.write_table("documents", pl.concat(sets))
+        write(draft, self.summary())
+        html.write(extraction_page.page(self), draft.path / "report.html")
 
     def __str__(self) -> str:
         return self.verdict
