@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 import divulge as dv
@@ -33,6 +33,7 @@ def test_chances_are_those_of_exact_arithmetic(draws):
         assert abs(Decimal(float(chance)) - wanted) <= wanted * Decimal("1e-12")
 
 
+@settings(deadline=None)
 @given(some.floats(-200, 0), some.integers(1, 10**9))
 def test_chances_lie_between_their_bounds(log_p, draws):
     chance, p = seen([log_p], draws)[0], math.exp(log_p)
@@ -73,6 +74,7 @@ def longest(one, other):
     )
 
 
+@settings(deadline=None)
 @given(some.lists(some.integers(0, 3), max_size=12), some.lists(some.integers(0, 3), max_size=12))
 def test_the_longest_match_is_the_longest(one, other):
     found = likeness(one, other)
