@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from divulge.extraction.passages import Passages
 
+_HALF = re.compile("[\ud800-\udfff]")
 _CHUNK = 256  # documents between two words of progress
 _DECODING = "a divulge.targets.Decoding"
 _LEAST_BLIND = 2 * blind.FOLDS
@@ -210,6 +212,9 @@ def _documents(given: Any, name: str) -> Records:
     records = given if isinstance(given, Records) else Records(list(checks.texts(given, name)))
     if records.x.dtype != object or not all(isinstance(text, str) for text in records.x):
         raise checks.InputError(f"{name}: documents are needed, one text per record, got shape {records.x.shape}")
+    for row, text in enumerate(records.x):
+        if _HALF.search(text):
+            raise checks.InputError(f"{name}: document {row} holds half of a surrogate pair, which is no text")
     return records
 
 
