@@ -104,7 +104,9 @@ class LessOne:
         return ColumnMoments(whole.count - held, mean, away)
 
 
-def moments(values: Floats, keep: Bools | None = None, *, complement: bool = False) -> ColumnMoments:
+def moments(
+    values: Floats, keep: Bools | None = None, *, complement: bool = False, spread: bool = True
+) -> ColumnMoments:
     """Moments of each column of ``values`` over the rows that ``keep`` selects.
 
     One pass over blocks of columns, so that a memory-mapped matrix is never loaded whole. Values are
@@ -115,6 +117,7 @@ def moments(values: Floats, keep: Bools | None = None, *, complement: bool = Fal
         values: ``[m, n]``, any float type; sums are in float64.
         keep: bool ``[m, n]``; every row counts when None.
         complement: select where ``keep`` is False instead.
+        spread: False where only counts and means are wanted; ``squares`` are 0 then.
 
     Examples:
         >>> import numpy as np
@@ -125,7 +128,7 @@ def moments(values: Floats, keep: Bools | None = None, *, complement: bool = Fal
     count, mean, squares = np.empty(n), np.empty(n), np.empty(n)
     for block in blocks(values):
         chosen = None if keep is None else (~keep[:, block] if complement else keep[:, block])
-        count[block], mean[block], squares[block] = _block(values[:, block], chosen)
+        count[block], mean[block], squares[block] = _block(values[:, block], chosen, spread)
     return ColumnMoments(count, mean, squares)
 
 
@@ -141,17 +144,19 @@ def blocks(values: Floats) -> Iterator[slice]:
     return (slice(start, start + width) for start in range(0, n, width))
 
 
-def _block(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats, Floats]:
+def _block(values: Floats, chosen: Bools | None, spread: bool) -> tuple[Floats, Floats, Floats]:
     origin = values[0].astype(np.float64)
     shifted = np.subtract(values, origin, dtype=np.float64)
     if chosen is None:
         count = np.full(values.shape[1], float(len(values)))
     else:
-        count = np.add.reduce(chosen, axis=0, dtype=np.float64)
+        count = np.add.reduce(chosen, axis=0, dtype=np.uint32).astype(np.float64)
         shifted *= chosen
     first = np.add.reduce(shifted, axis=0)
-    second = np.einsum("ij,ij->j", shifted, shifted)
     offset = first / np.maximum(count, 1.0)
+    if not spread:
+        return count, origin + offset, np.zeros_like(offset)
+    second = np.einsum("ij,ij->j", shifted, shifted)
     squares = second - first * offset
     squares[(squares < _ROUNDING * second) | (count < 2.0)] = 0.0
     return count, origin + offset, squares

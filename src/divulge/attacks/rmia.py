@@ -104,10 +104,10 @@ class RMIA:
 
     def _ratio(self, target: Floats, references: Floats, trained_on: Bools | None) -> Floats:
         if self.offline_a is None:
-            typical = moments(references).mean
+            typical = moments(references, spread=False).mean
         else:
             needs.out_models(trained_on, "RMIA(offline_a=…)")
-            out = moments(references, trained_on, complement=True)
+            out = moments(references, trained_on, complement=True, spread=False)
             mean = out.mean if out.count.all() else np.where(out.count > 0, out.mean, out.grand_mean)
             typical = 0.5 * ((1.0 + self.offline_a) * mean + (1.0 - self.offline_a))
         return target / np.maximum(typical, _LEAST)
