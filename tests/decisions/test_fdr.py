@@ -11,7 +11,7 @@ from scipy.special import betaln
 from divulge import checks
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, p_values, ranks
-from divulge.decisions.methods import BH, PTDI, AdaDetect, Auto, Storey, named
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey, named
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)
 
@@ -40,7 +40,7 @@ def naive_null_share(method, candidates, calibration):
     return (1 + sum(p >= lam for p in naive_p(candidates, calibration))) / (m * (1 - lam))
 
 
-@pytest.mark.parametrize("method", fdr.METHODS)
+@pytest.mark.parametrize("method", ["bh", "ptdi", "storey"])  # the mean of six ratios is no ratio of whole numbers
 @given(candidates=SCORES, calibration=st.lists(st.integers(-4, 4).map(float), min_size=4, max_size=25))
 @settings(max_examples=60, deadline=None)
 def test_selection_is_the_textbook_procedure_in_exact_arithmetic(method, candidates, calibration):
@@ -315,11 +315,11 @@ def test_levels_and_methods_are_checked(options):
 def test_methods_are_values_and_names_are_short_for_them():
     rng = np.random.default_rng(14)
     scores, calibration = np.append(rng.normal(3, 1, 60), rng.normal(size=60)), rng.normal(size=200)
-    for method in (BH(), PTDI(), Storey()):
+    for method in (BH(), PTDI(), Storey(), Adaptive()):
         assert named(method.name, (type(method),)) == method
         said, valued = (fdr.select(scores, calibration, fdr=0.1, method=m) for m in (method.name, method))
         assert np.array_equal(said.selected, valued.selected)
-    assert named("auto", (Auto,), eta=0.1, lam=0.3) == Auto(PTDI(0.1), Storey(0.3))
+    assert named("auto", (Auto,), eta=0.1, lam=0.3) == Auto(storey=Storey(0.3))
     for make in (PTDI, Storey):
         for value in (0.0, 1.0, np.nan, "0.5"):
             with pytest.raises(checks.InputError, match=r"eta|lam"):

@@ -2,7 +2,7 @@
 
 A sound method's proportions of false discoveries lie in [0, 1] and have at most the level as their mean, so by
 Chernoff's bound their average over independent runs passes the limits below with probability 1e-5 at most, and
-any of the 930 of this file with .01.
+any of the 1230 of this file with .013.
 """
 
 import numpy as np

@@ -36,7 +36,7 @@ def test_auto_takes_storey_when_controls_pass_and_says_so():
     assert any("rests on your word" in warning for warning in found.warnings)
 
 
-def test_auto_takes_ptdi_where_scores_are_many_and_a_holdout_was_compared():
+def test_auto_takes_adaptive_where_a_holdout_was_compared():
     rng = np.random.default_rng(11)
     candidates, calibration = split(rng, 200, 300, 500, signal=1.2)
     apart = rng.normal(size=200)
@@ -46,14 +46,21 @@ def test_auto_takes_ptdi_where_scores_are_many_and_a_holdout_was_compared():
         return next(w.split()[2].rstrip(",") for w in found.warnings if w.startswith("auto chose")), found
 
     name, found = used(candidates, calibration, holdout=apart)
-    assert name == "ptdi"
-    assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="ptdi").selected)
-    assert used(candidates, calibration)[0] == "storey"  # a shift would hurt ptdi more, and nobody looked for one
-    assert used(candidates[1:], calibration, holdout=apart)[0] == "storey"
-    assert used(candidates, calibration[1:], holdout=apart)[0] == "storey"
-    tied = np.maximum(candidates, -1.0), np.maximum(calibration, -1.0)
-    assert used(*tied, holdout=np.maximum(apart, -1.0))[0] == "storey"
+    assert name == "adaptive"
+    assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="adaptive").selected)
+    assert used(candidates, calibration)[0] == "storey"  # a shift would hurt adaptive more, and nobody looked for one
     assert used(candidates, calibration, holdout=apart + 1)[0] == "bh"
+
+
+def test_odd_documents_in_the_calibration_void_the_guarantee():
+    """Garbage among known non-members gathers where "adaptive" counts; the bulk of the scores does not show it."""
+    rng = np.random.default_rng(12)
+    calibration = np.append(rng.normal(size=480), rng.normal(-9, 0.1, 20))
+    candidates = np.append(rng.normal(1, 1, 100), rng.normal(size=300))
+    found = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(size=500))
+    assert found.guarantee.standing == "void"
+    assert "low end FAILED" in found.warnings[0]
+    assert any("auto chose bh, not adaptive" in warning for warning in found.warnings)
 
 
 def test_a_failed_control_voids_the_guarantee_and_auto_falls_back_to_bh():
@@ -62,7 +69,7 @@ def test_a_failed_control_voids_the_guarantee_and_auto_falls_back_to_bh():
     found = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(0.7, 1, 200))
     assert found.guarantee.standing == "void"
     assert found.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
-    assert any("auto chose bh, not storey" in warning for warning in found.warnings)
+    assert any("auto chose bh, not adaptive" in warning for warning in found.warnings)
     assert np.array_equal(found.selected, dv.identify(candidates, calibration, fdr=0.1, method="bh").selected)
 
 

@@ -12,7 +12,7 @@ from divulge.auditing import nominal
 from divulge.decisions import controls
 from divulge.decisions import fpr as by_fpr
 from divulge.decisions.fdr import Judged
-from divulge.decisions.methods import BH, PTDI, Auto, Storey, named
+from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
 from divulge.identification.decide import Policy, decide
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Outcome:
         Args:
             fpr: bound on the share of non-members called members.
             fdr: bound on the expected share of non-members among those called members.
-            method: for ``fdr``: of `divulge.decisions.methods`, or "auto", "bh", "ptdi", "storey".
+            method: for ``fdr``: of `divulge.decisions.methods`, or "auto", "bh", "ptdi", "storey", "adaptive".
 
         Raises:
             divulge.InputError: neither or both given, too few calibration records for the level.
@@ -98,7 +98,7 @@ class Outcome:
 
     def _by_fdr(self, level: float, method: Method | str) -> Selection:
         """The decision that whoever does not know the truth would take; "auto" chooses by scores alone."""
-        policy = Policy(level, named(method, (Auto, BH, PTDI, Storey)))
+        policy = Policy(level, named(method, (Auto, BH, PTDI, Storey, Adaptive)))
         one = Judged.of(self.scores, self.calibration)
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
         return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.said)

@@ -153,7 +153,7 @@ def decide(
     run: Run,
     fpr: Annotated[float | None, typer.Option(help="Bound on the share of non-members selected.")] = None,
     fdr: Annotated[float | None, typer.Option(help="Bound on the share of non-members among the selected.")] = None,
-    method: Annotated[str, typer.Option(help="For --fdr: auto, bh, ptdi or storey.")] = "auto",
+    method: Annotated[str, typer.Option(help="For --fdr: auto, bh, ptdi, storey or adaptive.")] = "auto",
     recipe: Annotated[str | None, typer.Option(help="One recipe of an audit (default: all).")] = None,
     top: Annotated[
         int | None, typer.Option(help="Of an identification: how many of so many best can be non-members.", min=1)

@@ -59,7 +59,9 @@ def identify(
     ] = None,
     score: Annotated[list[str] | None, typer.Option(help="Column and its member-like end, as in loss:low.")] = None,
     fdr: Annotated[float, typer.Option(help="Bound on the share of non-members among the selected.")] = 0.05,
-    method: Annotated[str, typer.Option(help="auto, bh, ptdi, storey, or adadetect (several --score).")] = "auto",
+    method: Annotated[
+        str, typer.Option(help="auto, bh, ptdi, storey, adaptive, or adadetect (several --score).")
+    ] = "auto",
     eta: Annotated[float, typer.Option(help="For ptdi: share of calibration beyond its threshold.")] = 0.05,
     lam: Annotated[float, typer.Option(help="For storey: grid point.")] = 0.5,
     id: Annotated[str | None, typer.Option(help="Column of unique ids.")] = None,  # noqa: A002  the option's name

@@ -1,13 +1,14 @@
 """Scores into yes/no with a guarantee."""
 
 from divulge.decisions import adadetect, conformal, controls, fdp, fdr, fpr, knockoff, weighted
-from divulge.decisions.methods import BH, PTDI, AdaDetect, Auto, Knockoff, Storey
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Knockoff, Storey
 from divulge.decisions.moments import Moments
 
 __all__ = [
     "BH",
     "PTDI",
     "AdaDetect",
+    "Adaptive",
     "Auto",
     "Knockoff",
     "Moments",

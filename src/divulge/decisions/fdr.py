@@ -5,7 +5,7 @@ are to be judged. With ``p_j = (1 + #{S_i ≥ T_j}) / (n + 1)`` (ties count agai
 one is never left out: without either the bound is broken several times over) a method multiplies the
 p-values by an estimate of the share of non-members and hands them to the step-up of Benjamini and
 Hochberg (1995). The expected share of non-members among the selected is then at most ``fdr``, if the
-non-member candidates are exchangeable with the calibration scores. "bh" and "storey" keep it in finite
+non-member candidates are exchangeable with the calibration scores. "bh", "storey" and "adaptive" keep it in finite
 samples. "ptdi", as published and at its default ``eta``, keeps it up to seven thousandths of the level and in
 simulations stays below; with a large ``eta`` and few candidates it does not, see
 `divulge.decisions.methods.PTDI.caution`.
@@ -27,14 +27,14 @@ import numpy as np
 from divulge import checks
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
-from divulge.decisions.methods import BH, PTDI, StepUp, Storey, named
+from divulge.decisions.methods import BH, PTDI, Adaptive, StepUp, Storey, named
 from divulge.decisions.moments import Moments
 from divulge.types import Guarantee, Selection
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
-_KINDS = (BH, PTDI, Storey)
+_KINDS = (BH, PTDI, Storey, Adaptive)
 METHODS = tuple(kind.name for kind in _KINDS)
 ASSUMES = ("non-member candidates are exchangeable with the calibration records",)
 _LEAST = 1e-12  # level; a lower one asks for more calibration than can be counted
@@ -65,7 +65,8 @@ def decide(counts: Counts, *, fdr: float, method: StepUp | Moments | str = "stor
     Args:
         counts: candidates above each calibration score.
         fdr: bound on the expected share of non-members among the selected.
-        method: `BH`, `PTDI` or `Storey`, or the name of one: "bh", "ptdi", "storey"; or `Moments`, which has no proof.
+        method: `BH`, `PTDI`, `Storey` or `Adaptive`, or the name of one: "bh", "ptdi", "storey", "adaptive"; or
+            `Moments`, which has no proof.
 
     Raises:
         divulge.InputError: a level outside (0, 1), no candidates, or calibration too small for any

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.decisions.counts import Counts
+    from divulge.types import Floats
 
 _TOLERATED = 1.01  # times its level that PTDI may reach before a warning says so
 
@@ -74,6 +75,38 @@ class Storey:
         k = self.grid(n)
         small = int(counts.above[-(k - 1)]) if k >= 2 else 0
         return float((1 + m - small) * (n + 1)), float(m * (n + 1 - k))
+
+    def caution(self, m: int) -> tuple[str, ...]:
+        """A warning where ``m`` candidates are too few for the bound; none is."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Adaptive:
+    """`Storey` at several grid points that the numbers of scores decide: a mean of the inverse estimates.
+
+    Counting non-members among few low scores misses weak members least, among many it scatters least. The widest
+    region holds twice the least standard error that the scores allow, ``2 / sqrt(n m / (n + m))`` of the calibration,
+    but at most half and at least a twentieth of it; the narrowest is half as wide. Six regions in equal ratios count
+    alike. The bound on the false discovery rate is linear in the inverse of the estimated share of non-members, and it
+    holds for each region, as none is chosen by the scores; so it holds for their mean.
+
+    Examples:
+        >>> Adaptive().lams(500, 1000).round(3).tolist()
+        [0.89, 0.905, 0.917, 0.928, 0.937, 0.945]
+    """
+
+    name: ClassVar[str] = "adaptive"
+
+    def lams(self, n: int, m: int) -> Floats:
+        """Grid points for ``n`` calibration scores and ``m`` candidates, ascending, ``[6]``."""
+        widest = min(max(2 / math.sqrt(n * m / (n + m)), 0.05), 0.5)
+        return 1 - widest / 2.0 ** np.linspace(0, 1, 6)
+
+    def null_share(self, counts: Counts) -> tuple[float, float]:
+        """The estimated share of non-members as numerator and denominator."""
+        shares = (Storey(lam).null_share(counts) for lam in self.lams(len(counts.calibration), counts.total).tolist())
+        return 1.0, math.fsum(bottom / top for top, bottom in shares) / 6
 
     def caution(self, m: int) -> tuple[str, ...]:
         """A warning where ``m`` candidates are too few for the bound; none is."""
@@ -158,24 +191,24 @@ class Auto:
     """The method that the controls and the numbers of scores suggest; `divulge.identify` says which when.
 
     Args:
-        ptdi: taken where scores are many and a holdout was compared.
+        adaptive: taken of one score, where a holdout was compared.
         storey: taken elsewhere, of one score.
     """
 
-    ptdi: PTDI = PTDI()
+    adaptive: Adaptive = Adaptive()
     storey: Storey = Storey()
 
     def __post_init__(self) -> None:
-        checks.instance(self.ptdi, "ptdi", PTDI, "a decisions.PTDI")
+        checks.instance(self.adaptive, "adaptive", Adaptive, "a decisions.Adaptive")
         checks.instance(self.storey, "storey", Storey, "a decisions.Storey")
 
     name: ClassVar[str] = "auto"
 
 
-StepUp: TypeAlias = BH | PTDI | Storey
+StepUp: TypeAlias = BH | PTDI | Storey | Adaptive
 """A method that judges one score."""
-Method: TypeAlias = Auto | BH | PTDI | Storey | AdaDetect | Knockoff
-Kind = TypeVar("Kind", bound=Auto | BH | PTDI | Storey | AdaDetect | Knockoff)
+Method: TypeAlias = Auto | BH | PTDI | Storey | Adaptive | AdaDetect | Knockoff
+Kind = TypeVar("Kind", bound=Auto | BH | PTDI | Storey | Adaptive | AdaDetect | Knockoff)
 
 
 def named(method: object, kinds: Sequence[type[Kind]], *, eta: float = 0.05, lam: float = 0.5) -> Kind:
@@ -192,7 +225,7 @@ def named(method: object, kinds: Sequence[type[Kind]], *, eta: float = 0.05, lam
 
     Examples:
         >>> named("auto", (Auto, BH), lam=0.3)
-        Auto(ptdi=PTDI(eta=0.05), storey=Storey(lam=0.3))
+        Auto(adaptive=Adaptive(), storey=Storey(lam=0.3))
     """
     ptdi, storey = PTDI(eta), Storey(lam)
     if isinstance(method, tuple(kinds)):
@@ -201,7 +234,7 @@ def named(method: object, kinds: Sequence[type[Kind]], *, eta: float = 0.05, lam
     if not isinstance(method, str) and hasattr(method, "name"):
         raise checks.InputError(f"method: {type(method).__name__} does not apply here (known: {', '.join(names)})")
     checks.choice(method, "method", names)
-    defaults: tuple[Method, ...] = (Auto(ptdi, storey), BH(), ptdi, storey, AdaDetect(), Knockoff())
+    defaults: tuple[Method, ...] = (Auto(storey=storey), BH(), ptdi, storey, Adaptive(), AdaDetect(), Knockoff())
     return next(one for one in defaults if isinstance(one, tuple(kinds)) and one.name == method)
 
 
@@ -212,6 +245,6 @@ def parameters(method: Method) -> tuple[float, float]:
         >>> parameters(PTDI(0.1)), parameters(BH())
         ((0.1, 0.5), (0.05, 0.5))
     """
-    ptdi, storey = (method.ptdi, method.storey) if isinstance(method, Auto) else (PTDI(), Storey())
-    eta = method.eta if isinstance(method, PTDI) else ptdi.eta
+    storey = method.storey if isinstance(method, Auto) else Storey()
+    eta = method.eta if isinstance(method, PTDI) else PTDI().eta
     return eta, method.lam if isinstance(method, Storey) else storey.lam

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from divulge import checks
 from divulge.decisions import fdr as step_up
-from divulge.decisions.methods import BH, PTDI, AdaDetect, Auto, Storey
+from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
 from divulge.identification import standing
 from divulge.types import Guarantee
 
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import StepUp
 
-METHODS = (Auto, BH, PTDI, Storey, AdaDetect)
+METHODS = (Auto, BH, PTDI, Storey, Adaptive, AdaDetect)
 """Methods that judge candidates by their counts among the calibration."""
-_MANY, _BEYOND = 500, 25  # candidates, and calibration scores beyond its threshold, for `Auto` to take `PTDI`
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def decide(
     Raises:
         divulge.InputError: no candidates, or calibration too small for any candidate ever to be selected.
     """
-    used = used or choose(policy, controls, judged)
+    used = used or choose(policy, controls)
     m, n, level = judged.total, len(judged.calibration), policy.fdr
     method = BH() if isinstance(used.method, AdaDetect) else used.method
     if isinstance(used.method, AdaDetect) and step_up.too_small(n, level):
@@ -113,25 +112,22 @@ def decide(
     return Decision(used, rule, guarantee, tuple(controls), tuple(text for text in told if text))
 
 
-def choose(policy: Policy, controls: Sequence[Control], judged: Counts, *, several: bool = False) -> Choice:
+def choose(policy: Policy, controls: Sequence[Control], *, several: bool = False) -> Choice:
     """The method to use: the one asked for, or what `Auto` takes.
 
-    Of one score it takes `PTDI` where that finds more weak members than `Storey` and loses next to nothing
-    on strong ones, which the numbers of scores decide; but a shift of the scores hurts it more, so only where a
-    holdout was compared. Else `Storey`.
+    Of one score it takes `Adaptive`, which finds more weak members than `Storey` and loses next to nothing on strong
+    ones; but a shift of the scores hurts it more, and so do odd documents at the low end of the calibration, so only
+    where a holdout was compared, low scores apart. Else `Storey`.
 
     Args:
         policy: what is asked for.
         controls: the controls that ran.
-        judged: counts of the one score that is judged.
         several: whether that score was learned from several.
     """
     if not isinstance(policy.method, Auto):
         return Choice(policy.method)
-    ptdi, storey = policy.method.ptdi, policy.method.storey
-    many = judged.total >= _MANY and ptdi.region(judged)[1] >= _BEYOND
     apart = any(control.name == "exchangeability" for control in controls)
-    best = AdaDetect() if several else ptdi if many and apart else storey
+    best = AdaDetect() if several else policy.method.adaptive if apart else policy.method.storey
     raised = [control.name for control in controls if not control.passed]
     if raised:
         shift = f"{' and '.join(raised)} did not pass, and a shift hurts bh least"

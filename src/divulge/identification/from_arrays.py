@@ -58,11 +58,11 @@ def identify(
         candidates: scores ``[m]``, larger = more member-like; or several signals ``[m, d]``.
         calibration: scores ``[n]`` (or ``[n, d]``) of documents known not to have been used.
         fdr: bound on the expected share of non-members among the selected.
-        method: of `divulge.decisions.methods`, or the name of one: "bh"; "ptdi"; "storey"; "adadetect"
+        method: of `divulge.decisions.methods`, or the name of one: "bh"; "ptdi"; "storey"; "adaptive"; "adadetect"
             (learns one score from several with half the calibration, then "bh"); "knockoff" (a baseline
-            known to fail, needs ``knockoffs``); "auto": when the controls pass "storey", or "ptdi" where a
-            holdout was compared and scores are many, or "adadetect" for several signals; "bh" when one does
-            not (on the mean rank of several signals).
+            known to fail, needs ``knockoffs``); "auto": when the controls pass "storey", or "adaptive" where
+            a holdout was compared, or "adadetect" for several signals; "bh" when one does not (on the
+            mean rank of several signals).
         eta: share of calibration beyond the threshold of "ptdi", where the method is named.
         lam: grid point of "storey", where the method is named.
         holdout: scores ``[h]`` (or ``[h, d]``) of other known non-members, for the exchangeability control.
@@ -104,13 +104,13 @@ def identify(
     evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
     one = Judged.of(*learned(judged, known, fdr, seed), members)
     if apart is not None:
-        evidence.append(held_out(apart, known, judged if judged.ndim == 2 else None, seed))
+        evidence += held_out(apart, known, judged if judged.ndim == 2 else None, seed)
     evidence.append(controls.low_scores_of(one.counts, level=LEVEL))
     evidence = together(evidence)
     if isinstance(asked, Knockoff):
         return _knockoff(one, (known, knockoffs, calibration_knockoffs), fdr, evidence, orientation(one.scores, truth))
     policy = Policy(fdr, asked)
-    used = choose(policy, evidence, one.counts, several=judged.ndim == 2)
+    used = choose(policy, evidence, several=judged.ndim == 2)
     if judged.ndim == 2 and isinstance(used.method, BH):
         one = Judged.of(*mean_rank(judged, known), members)
     made = decide(one.counts, evidence, policy, used=used, orientation=orientation(one.scores, truth))

@@ -267,9 +267,9 @@ def _weigh(
         counts = _count(tables.candidates, known[:, 0], progress)
     else:
         counts = _replace(tables.candidates, *several.learned(judged, known, plan.policy.fdr, plan.seed), progress)
-    apart = [] if holdout is None else [several.held_out(holdout, known, judged, plan.seed)]
+    apart = [] if holdout is None else several.held_out(holdout, known, judged, plan.seed)
     evidence = together([*texts, *apart, controls.low_scores_of(counts, level=LEVEL)])
-    used = choose(plan.policy, evidence, counts, several=judged is not None)
+    used = choose(plan.policy, evidence, several=judged is not None)
     if judged is not None and isinstance(used.method, BH):
         ranked, kept = several.mean_rank(judged, known)
         counts = _replace(tables.candidates, ranked, kept, progress)

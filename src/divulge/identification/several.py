@@ -36,10 +36,11 @@ def mean_rank(*tables: Floats) -> tuple[Floats, ...]:
     return tuple(np.split(pooled, np.cumsum([len(table) for table in tables])[:-1]))
 
 
-def held_out(holdout: Floats, known: Floats, judged: Floats | None, seed: int) -> Control:
-    """The exchangeability control: a holdout against the calibration, on the scores that a decision rests on.
+def held_out(holdout: Floats, known: Floats, judged: Floats | None, seed: int) -> list[Control]:
+    """Controls that compare a holdout with the calibration, on the scores that a decision rests on.
 
-    Several signals are compared one by one, by their mean rank, and by the score learned from them; the
+    One score is compared whole, and its low end by itself, on which "adaptive" leans. Several signals are compared
+    one by one, by their mean rank, and by the score learned from them; the
     most striking counts, with its p-value times three. For the comparison the holdout is learned from as
     the candidates are, since what has been learned from is not exchangeable with what has not.
 
@@ -51,7 +52,7 @@ def held_out(holdout: Floats, known: Floats, judged: Floats | None, seed: int) -
     """
     whole = controls.exchangeability(known, holdout, level=LEVEL, seed=seed)
     if judged is None:
-        return whole
+        return [whole, controls.low_end(known.ravel(), holdout.ravel(), level=LEVEL)]
     _, kept, learned = adadetect.scores(judged, known, holdout, seed=seed)
     _, ranked, rank = mean_rank(judged, known, holdout)
     combined = (
@@ -61,4 +62,4 @@ def held_out(holdout: Floats, known: Floats, judged: Floats | None, seed: int) -
             ("the mean rank of all signals", controls.exchangeability(ranked, rank, level=LEVEL, seed=seed)),
         )
     )
-    return controls.strongest([whole, *combined])
+    return [controls.strongest([whole, *combined])]

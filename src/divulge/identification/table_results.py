@@ -84,7 +84,7 @@ def _again(
     evidence = [_control(result) for result in before.controls]
     path = draft.home / "selection.parquet"
     orientation = truth.declared(path)
-    used = _choose_again(policy, evidence, counts, before)
+    used = _choose_again(policy, evidence, before)
     made = decide(counts, evidence, policy, used=used, orientation=orientation, notes=old.notes)
     with draft.workshop() as parts:
         names = [name for name in ("id", "score", "truth") if name in score_files.names(path)]
@@ -118,11 +118,11 @@ def _page(folder: Path) -> Page:
     return identification_page.page(results.read(folder, IdentificationSummary), folder)
 
 
-def _choose_again(policy: Policy, evidence: Sequence[Control], counts: Counts, before: IdentificationSummary) -> Choice:
+def _choose_again(policy: Policy, evidence: Sequence[Control], before: IdentificationSummary) -> Choice:
     """The method for scores that stay what they are: learned from several signals, or not."""
     if isinstance(policy.method, Auto) and len(before.settings.scores) > 1:
         return Choice(named(before.used, (BH, AdaDetect)), before.why)
-    learned, choice = before.used == AdaDetect.name, choose(policy, evidence, counts)
+    learned, choice = before.used == AdaDetect.name, choose(policy, evidence)
     if learned and isinstance(choice.method, BH):
         choice = replace(choice, method=AdaDetect())
     if learned != isinstance(choice.method, AdaDetect):

@@ -1,0 +1,96 @@
+"""The mean of Storey's inverse estimates: its bound by exact sums, and over every order of small samples."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import betabinom
+
+from divulge.decisions import Adaptive, Storey, controls, fdr
+from divulge.decisions.counts import Counts, ranks
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (3, 50), (19, 5), (50, 1000), (500, 100), (1000, 1000)])
+def test_the_inverse_estimate_is_at_most_the_true_one_on_average(n, m):
+    """The factor of the bound on the false discovery rate, members at their worst: above every non-member.
+
+    One non-member stands with the ``n`` calibration scores; of the others, those below the ``K``-th largest of these
+    ``n + 1`` are beta-binomial.
+    """
+    for count in {1, 2, m // 2, m} - {0}:
+        factors = []
+        for lam in Adaptive().lams(n, m):
+            k = Storey(lam).grid(n)
+            low = np.arange(count)
+            estimate = (1 + low) * (n + 1) / (n + 1 - k)  # m times the share of non-members
+            factors.append(count * (betabinom.pmf(low, count - 1, n + 2 - k, k) / estimate).sum())
+        assert max(factors) <= 1 + 1e-9
+        assert np.mean(factors) <= 1 + 1e-9
+
+
+def rates(n, others, members, level, method):
+    """Exact false discovery rate: non-members and calibration in every order among members at fixed places."""
+    pool = np.arange(n + others, dtype=float)
+    false = []
+    for places in combinations(range(n + others), n):
+        known = pool[list(places)]
+        rest = np.delete(pool, places)
+        counts = Counts.empty(known).add(np.append(rest, members))
+        q = fdr.step_up(counts, level, method).q_values
+        chosen = q[ranks(np.append(rest, members), counts.calibration)] <= level
+        false.append(chosen[: len(rest)].sum() / max(chosen.sum(), 1))
+    return np.mean(false)
+
+
+@pytest.mark.parametrize("members", [[], [99.0, 99.5], [99.0, 3.5, 0.5], [-1.0, -2.0, 99.0, 99.0]])
+@pytest.mark.parametrize(("n", "others"), [(9, 1), (7, 3), (5, 5), (4, 6)])
+def test_no_order_of_a_small_sample_breaks_the_bound_on_average(n, others, members):
+    for level in (0.1, 0.2, 0.3, 0.5, 0.8):
+        for method in (Adaptive(), Storey()):
+            assert rates(n, others, np.array(members), level, method) <= level + 1e-12
+
+
+def test_the_estimate_is_the_mean_of_the_inverse_ones():
+    rng = np.random.default_rng(0)
+    counts = Counts.empty(rng.normal(size=300)).add(rng.normal(0.5, 1, 200))
+    top, bottom = Adaptive().null_share(counts)
+    single = [np.divide(*Storey(lam).null_share(counts)) for lam in Adaptive().lams(300, 200)]
+    assert bottom / top == pytest.approx(np.mean(1 / np.array(single)))
+
+
+def test_regions_shrink_as_scores_grow_in_number_within_their_limits():
+    widest = [1 - Adaptive().lams(n, n)[0] for n in (2, 20, 100, 1000, 10**7)]
+    assert widest == sorted(widest, reverse=True)
+    assert (widest[0], widest[-1]) == pytest.approx((0.5, 0.05))
+    assert np.allclose((1 - Adaptive().lams(100, 400)) / (1 - Adaptive().lams(100, 400))[-1], 2 ** np.linspace(1, 0, 6))
+
+
+@pytest.mark.parametrize(("n", "h"), [(3, 40), (40, 3), (57, 33), (160, 80)])
+@pytest.mark.parametrize("level", [0.05, 0.3])
+def test_the_control_of_the_low_end_keeps_its_level(n, h, level):
+    """Exactly, over all orders: only how many of the lowest tenth and fortieth are holdout documents matters."""
+    sizes = (n + h) // 40, (n + h) // 10 - (n + h) // 40, n + h - (n + h) // 10
+    blocks, chance = np.split(np.arange(n + h), np.cumsum(sizes)[:-1]), 0.0
+    for first in range(min(sizes[0], h) + 1):
+        for second in range(max(0, h - first - sizes[2]), min(sizes[1], h - first) + 1):
+            held = first, second, h - first - second
+            holdout = np.concatenate([block[:count] for block, count in zip(blocks, held, strict=True)])
+            calibration = np.setdiff1d(np.arange(n + h), holdout)
+            if not controls.low_end(calibration, holdout, level=level).passed:
+                chance += math.prod(map(math.comb, sizes, held)) / math.comb(n + h, h)
+    assert chance <= level
+
+
+def test_the_low_end_is_seen_where_the_bulk_is_alike():
+    rng = np.random.default_rng(1)
+    found = [
+        [
+            check(np.append(rng.normal(size=380), rng.normal(-8, 0.1, 20)), rng.normal(size=400)).passed
+            for check in (controls.low_end, controls.exchangeability)
+        ]
+        for _ in range(40)
+    ]
+    passed = np.mean(found, axis=0)
+    assert passed[0] < 0.5 < passed[1]
+    assert controls.low_end(np.zeros(30), np.zeros(20)).p_value == 1
