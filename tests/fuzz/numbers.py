@@ -173,6 +173,9 @@ DECISIONS = {
     ),
     "decisions.knockoff.select": call(originals=SCORES, knockoffs=SCORES[::-1], fdr=0.3),
     "decisions.knockoff.symmetry": call(originals=SCORES, knockoffs=SCORES[::-1], level=0.05),
+    "decisions.sensitivity.Sensitivity": call(gammas=np.array([2.0, 0.0]), fdr=0.1, use=lambda made: made.up_to()),
+    "decisions.sensitivity.of": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey", use=str),
+    "decisions.sensitivity.by_rank": call(counts=COUNTS, fdr=0.2, method="storey"),
     "decisions.weighted.Weights": call(
         calibration=np.ones(5), candidates=np.ones(2), auc=0.5, free=("auc",), use=lambda made: made.effective
     ),

@@ -9,7 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge.decisions import fdp
-from divulge.identification import best, envelope
+from divulge.identification import best, doubt, envelope, sensitivity
 from divulge.identification import from_tables as runs
 from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
@@ -66,8 +66,19 @@ def test_bounds_stand_as_the_selection_does(tables):
     doubtful = replace(summary, guarantee=replace(summary.guarantee, standing="doubtful"))
     assert best.line(best.of(doubtful, tables / "out"), 10).startswith("if the assumption holds")
     assert best.blocks(doubtful, tables / "out")
+    assert doubt.blocks(doubtful, tables / "out")
+    assert doubt.blocks(summary, tables / "out") == []
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(dv.InputError):
         envelope(tmp_path)
+
+
+def test_a_run_says_how_much_doubt_its_selection_survives(run, scores, divulge):
+    judged, known = scores
+    of_scores = dv.decisions.sensitivity.of(-judged, -known, fdr=0.1)
+    assert np.array_equal(sensitivity(run).gammas, np.sort(of_scores.gammas)[::-1])
+    assert f"Of the selection, {of_scores}." in (run / "report.html").read_text()
+    out = " ".join(divulge("decide", run, "--fdr", "0.2", "--method", "bh")[1].split())
+    assert f"likelier to have any score, {dv.decisions.sensitivity.of(-judged, -known, fdr=0.2, method='bh')}." in out

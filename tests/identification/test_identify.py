@@ -97,7 +97,7 @@ def test_texts_of_another_time_raise_doubt_that_only_non_members_can_settle():
     apart = dv.identify(candidates, calibration, fdr=0.1, holdout=rng.normal(1, 1, 200), **texts)
     assert apart.guarantee.standing == "void"
     assert apart.warnings[0].startswith("the guarantee is void: exchangeability FAILED")
-    assert apart.warnings[1].startswith("blind text raises doubt")
+    assert any(warning.startswith("blind text raises doubt") for warning in apart.warnings)
 
 
 def test_a_text_among_both_candidates_and_calibration_is_refused():

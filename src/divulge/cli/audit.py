@@ -11,7 +11,7 @@ import typer
 from divulge import lazy
 from divulge.cli import printing
 from divulge.cli.exit_codes import Exit
-from divulge.cli.identify import warn
+from divulge.cli.identify import stands, warn
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
         return
     warn(summary)
     printing.line(f"{summary.selected} of {summary.candidates}: {summary.claim}")
+    stands(summary, run)
 
 
 def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from divulge.identification import (
         decide,
         document_scoring,
+        doubt,
         from_tables,
         identification_page,
         language_demo,
@@ -37,6 +38,7 @@ else:
     decide = lazy.module("divulge.identification.decide")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     dossier = lazy.module("divulge.dossier")
+    doubt = lazy.module("divulge.identification.doubt")
     from_tables = lazy.module("divulge.identification.from_tables")
     identification_page = lazy.module("divulge.identification.identification_page")
     language_demo = lazy.module("divulge.identification.language_demo")
@@ -226,6 +228,12 @@ def warn(summary: IdentificationSummary) -> None:
         printing.line(f"warning: {warning}", style=f"bold {colour}" if colour and not number else "")
 
 
+def stands(summary: IdentificationSummary, folder: Path) -> None:
+    """Print how much doubt the selection survives, where anything is claimed about it."""
+    if summary.selected and summary.guarantee.says:
+        printing.line(f"If non-members may be Γ times likelier to have any score, {doubt.sensitivity(folder)}.")
+
+
 def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> None:
     if json:
         printing.as_json(results.plain(summary))
@@ -235,5 +243,6 @@ def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> No
     if folder is None:
         printing.line("Nothing was saved; use --out to save the selection and the report.")
         return
+    stands(summary, folder)
     printing.line(f"Selection: {folder / 'selection.parquet'}")
     printing.line(f"Report: {folder / 'report.html'}")

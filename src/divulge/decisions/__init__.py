@@ -1,6 +1,6 @@
 """Scores into yes/no with a guarantee."""
 
-from divulge.decisions import adadetect, conformal, controls, fdp, fdr, fpr, knockoff, weighted
+from divulge.decisions import adadetect, conformal, controls, fdp, fdr, fpr, knockoff, sensitivity, weighted
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Knockoff, Storey
 from divulge.decisions.moments import Moments
 
@@ -20,5 +20,6 @@ __all__ = [
     "fdr",
     "fpr",
     "knockoff",
+    "sensitivity",
     "weighted",
 ]

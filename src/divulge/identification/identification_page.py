@@ -8,7 +8,7 @@ import numpy as np
 
 from divulge import lazy, store
 from divulge.decisions.counts import Counts
-from divulge.identification import best, score_files
+from divulge.identification import best, doubt, score_files
 from divulge.report import Chart, Page, Paragraph, Section, Table, charts
 from divulge.report.markdown import shown
 
@@ -71,6 +71,7 @@ def page(summary: IdentificationSummary, folder: Path) -> Page:
     sections = [
         Section("Selection", [Table(("", ""), facts(summary)), *_warnings(summary)]),
         Section("How many of the best can be non-members", best.blocks(summary, folder)),
+        Section("How much doubt the selection survives", doubt.blocks(summary, folder)),
         Section("Scores", [_histogram(folder)]),
         Section("Controls", [_controls(summary)]),
         Section("Highest scores among the selected", _listed(folder)),
