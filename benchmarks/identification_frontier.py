@@ -1,7 +1,7 @@
-"""Identification's frontier: adaptive estimates of the share of non-members, and other people's procedures.
+"""Identification's frontier: adaptive estimates of the share of non-members, and bounds for all thresholds.
 
-Run with ``python benchmarks/identification_frontier.py [--runs 2000] [part ...]``; the parts are adaptive, envelope, shift
-and others. Scores are Gaussian and every method decides on the same ranks, so differences are paired. The tables stand
+Run with ``python benchmarks/identification_frontier.py [--runs 2000] [part ...]``; the parts are adaptive,
+envelope and shift. Scores are Gaussian and every method decides on the same ranks, so differences are paired. The tables stand
 in ``benchmarks/results/identification.md``.
 """
 

@@ -30,6 +30,7 @@ RECEIVED = {
     "decisions.fdr.Judged",
     "decisions.fdr.Rule",
     "decisions.fpr.ConformalThreshold",
+    "decisions.groups.GroupSelection",
     "evaluation.CanaryPower",
     "evaluation.NearDuplicates",
     "evaluation.Detectable",

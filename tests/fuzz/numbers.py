@@ -171,6 +171,17 @@ DECISIONS = {
     "decisions.fpr.decide": call(
         calibration=CALIBRATION, scores=SCORES, fpr=0.05, guarantee="marginal", confidence=0.95
     ),
+    "decisions.groups.combined": call(p_values=np.linspace(0.1, 1, 60), groups=np.arange(60) // 6, free=("groups",)),
+    "decisions.groups.select": call(
+        candidates=SCORES,
+        groups=np.arange(60) // 6,
+        calibration=CALIBRATION,
+        calibration_groups=np.arange(120) // 3,
+        fdr=0.2,
+        method="storey",
+        free=("groups", "calibration_groups"),
+        use=lambda made: made.selection.selected,
+    ),
     "decisions.knockoff.select": call(originals=SCORES, knockoffs=SCORES[::-1], fdr=0.3),
     "decisions.knockoff.symmetry": call(originals=SCORES, knockoffs=SCORES[::-1], level=0.05),
     "decisions.sensitivity.Sensitivity": call(gammas=np.array([2.0, 0.0]), fdr=0.1, use=lambda made: made.up_to()),

@@ -1,6 +1,6 @@
 """Scores into yes/no with a guarantee."""
 
-from divulge.decisions import adadetect, conformal, controls, fdp, fdr, fpr, knockoff, sensitivity, weighted
+from divulge.decisions import adadetect, conformal, controls, fdp, fdr, fpr, groups, knockoff, sensitivity, weighted
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Knockoff, Storey
 from divulge.decisions.moments import Moments
 
@@ -19,6 +19,7 @@ __all__ = [
     "fdp",
     "fdr",
     "fpr",
+    "groups",
     "knockoff",
     "sensitivity",
     "weighted",

@@ -6,7 +6,9 @@ candidates to name. The event is that nowhere too many non-members score above t
 probability, whatever the scores are. From there the bounds are arithmetic: of any set, at most those outside the ``r``
 best can be non-members, and as many as the band allows among the ``r`` best.
 
-Sources: Genovese & Wasserman, "Exceedance control of the false discovery proportion", 2006; Blanchard, Neuvial &
+Sources: Song, Jin & Candès, "Everywhere valid bounds on false discovery proportions in conformal inference", arXiv
+2605.20726 (the idea of an envelope by the joint law; the curves and the bound of the non-members here are ours);
+Genovese & Wasserman, "Exceedance control of the false discovery proportion", 2006; Blanchard, Neuvial &
 Roquain, "Post hoc confidence bounds on false positives using reference families", 2020; Gazin, Blanchard & Roquain,
 "Transductive conformal inference with adaptive scores", AISTATS 2024 (the joint law of conformal p-values).
 """

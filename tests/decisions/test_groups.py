@@ -1,0 +1,81 @@
+"""Users instead of documents: the bound over groups, for any dependence within them."""
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.decisions import fdr, groups
+
+RUNS = 60
+LIMIT = 0.48  # proportions whose mean is at most .2: exceeded with probability 1e-5 by Chernoff
+
+
+def draw(rng, count, size, shared, lift=0.0):
+    """Scores of ``count`` groups; ``shared`` is the part of the variance that all documents of a group have alike."""
+    common = np.repeat(rng.normal(size=count), size)
+    return np.sqrt(shared) * common + np.sqrt(1 - shared) * rng.normal(size=count * size) + lift
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("known_in_groups", [True, False])
+def test_false_discoveries_are_counted_in_groups(shared, known_in_groups):
+    rng, false, power = np.random.default_rng([int(10 * shared), known_in_groups]), [], []
+    labels, others = np.repeat(np.arange(40), 5), np.repeat(np.arange(120), 5)
+    for _ in range(RUNS):
+        scores = np.append(draw(rng, 15, 5, shared, 3.0), draw(rng, 25, 5, shared))
+        known = draw(rng, 120, 5, shared)
+        found = groups.select(scores, labels, known, others if known_in_groups else None, fdr=0.2)
+        chosen = found.selection.selected
+        false.append(chosen[15:].sum() / max(chosen.sum(), 1))
+        power.append(chosen[:15].mean())
+    assert np.mean(false) <= LIMIT
+    assert np.mean(power) > (0.5 if known_in_groups else 0.1)
+
+
+def test_without_members_few_groups_are_ever_selected_whatever_the_dependence():
+    """Documents of a group that are all alike, and groups that are all alike: the worst for rules that add up."""
+    rng, false = np.random.default_rng(3), []
+    for _ in range(100):
+        scores = np.repeat(rng.normal(), 60)
+        false.append(groups.select(scores, np.arange(60) // 6, rng.normal(size=200), fdr=0.2).selection.count > 0)
+    assert np.mean(false) <= 0.42  # 100 runs at .2: 1e-5 by Chernoff
+
+
+def test_a_bound_over_documents_says_nothing_about_groups():
+    """Three in four documents of non-member groups lie with members': their rate is kept, that of groups is not."""
+    rng, false = np.random.default_rng(4), []
+    labels = np.r_[np.repeat(0, 200), np.arange(1, 201)]
+    for _ in range(60):
+        scores, known = np.append(rng.normal(6, 1, 200), rng.normal(size=200)), rng.normal(size=2000)
+        chosen = np.unique(labels[fdr.select(scores, known, fdr=0.1, method="bh").selected])
+        false.append((chosen > 0).sum() / max(len(chosen), 1))
+    assert np.mean(false) > 0.5
+
+
+def test_combined_p_values_are_e_times_the_geometric_mean():
+    p, labels = np.array([0.2, 0.001, 0.03, 0.9, 0.004]), np.array(["b", "a", "a", "b", "c"])
+    expected = [np.e * np.sqrt(0.001 * 0.03), 1.0, 0.004]
+    assert groups.combined(p, labels) == pytest.approx(expected)
+
+
+def test_rows_in_any_order_give_the_same_groups():
+    rng = np.random.default_rng(5)
+    labels, others = rng.integers(0, 20, 200).astype(str), rng.integers(0, 90, 500)
+    scores, known = rng.normal(1, 1, 200), rng.normal(size=500)
+    turned, moved = rng.permutation(200), rng.permutation(500)
+    one = groups.select(scores, labels, known, others, fdr=0.3)
+    two = groups.select(scores[turned], labels[turned], known[moved], others[moved], fdr=0.3)
+    assert one.names.tolist() == two.names.tolist() == sorted(set(labels.tolist()))
+    assert np.array_equal(one.selection.p_values, two.selection.p_values)
+    assert one.sizes.sum() == 200
+
+
+def test_bad_input_is_named():
+    with pytest.raises(dv.InputError, match="groups: one name"):
+        groups.select([1.0, 2.0], [1], range(99))
+    with pytest.raises(dv.InputError, match="calibration_groups"):
+        groups.select([1.0, 2.0], [1, 2], range(99), [0.5] * 99)
+    with pytest.raises(dv.InputError, match="calibration: 3 scores are too few"):
+        groups.select([1.0, 2.0], [1, 2], range(99), np.arange(99) // 33)
+    with pytest.raises(dv.InputError, match="p_values"):
+        groups.combined([0.0, 0.5], [1, 2])
