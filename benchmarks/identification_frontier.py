@@ -1,8 +1,8 @@
 """Identification's frontier: adaptive estimates of the share of non-members, and bounds for all thresholds.
 
 Run with ``python benchmarks/identification_frontier.py [--runs 2000] [part ...]``; the parts are adaptive,
-envelope and shift. Scores are Gaussian and every method decides on the same ranks, so differences are paired. The tables stand
-in ``benchmarks/results/identification.md``.
+envelope and shift. Scores are Gaussian and every method decides on the same ranks, so differences are paired. The
+tables stand in ``benchmarks/results/identification.md``.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ DECISIONS = {
     "decisions.adadetect.scores": call(candidates=X[:10], calibration=X[10:50], seed=0),
     "decisions.conformal.p_values": call(calibration=CALIBRATION, scores=SCORES),
     "decisions.controls.exchangeability": call(calibration=CALIBRATION, holdout=SCORES, level=0.05, seed=0),
-    "decisions.controls.low_end": call(calibration=CALIBRATION, holdout=SCORES, level=0.05),
+    "decisions.low_end.control": call(calibration=CALIBRATION, holdout=SCORES, level=0.05),
     "decisions.controls.strongest": call(evidence=[CONTROL, CONTROL]),
     "decisions.controls.clean_model": call(calibration=CALIBRATION, candidates=SCORES, level=0.05, seed=0),
     "decisions.controls.low_scores": call(calibration=CALIBRATION, candidates=SCORES, level=0.05),

@@ -1,6 +1,18 @@
 """Scores into yes/no with a guarantee."""
 
-from divulge.decisions import adadetect, conformal, controls, fdp, fdr, fpr, groups, knockoff, sensitivity, weighted
+from divulge.decisions import (
+    adadetect,
+    conformal,
+    controls,
+    fdp,
+    fdr,
+    fpr,
+    groups,
+    knockoff,
+    low_end,
+    sensitivity,
+    weighted,
+)
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Knockoff, Storey
 from divulge.decisions.moments import Moments
 
@@ -21,6 +33,7 @@ __all__ = [
     "fpr",
     "groups",
     "knockoff",
+    "low_end",
     "sensitivity",
     "weighted",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import lazy
-from divulge.decisions import adadetect, controls
+from divulge.decisions import adadetect, controls, low_end
 from divulge.decisions import fdr as step_up
 from divulge.identification.standing import LEVEL
 
@@ -52,7 +52,7 @@ def held_out(holdout: Floats, known: Floats, judged: Floats | None, seed: int) -
     """
     whole = controls.exchangeability(known, holdout, level=LEVEL, seed=seed)
     if judged is None:
-        return [whole, controls.low_end(known.ravel(), holdout.ravel(), level=LEVEL)]
+        return [whole, low_end.control(known.ravel(), holdout.ravel(), level=LEVEL)]
     _, kept, learned = adadetect.scores(judged, known, holdout, seed=seed)
     _, ranked, rank = mean_rank(judged, known, holdout)
     combined = (

@@ -1,0 +1,56 @@
+"""The low end of the calibration, which estimates of the share of non-members lean on, compared by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, lazy
+from divulge.decisions.controls import Control
+
+if TYPE_CHECKING:
+    from scipy import stats
+else:
+    stats = lazy.module("scipy.stats")
+
+_LOWEST = (10, 40)  # parts of all scores whose lowest one is compared
+
+
+def control(calibration: object, holdout: object, *, level: float = 0.05) -> Control:
+    """Whether documents declared unseen are as frequent among the lowest scores as the calibration is.
+
+    The least member-like tenth is what "adaptive" and "ptdi" lean on. Odd documents in the calibration, garbage or
+    boilerplate, gather there, and no comparison of the bulk shows them. Among the lowest tenth and the lowest fortieth
+    of all scores, ties at the edge left out, holdout documents should be as many as a random draw says (Fisher's
+    exact test, two-sided by doubling, each at half the level).
+
+    Args:
+        calibration: scores ``[n]``.
+        holdout: scores ``[h]`` of other known non-members.
+        level: rate of false alarms.
+
+    Raises:
+        divulge.InputError: empty, NaN or infinity.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> known, other = rng.normal(size=400), rng.normal(size=200)
+        >>> control(known, other).state, control(np.append(known, np.full(40, -9.0)), other).state
+        ('passed', 'failed')
+    """
+    checks.number(level, "level", above=0, below=1)
+    known, other = checks.vector(calibration, "calibration"), checks.vector(holdout, "holdout")
+    pooled = np.sort(np.append(known, other))
+    p, says = 1.0, "no lowest scores that stand apart from the rest"
+    for edge in pooled[[len(pooled) // part for part in _LOWEST]]:
+        low, held = int(np.searchsorted(pooled, edge)), int((other < edge).sum())
+        law = stats.hypergeom(len(pooled), len(other), low)
+        tail = 2 * len(_LOWEST) * float(min(law.cdf(held), law.sf(held - 1)))
+        if tail < p:
+            expected = low * len(other) / len(pooled)
+            p, says = (
+                tail,
+                f"{held} of the {low} lowest scores are of the declared-unseen holdout, {expected:.1f} expected",
+            )
+    return Control("low end", p, level, says, conclusive=True)
