@@ -94,3 +94,21 @@ def test_the_low_end_is_seen_where_the_bulk_is_alike():
     passed = np.mean(found, axis=0)
     assert passed[0] < 0.5 < passed[1]
     assert low_end.control(np.zeros(30), np.zeros(20)).p_value == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "level"), [(19, 40, 0.1), (199, 1000, 0.05), (60, 7, 0.3), (9, 9, 0.1), (8, 9, 0.1)]
+)
+def test_the_smallest_selection_that_can_be_proven(n, m, level):
+    """With so many candidates above all calibration scores something is selected, with one fewer nothing is."""
+    least = fdr.least_selected(n, m, level)
+
+    def selected(high):
+        counts = Counts.empty(range(n)).add(np.repeat([n + 1.0, -1.0], [high, m - high]))
+        return fdr.step_up(counts, level, fdr.BH()).rank >= 0
+
+    if least is None:
+        assert not selected(m)
+    else:
+        assert selected(least)
+        assert least == 1 or not selected(least - 1)

@@ -164,6 +164,7 @@ DECISIONS = {
     "decisions.Moments": call(members=SCORES, eta=0.5, corrected=True, use=chosen),
     "decisions.PTDI": call(eta=0.05, use=decided),
     "decisions.Storey": call(lam=0.5, use=decided),
+    "decisions.fdr.least_selected": call(n=199, m=1000, fdr=0.05),
     "decisions.fdr.required_calibration": call(m=1000, fdr=0.05, expected_selected=100),
     "decisions.fpr.threshold": call(calibration=CALIBRATION, fpr=0.05, guarantee="marginal", confidence=0.95),
     "decisions.fpr.required_calibration": call(fpr=0.01, guarantee="marginal", confidence=0.95),

@@ -294,3 +294,22 @@ def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
     if expected_selected > m:
         raise checks.InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")
     return max(math.ceil(m / (fdr * expected_selected) - 1 - 1e-9), 1)
+
+
+def least_selected(n: int, m: int, fdr: float) -> int | None:
+    """The smallest selection that ``n`` calibration scores can prove among ``m`` candidates; None where none can be.
+
+    It takes that many candidates above all calibration, with "bh"; the other methods ask for as much times their
+    estimated share of non-members. The inverse of `required_calibration`.
+
+    Raises:
+        divulge.InputError: a level outside (0, 1), ``n`` or ``m`` below 1.
+
+    Examples:
+        >>> least_selected(199, 1000, 0.05), least_selected(18, 1000, 0.05)
+        (100, None)
+    """
+    checks.integer(n, "n", least=1, most=10**15)
+    checks.integer(m, "m", least=1, most=10**15)
+    checks.number(fdr, "fdr", above=_LEAST, below=1)
+    return None if too_small(n, fdr) else min(max(math.ceil(m / (fdr * (n + 1)) - 1e-9), 1), m)
