@@ -1,5 +1,6 @@
 """Different engines, the same models."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 import divulge as dv
 from divulge import networks
-from divulge.references import Custom, Train, trial
+from divulge.references import Custom, Train, processes, trial
 
 SETTINGS = {
     "sgd": {},
@@ -148,6 +149,35 @@ def test_the_users_own_training_goes_through_every_engine(fit, records, engine, 
     again = fit(train, pool=tmp_path)
     assert again.reused == 3
     assert (again.outputs[0] == found.outputs[0]).all()
+
+
+def slow(some, seed):
+    """A classifier whose training solves systems of equations, on as many threads as it is given."""
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.1).fit(some.x.reshape(len(some), -1), some.y)
+
+
+@pytest.mark.parametrize("engine", ["processes", "auto"])
+def test_the_users_own_training_is_the_same_bit_for_bit_wherever_it_runs(fit, engine, monkeypatch):
+    here = fit(Custom(slow, 4, engine="auto", workers=1))
+    monkeypatch.setattr(processes, "WORTH", 0.0)
+    spread = fit(Custom(slow, 4, engine=engine, workers=2))
+    np.testing.assert_array_equal(here.outputs[0], spread.outputs[0])
+    assert "2 processes" in spread.engine
+
+
+def test_what_cannot_be_sent_to_another_process_is_trained_here(fit, monkeypatch):
+    from sklearn.naive_bayes import GaussianNB
+
+    lock = threading.Lock()
+
+    def held(some, seed):
+        with lock:
+            return GaussianNB().fit(some.x.reshape(len(some), -1), some.y)
+
+    monkeypatch.setattr(processes, "WORTH", 0.0)
+    assert fit(Custom(held, 4, workers=2)).outputs[0].shape == (4, 203, 4)
 
 
 def test_a_custom_classifier_that_never_saw_a_class_still_answers(records):

@@ -31,8 +31,10 @@ class Custom:
         version: part of the pool's key. Name, source and captured values of ``train`` are in the key too, but what
             it imports is not: change this when that changes.
         outputs: "logits" or "probabilities": what a network or function returns.
-        engine: "serial", "processes", "ray", or "auto" (serial: only the user knows whether copies of the training
-            can run side by side).
+        engine: "serial" (one after the other, with all the threads that ``train`` uses), "processes", "ray", or "auto":
+            the first model is trained here and timed, and where the others would take more than 15 seconds, they are
+            spread over processes, except for a ``train`` that uses a GPU or cannot be pickled. All but "serial" train
+            on one thread, and give the same models bit for bit.
         workers: processes for "processes"; None means one per core.
 
     What the pool keeps of such a model are its outputs on the observed records.
@@ -81,6 +83,11 @@ class _Targets:
 
     config: Custom
 
+    @property
+    def timed_by_doing(self) -> bool:
+        """Nothing is known of the user's function."""
+        return True
+
     def settings(self) -> dict[str, str]:
         """The function's name and version."""
         return {"train": getattr(self.config.train, "__qualname__", "?"), "version": self.config.version}
@@ -93,7 +100,7 @@ class _Targets:
         """Nothing can be known before the user's function has run."""
 
     def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
-        """One after the other: only the user knows whether copies of the training can run side by side."""
+        """One after the other in each process."""
         return "serial", 0.0, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:

@@ -20,9 +20,6 @@ from divulge.references.progress import Progress, silent
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
 
-WORTH_PROCESSES = 15.0
-"""Seconds of work from which several processes pay their start (importing torch takes about three each)."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
@@ -168,10 +165,13 @@ def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[
         return engines.INNER[place.engine], place.engine
     workers = place.workers or _cores()
     alone = place.engine == "auto" and (workers == 1 or len(jobs) == 1)
+    if place.engine == "auto" and task.how.timed_by_doing:
+        note = f"serial, on one thread; on {workers} processes after the first model if the others take long"
+        return partial(processes.after_one, workers=workers), note
     inner, seconds, why = task.how.trial(task, jobs, alone=alone)
     if place.engine == "ray":
         return partial(ray_tasks.run, inner=inner), f"ray, {inner} in each task{why}"
-    if place.engine == "processes" or (not alone and seconds >= WORTH_PROCESSES):
+    if place.engine == "processes" or (not alone and seconds >= processes.WORTH):
         return partial(processes.run, inner=inner, workers=workers), f"{workers} processes, {inner} in each{why}"
     return engines.INNER[inner], f"{inner}{why}"
 

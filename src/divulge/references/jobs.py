@@ -58,6 +58,11 @@ class Done:
 class Learner(Protocol):
     """How one model is made: `Train` (networks) and `Custom` (anything)."""
 
+    @property
+    def timed_by_doing(self) -> bool:
+        """Whether only training a whole model tells how long one takes."""
+        ...
+
     def settings(self) -> dict[str, str]:
         """What a reader of the pool wants to know."""
         ...

@@ -29,6 +29,11 @@ class Networks:
     config: Hyperparameters
     device: str
 
+    @property
+    def timed_by_doing(self) -> bool:
+        """A few batches tell."""
+        return False
+
     def settings(self) -> dict[str, str]:
         """The configuration, field by field."""
         values = {f.name: getattr(self.config, f.name) for f in fields(self.config)}

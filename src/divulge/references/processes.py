@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks, lazy, store
-from divulge.references import engines
+from divulge.references import engines, threads
 from divulge.references.jobs import Done, Inner, Job, Task
 
 if TYPE_CHECKING:
@@ -17,12 +19,14 @@ if TYPE_CHECKING:
 
     import joblib
     from joblib.externals.loky import process_executor
-
-    from divulge import networks
+    from joblib.externals.loky.backend import reduction
 else:
     joblib = lazy.module("joblib")
-    networks = lazy.module("divulge.networks")
     process_executor = lazy.module("joblib.externals.loky.process_executor")
+    reduction = lazy.module("joblib.externals.loky.backend.reduction")
+
+WORTH = 15.0
+"""Seconds of work from which several processes pay their start (importing torch takes about three each)."""
 
 STARTS = 3
 """Times the workers are restarted without a single model finished in between, before giving up."""
@@ -53,6 +57,35 @@ def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner, 
                     ) from None
 
 
+def after_one(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, workers: int) -> Iterator[Done]:
+    """Train the first job here, and the others on ``workers`` processes if they take long enough.
+
+    They stay here where the training cannot be sent to another process, or where it uses a GPU, which copies of it
+    might not share. All is trained on one thread, so that the result does not depend on how long the first job took.
+    """
+    began = time.monotonic()
+    with threads.one():
+        yield from engines.serial(task, jobs[:1], watch)
+    rest = jobs[1:]
+    long = (time.monotonic() - began) * len(rest) >= WORTH
+    if long and workers > 1 and _travels(task):
+        yield from run(task, rest, watch, inner="serial", workers=workers)
+        return
+    with threads.one():
+        yield from engines.serial(task, rest, watch)
+
+
+def _travels(task: Task) -> bool:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return False
+    try:
+        reduction.dumps(task.how)
+    except Exception:  # whatever a user's object raises when it is pickled
+        return False
+    return True
+
+
 def _spread(task: Task, jobs: Sequence[Job], folder: Path, inner: Inner, workers: int) -> Iterator[object]:
     units = shares(jobs, workers, inner)
     with joblib.parallel_config("loky", n_jobs=min(workers, len(units)), inner_max_num_threads=1):
@@ -69,7 +102,7 @@ def shares(jobs: Sequence[Job], workers: int, inner: Inner) -> Sequence[Sequence
 
 def _work(task: Task, jobs: Sequence[Job], folder: Path, inner: Inner) -> None:
     """In a worker: train, and leave one file per model."""
-    with networks.one_thread():
+    with threads.one():
         for done in engines.INNER[inner](task, jobs, lambda job, share: None):
             rows = {} if done.rows is None else {str(k): row for k, row in enumerate(done.rows)}
             store.write_arrays(folder / f"{done.job.model}.npz", {"good": np.array(done.rows is not None), **rows})

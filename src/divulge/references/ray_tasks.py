@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from divulge import checks, lazy
-from divulge.references import engines, processes
+from divulge.references import engines, processes, threads
 from divulge.references.jobs import Done, Inner, Job, Task
 from divulge.references.pool import Pool
 
 if TYPE_CHECKING:
     import ray.exceptions
 
-    from divulge import networks
     from divulge.types import Array, Floats
 else:
-    networks = lazy.module("divulge.networks")
     ray = lazy.module("ray")
 
 RETRIES = 10
@@ -78,7 +76,7 @@ def _work(task: Task, jobs: Sequence[Job], inner: Inner, keep: bool) -> Sequence
     """On any node: train, and send outputs and (for the pool) weights home."""
     with tempfile.TemporaryDirectory(prefix="divulge-") as name:
         local = replace(task, pool=Path(name)) if keep else task
-        with networks.one_thread():
+        with threads.one():
             finished = list(engines.INNER[inner](local, jobs, lambda job, share: None))
         return [(done.job.model, done.rows, _weights(Pool(Path(name)), done) if keep else {}) for done in finished]
 
