@@ -190,6 +190,11 @@ class Documents:
         """
         _texts(task.records)
 
+    @property
+    def timed_by_doing(self) -> bool:
+        """A few steps tell."""
+        return False
+
     def trial(self, task: Task, jobs: Sequence[Job], *, alone: bool) -> tuple[Inner, float, str]:
         """How long the jobs take one after the other: a few steps are timed."""
         if alone or self.opened.base.model.device.type != "cpu":
