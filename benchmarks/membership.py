@@ -1,6 +1,6 @@
 """Which attack to trust with how many reference models: AUC and TPR at 1 %.
 
-    nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/membership.py [--signals FOLDER] [--sets adult]
+    nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/membership.py [--signals FOLDER]
 
 MLPs with 128 hidden units; as many members as non-members; reference models trained on halves of the population.
 `--signals` keeps the models' answers, so that attacks can be run again without training.
@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from partial_cases import adult, fashion, location
 from torch import nn
 
 import divulge as dv
@@ -22,6 +21,7 @@ from divulge.attacks import BASE, RMIA, Auto, BaVarIA, Learned, LiRA, Residual, 
 from divulge.evidence import features, of_logits
 from divulge.references import Train, splits
 from divulge.targets import TorchTarget
+from partial_cases import adult, fashion, location
 
 SIGNALS = ("negative-loss", "confidence", "scaled-logit", "hinge")
 SETS = {"adult": (adult, 1000, 4000, 60), "location": (location, 800, 2133, 30), "fashion": (fashion, 1500, 4000, 60)}
