@@ -67,7 +67,7 @@ def test_texts_without_words_and_bad_arguments():
         ({"texts": []}, "texts: at least 1"),
         ({"others": "a"}, "others: "),
         ({"names": ("a",)}, "names: two are needed"),
-        ({"level": 1.0}, "level: "),
+        ({"false_alarm": 1.0}, "false_alarm: "),
         ({"most": 0}, "most: "),
         ({"seed": -1}, "seed: "),
     ):
