@@ -5,95 +5,28 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from divulge import access, checks, completion, datafiles, imports
 from divulge import recipes as book
 from divulge.datafiles import DataFile, FileLayout
-from divulge.references import Train
-from divulge.request import Duplicates, Options, Outputs, Subject
+from divulge.plan.keys import AccessPlan, DataPlan, LoRAPlan, Plan, ReferencesPlan, TargetPlan
+from divulge.references import FineTune, LoRA, Train
+from divulge.request import Options, Subject
+from divulge.targets import GivesLogits
 from divulge.targets import files as models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.completion import Imputer
-    from divulge.targets import GivesLogits, GivesTokens
+    from divulge.targets import GivesTokens
     from divulge.types import Bools, Records
 
-_Rate = Annotated[float, Field(gt=0, lt=1)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class TargetPlan(_Strict):
-    """The model under audit."""
-
-    model: str
-    factory: str | None = None
-    trust: list[str] = []
-    outputs: Outputs = Options.outputs
-
-
-class DataPlan(_Strict):
-    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``; ``columns`` names them), or tables.
-
-    Tables are ``.parquet``, ``.csv``, ``.jsonl`` or ``.ndjson``; ``text`` names the column of documents.
-    """
-
-    members: str
-    nonmembers: str
-    population: str
-    label: str = "label"
-    id: str = "id"
-    group: str | None = None
-    text: str | None = None
-    scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
-
-
-class ReferencesPlan(_Strict):
-    """How reference models are trained; further keys go to `divulge.references.Train` as they are."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
-
-    make_model: str
-    count: Annotated[int, Field(ge=2)] = 16
-    epochs: Annotated[int, Field(ge=1)] = 20
-    pool: str | None = None
-
-
-class AccessPlan(_Strict):
-    """What the auditor does not hold: taken away from the population before anything learns from it."""
-
-    drop_classes: list[Annotated[int, Field(ge=0)]] = []
-    drop_share: _Rate | None = None
-    keep_per_class: Annotated[int, Field(ge=1)] | None = None
-    drop_groups: list[str] = []
-
-
-class Plan(_Strict):
-    """A whole audit. Files and modules are looked for in ``folder``, which is the plan's own if not given."""
-
-    target: TargetPlan
-    data: DataPlan
-    references: ReferencesPlan | None = None
-    access: AccessPlan = AccessPlan()
-    recipes: Annotated[list[str], Field(min_length=1)] = list(Options.recipes)
-    unseen_classes: list[Annotated[int, Field(ge=0)]] = []
-    known: str | Annotated[list[str], Field(min_length=1)] | None = None
-    imputer: Literal["gaussian", "mean", "knn", "hot-deck", "autoencoder"] = "gaussian"
-    fpr: Annotated[list[_Rate], Field(min_length=1)] = list(Options.fpr)
-    calibration: _Rate = Options.calibration
-    duplicates: Duplicates = Options.duplicates
-    device: str = Options.device
-    folder: str | None = None
-    seed: Annotated[int, Field(ge=0)] = Options.seed
+_MODELS, _EPOCHS = 16, 20  # of reference models that are no fine-tunes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,11 +97,10 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     if not folder.is_dir():
         raise checks.InputError(f"folder: no such directory: {folder}")
     origins = _origins(plan, folder)
-    reading = [book.resolve(name).needs_labels for name in plan.recipes]
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     _same_columns(sets)
-    if any(reading):
-        datafiles.refuse_unlabelled(sets, _layout(plan.data))
+    if plan.data.text is None:
+        _labelled(plan, sets, documents=False)
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
@@ -181,7 +113,11 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         device=plan.device,
         folder=folder,
         trust=(*plan.target.trust, *trust),
+        base=plan.target.base,
+        dtype=plan.target.dtype,
     )
+    if plan.data.text is not None:
+        _labelled(plan, sets, documents=not isinstance(target, GivesLogits))
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     subject = Subject(
         members=sets["members"].records,
@@ -200,17 +136,25 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         duplicates=plan.duplicates,
         outputs=plan.target.outputs,
         device=plan.device,
+        texts=plan.texts,
         seed=plan.seed,
     )
     kept = plan.model_dump(exclude_none=True) | {"folder": str(folder)}
     return Ready(target=target, origins=origins, subject=subject, options=options, pool=pool, plan=kept)
 
 
+def _labelled(plan: Plan, sets: dict[str, DataFile], *, documents: bool) -> None:
+    """Raise where recipes read labels and there are none; of documents under a language model, none does."""
+    if any(book.resolve(name, documents=documents).needs_labels for name in plan.recipes):
+        datafiles.refuse_unlabelled(sets, _layout(plan.data))
+
+
 def _origins(plan: Plan, folder: Path) -> dict[str, str]:
     """Where the code comes from that the plan names; run here, so that recipes in a file are known from now on."""
     model = plan.target.model
+    there = checks.path(folder / model, "target.model").exists()
     wanted = {
-        "target.model": model if ":" in model and not (folder / model).exists() else None,
+        "target.model": model if ":" in model and not model.startswith("hf:") and not there else None,
         "target.factory": plan.target.factory,
         "references.make_model": None if plan.references is None else plan.references.make_model,
         **{f"recipes {name}": name for name in plan.recipes if ":" in name},
@@ -218,7 +162,7 @@ def _origins(plan: Plan, folder: Path) -> dict[str, str]:
     return {key: imports.named(name, key, folder).origin for key, name in wanted.items() if name is not None}
 
 
-_PARTS = {"target": TargetPlan, "data": DataPlan, "references": ReferencesPlan, "access": AccessPlan}
+_PARTS = {"lora": LoRAPlan, "target": TargetPlan, "data": DataPlan, "references": ReferencesPlan, "access": AccessPlan}
 
 
 def _say(error: Any) -> str:
@@ -237,13 +181,30 @@ def _say(error: Any) -> str:
     return f"{key}: {error['msg'][0].lower()}{error['msg'][1:]}, got {error['input']!r}"
 
 
-def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train:
-    options: dict[str, Any] = plan.model_dump(exclude={"pool"}) | {"device": device}
-    known = [field.name for field in fields(Train)]
+def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train | FineTune:
+    options: dict[str, Any] = plan.model_dump(exclude={"pool"}, exclude_none=True) | {"device": device}
+    kind = Train if plan.base is None else FineTune
+    known = [field.name for field in fields(kind)]
     for key in options:
         checks.choice(key, f"plan: unknown key references.{key}", known)
-    options["make_model"] = imports.named(plan.make_model, "references.make_model", folder).value
-    return Train(**options)
+    if plan.make_model is not None:
+        made = imports.named(plan.make_model, "references.make_model", folder).value
+        options = {"count": _MODELS, "epochs": _EPOCHS} | options | {"make_model": made}
+        return Train(**options)
+    if plan.lora is not None:
+        options["lora"] = LoRA(**plan.lora.model_dump())
+    options["base"] = _base(plan.base or "", folder)
+    return FineTune(**options)
+
+
+def _base(name: str, folder: Path) -> str:
+    """A base from its folder, relative to the plan's, or from the hub."""
+    place = checks.path(folder / name, "references.base")
+    if name.startswith("hf:") and not place.exists():
+        return name
+    if not place.is_dir():
+        raise checks.InputError(f"references.base: no such folder: {place} (and no 'hf:NAME' either)")
+    return str(place)
 
 
 def _same_columns(sets: dict[str, DataFile]) -> None:
