@@ -244,3 +244,36 @@ def test_a_plan_names_the_column_of_texts(tmp_path):
     said = re.escape("data.members: there are no labels (no column 'label' among body)")
     with pytest.raises(dv.InputError, match=said):
         plan.resolve(plan.read(path), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("count = 4", "make_model is needed, or base for a language model"),
+        ('base = "b"\nmake_model = "a:b"', "one of them"),
+        ('make_model = "a:b"\ncount = 1', "references.count must be at least 2"),
+        ('make_model = "a:b"\n[references.lora]\nrank = 2', "lora goes with base"),
+        ('base = "b"\n[references.lora]\nranks = 2', r"references\.lora\.ranks.*did you mean 'rank'"),
+        ('base = "b"\n[references.lora]\nrank = 0', r"references\.lora\.rank: "),
+    ],
+)
+def test_references_are_trained_or_fine_tuned(tmp_path, lines, message):
+    path = written(tmp_path)
+    path.write_text(f"{path.read_text()}\n[references]\n{lines}\n")
+    with pytest.raises(dv.InputError, match=message):
+        plan.read(path)
+
+
+def test_a_base_is_fine_tuned_as_the_plan_says(tmp_path):
+    (tmp_path / "base").mkdir()
+    path = written(tmp_path)
+    path.write_text(
+        f'{path.read_text()}\n[references]\nbase = "base"\ncount = 3\nlr = 1e-3\n[references.lora]\nrank = 2\n'
+    )
+    made = plan._references(plan.read(path).references, "cpu", tmp_path)
+    assert (made.base, made.count, made.epochs, made.lr) == (str(tmp_path / "base"), 3, 3, 1e-3)
+    assert (made.lora.rank, made.lora.alpha) == (2, 16.0)
+    for base, message in (("absent", r"references\.base: no such folder"), ("a" * 999, r"references\.base: the name")):
+        path.write_text(path.read_text().replace('base = "base"', f'base = "{base}"').replace('"absent"', f'"{base}"'))
+        with pytest.raises(dv.InputError, match=message):
+            plan._references(plan.read(path).references, "cpu", tmp_path)
