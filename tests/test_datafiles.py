@@ -241,6 +241,8 @@ def test_lists_of_texts_keep_every_character():
 def test_a_plan_names_the_column_of_texts(tmp_path):
     path = written(tmp_path, text="body")
     pl.DataFrame({"body": [f"text {i}" for i in range(40)]}).write_csv(tmp_path / "data.csv")
+    (tmp_path / "classifying.py").write_text("def predict(x):\n    return [[0.0, 1.0]] * len(x)\n")
+    path.write_text(path.read_text().replace("m.onnx", "classifying:predict"))
     said = re.escape("data.members: there are no labels (no column 'label' among body)")
     with pytest.raises(dv.InputError, match=said):
         plan.resolve(plan.read(path), tmp_path)

@@ -237,7 +237,13 @@ EVALUATION = {
     ),
     "evaluation.blind.duplicates": call(x_members=X[:30], x_nonmembers=X[20:]),
     "evaluation.telling": call(
-        texts=["a king"] * 9, others=["a tweet"] * 9, names=("old", "new"), false_alarm=0.01, most=3, seed=0, free=("names",)
+        texts=["a king"] * 9,
+        others=["a tweet"] * 9,
+        names=("old", "new"),
+        false_alarm=0.01,
+        most=3,
+        seed=0,
+        free=("names",),
     ),
     "evaluation.near_duplicates": call(
         members=["a b c d e f", "x"], nonmembers=["a b c d e", "y"], population=["z"], words=5, share=0.5

@@ -115,6 +115,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         trust=(*plan.target.trust, *trust),
         base=plan.target.base,
         dtype=plan.target.dtype,
+        bos=plan.target.bos,
     )
     if plan.data.text is not None:
         _labelled(plan, sets, documents=not isinstance(target, GivesLogits))

@@ -24,6 +24,7 @@ class TargetPlan(_Strict):
     model: str
     base: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
+    bos: Literal["tokenizer", "add", "none"] | None = None
     factory: str | None = None
     trust: list[str] = []
     outputs: Outputs = Options.outputs

@@ -61,8 +61,9 @@ def telling(
     """The words, years and lengths by which two sets of texts differ, the surest first.
 
     Every word in five or more texts is tested by the number of texts that it is in (Fisher's exact test), years and
-    lengths by their ranks (Mann and Whitney). Bonferroni's correction is for all words with half of ``false_alarm`` and for
-    years and lengths with the other half. So of exchangeable sets something is said with probability ``false_alarm`` at most.
+    lengths by their ranks (Mann and Whitney). Bonferroni's correction is for all words with half of ``false_alarm`` and
+    for years and lengths with the other half. So of exchangeable sets something is said with probability
+    ``false_alarm`` at most.
 
     Args:
         texts: of the first set.

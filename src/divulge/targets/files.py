@@ -50,6 +50,7 @@ def load(
     trust: Sequence[str] = (),
     base: str | None = None,
     dtype: str | None = None,
+    bos: str | None = None,
 ) -> GivesLogits | GivesTokens:
     """The target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
 
@@ -64,6 +65,7 @@ def load(
         trust: full names of types that a ``.skops`` file may be built from beside scikit-learn's own.
         base: of a LoRA adapter: a folder or ``hf:NAME``; what its configuration names when None.
         dtype: of a Hugging Face model: "float32" (the default), "bfloat16" or "float16".
+        bos: of a causal language model: "tokenizer" (the default), "add" or "none", see `divulge.targets.CausalLM`.
 
     Raises:
         divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
@@ -71,10 +73,11 @@ def load(
     """
     path = checks.path(Path(folder or ".") / checks.text(model, "target.model"), "target.model")
     if path.is_dir() or (model.startswith("hf:") and not path.exists()):
-        return folders.load(model, base=base, dtype=dtype or "float32", device=device, folder=folder)
-    if base is not None or dtype is not None:
-        key = "base" if base is not None else "dtype"
-        raise checks.InputError(f"target.{key}: only Hugging Face folders have one, and {path} is none")
+        more = {} if bos is None else {"bos": bos}
+        return folders.load(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **more)
+    for key, value in (("base", base), ("dtype", dtype), ("bos", bos)):
+        if value is not None:
+            raise checks.InputError(f"target.{key}: only Hugging Face folders have one, and {path} is none")
     if not path.exists() and ":" in model:
         return adapt(_called(model, folder), outputs=outputs, device=device)
     if not path.is_file():

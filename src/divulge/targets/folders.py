@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,14 @@ def load(
     kind = _kind(place)
     source = model if model.startswith(HUB) else str(place)
     network, tokenizer = pretrained(_auto(kind), transformers.AutoTokenizer, source, dtype, device)
-    return kind(network, tokenizer, name=model, **options)
+    return _made(kind, network, tokenizer, model, options)
+
+
+def _made(kind: Any, network: Any, tokenizer: Any, name: str, options: dict[str, Any]) -> CausalLM | TextClassifier:
+    known_options = [one.name for one in fields(kind)]
+    for option in options:
+        checks.choice(option, f"target: options of a {kind.__name__}", known_options)
+    return kind(network, tokenizer, name=name, **options)
 
 
 def _adapted(
@@ -81,7 +89,7 @@ def _adapted(
         lacks=adapter.replaced,
         **labels,
     )
-    return kind(adapters.put_on(network, adapter), tokenizer, name=name, **options)
+    return _made(kind, adapters.put_on(network, adapter), tokenizer, name, options)
 
 
 def _base(place: Path, named: str, folder: Path | None) -> str:
