@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from divulge import seeds
-from divulge.recipes import PartialSignal
+from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, splits
 from divulge.targets import GivesLogits, Metered, adapt
 
@@ -32,7 +32,7 @@ def names(recipes: Sequence[Recipe]) -> dict[str, str]:
     return {recipe.name: called.get(id(recipe.signal), recipe.signal_name) for recipe in recipes}
 
 
-def signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal]:
+def signals(recipes: Sequence[Recipe]) -> dict[str, Signal | PartialSignal | PreparedSignal]:
     """The signals that question the target themselves, each once, by what they are called in the tables."""
     called = names(recipes)
     return {called[r.name]: r.signal for r in recipes if not isinstance(r.signal, str)}
@@ -47,6 +47,8 @@ def measured(case: Case, log: Log) -> dict[str, Floats]:
             assert isinstance(case.target, GivesLogits)
             known, own = case.partial.seen, case.given.population
             work = partial(completed, signal, case.target, known, own, case.references, case.classes, case.seed)
+        elif isinstance(signal, PreparedSignal):
+            work = partial(prepared, signal, case.target, case.views[0], case.given.population, case.seed)
         else:
             work = partial(asked, signal, case.target, case.views[0])
         values[name], log.queries[name] = log.timed(f"signal {name}", work)
@@ -57,6 +59,14 @@ def asked(signal: Signal, target: GivesLogits | GivesTokens, records: Records) -
     """One number per record, and the queries made."""
     meter = Metered(target)
     return signal.measure(meter, records), meter.queries
+
+
+def prepared(
+    signal: PreparedSignal, target: GivesLogits | GivesTokens, records: Records, population: Records, seed: int
+) -> tuple[Floats, int]:
+    """One number per document, with documents of the population at hand, and the queries made."""
+    ready = signal.prepare(list(population.x), seed)
+    return ready.measure(target, records), getattr(ready, "queries", 1) * len(records)
 
 
 def completed(

@@ -10,7 +10,7 @@ from divulge import attacks, checks
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
 from divulge.evidence import of_logits
-from divulge.recipes import PartialSignal, Recipe, resolve
+from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.signals import tokens
 from divulge.targets import GivesLogits, GivesTokens, adapt
 from divulge.types import Evidence, Records
@@ -81,7 +81,7 @@ def _asked(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Flo
     records = canaries.records
     signal = recipe.signal
     learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
-    if learns or isinstance(signal, PartialSignal):
+    if learns or isinstance(signal, PartialSignal | PreparedSignal):
         raise checks.InputError(f"population: {recipe.name!r} learns from other records, and none are given")
     if isinstance(signal, str):
         values = of_logits(target.logits(records), records.y, (signal,))[:, 0]

@@ -15,6 +15,7 @@ from divulge.attacks import (
     Threshold,
 )
 from divulge.recipes.recipe import Recipe
+from divulge.signals import ReCaLL
 
 
 @cache
@@ -36,6 +37,12 @@ def document_recipes() -> tuple[Recipe, ...]:
         Recipe("min-k", "min_k", Threshold(), summary="likelihood of the least likely tokens (Shi et al. 2024)"),
         Recipe("min-k++", "min_k_plus", Threshold(), summary="the same, standardised (Zhang et al. 2025)"),
         Recipe("entropy", "modified_entropy", Threshold(), summary="modified entropy (Song & Mittal 2021)"),
+        Recipe(
+            "recall",
+            ReCaLL(),
+            Threshold(),
+            summary="likelihood after other documents over likelihood alone (Xie et al. 2024)",
+        ),
         Recipe(
             "base-ratio",
             likelihood,

@@ -11,6 +11,8 @@ from divulge.attacks.protocol import REFERENCES
 from divulge.signals import classification, tokens
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.types import Floats, PartialRecords, Records
 
 References: TypeAlias = Literal["none", "out", "in and out", "base"]
@@ -31,6 +33,20 @@ class Signal(Protocol):
 
     def measure(self, target: Any, records: Records) -> Floats:
         """One number per record ``[n]``, larger = more like a member."""
+        ...
+
+
+@runtime_checkable
+class PreparedSignal(Protocol):
+    """A signal that first takes documents known not to be members (`divulge.signals.ReCaLL`, say)."""
+
+    @property
+    def name(self) -> str:
+        """What the signal is called in tables and files."""
+        ...
+
+    def prepare(self, population: Sequence[str], seed: int = 0) -> Signal:
+        """The signal that asks with them."""
         ...
 
 
@@ -94,7 +110,8 @@ class Recipe:
 
     Args:
         name: what it is called.
-        signal: the name of a signal of classifiers or of language models, a `Signal`, or a `PartialSignal`.
+        signal: the name of a signal of classifiers or of language models, a `Signal`, a `PartialSignal` or a
+            `PreparedSignal`.
         attack: what turns the signal into a score; a third party's may have ``score(evidence)`` alone
             (see `divulge.attacks.adapt`).
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
@@ -113,7 +130,7 @@ class Recipe:
     """
 
     name: str
-    signal: str | Signal | PartialSignal
+    signal: str | Signal | PartialSignal | PreparedSignal
     attack: Scores
     references: References = "none"
     summary: str = ""

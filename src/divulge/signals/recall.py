@@ -35,6 +35,11 @@ class ReCaLL:
 
     shots: int = 8
 
+    @property
+    def name(self) -> str:
+        """What the signal is called in tables and files."""
+        return "recall"
+
     def __post_init__(self) -> None:
         checks.integer(self.shots, "shots", least=1)
 
@@ -68,6 +73,11 @@ class PreparedReCaLL:
     def name(self) -> str:
         """What the signal is called in tables and files."""
         return "recall"
+
+    @property
+    def queries(self) -> int:
+        """Queries it makes a record: with the documents before it and without."""
+        return 2
 
     def measure(self, target: Any, records: Records) -> Floats:
         """The ratio, ``[n]``; NaN for a document without a token that could be scored.

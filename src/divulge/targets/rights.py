@@ -81,7 +81,7 @@ class GivesWeights(Protocol):
 
 # Rights that ask the model about records, each record one query, and rights that ask nothing.
 _ASKING = ("logits", "labels", "loss", "gradients", "head")
-_OTHER = ("weights", "tokens", "key")
+_OTHER = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode", "start", "length")
 _RIGHTS = (
     "logits",
     "labels",
