@@ -30,7 +30,7 @@ def by_person(texts: object, people: object) -> Records:
         people: whose each is, ``n`` names.
 
     Raises:
-        divulge.InputError: no strings, another number of names.
+        divulge.InputError: no strings, another number of names, a document without a name.
 
     Examples:
         >>> records = by_person(["hello", "bye", "hi"], ["ann", "ann", "bob"])
@@ -40,14 +40,27 @@ def by_person(texts: object, people: object) -> Records:
     data = checks.records(texts, "texts")
     if data.dtype != object:
         raise checks.InputError(f"texts: documents (strings) are needed, got {data.dtype}")
-    names: Any = checks.plain(people, "people").astype(str)
-    if names.shape != (len(data),):
-        raise checks.InputError(f"people: {len(data)} names are needed (one per document), got shape {names.shape}")
+    names = _names(people, len(data))
     own: dict[str, list[str]] = {}
-    for name, text in zip(names.tolist(), data, strict=True):
+    for name, text in zip(names, data, strict=True):
         own.setdefault(name, []).append(text.replace(SEPARATOR, " "))
     joined = np.array([SEPARATOR.join(parts) for parts in own.values()], dtype=object)
     return Records(joined, ids=np.array(list(own)))
+
+
+def _names(people: Any, count: int) -> list[str]:
+    """Whose each document is; documents without a name are not those of one nameless person."""
+    given = list(people) if isinstance(people, list | tuple) else checks.plain(people, "people").tolist()
+    if not isinstance(given, list) or len(given) != count:
+        raise checks.InputError(
+            f"people: {count} names are needed (one per document), got {len(given) if isinstance(given, list) else 1}"
+        )
+    for row, name in enumerate(given):
+        if not isinstance(name, str | int | np.integer) or isinstance(name, bool) or not str(name).strip():
+            raise checks.InputError(
+                f"people: a text or a whole number is needed, got {checks.shown(name)} in row {row}"
+            )
+    return [str(name) for name in given]
 
 
 def documents(record: str) -> list[str]:

@@ -15,7 +15,7 @@ from divulge.auditing.measuring import conditions
 from divulge.evidence import Measurements, Models
 from divulge.ragged import TokenLogs
 from divulge.signals import tokens
-from divulge.targets import GivesLogits, GivesTokens, TokenStatistics
+from divulge.targets import Endpoint, GivesLogits, GivesTokens, TokenStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,9 +54,9 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     texts = list(view.x)
     named = [recipe for recipe in case.given.recipes if isinstance(recipe.signal, str)]
     vocabulary = any(recipe.signal not in _OWN_TOKENS for recipe in named)
-    stats = log.timed("target", partial(_asked, target, texts, vocabulary=vocabulary))
+    stats = log.timed("target", partial(_asked, target, texts, log, vocabulary=vocabulary))
     _refuse_unscored(case, stats)
-    log.warnings += _long(target, stats)
+    logs = TokenLogs(stats.offsets, stats.logp)
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in named))
     models = {kind: _models(case, log, kind, stats, texts) for kind in kinds(case.given.recipes)}
     if Need.REFERENCES_BASE in models:
@@ -68,15 +68,16 @@ def measure(case: Case, log: Log) -> list[Measurements]:
             labels=view.y,
             features=conditions(case, log),
             models=models,
-            tokens=TokenLogs(stats.offsets, np.minimum(stats.logp, 0.0)),
+            tokens=logs,
         )
     ]
 
 
-def _asked(target: GivesTokens, records: list[str], *, vocabulary: bool) -> TokenStatistics:
+def _asked(target: GivesTokens, records: list[str], log: Log, *, vocabulary: bool) -> TokenStatistics:
     """Statistics of each record, whose documents are asked about one by one."""
     texts, counts = people.parts(records)
     stats = target.tokens(texts, vocabulary=vocabulary)
+    log.warnings += _long(target, texts, stats)
     if len(texts) == len(records):
         return stats
     record = np.repeat(np.arange(len(records)), counts)
@@ -165,14 +166,21 @@ def _refuse_other_tokens(case: Case, own: Sequence[int] | Ints, stats: TokenStat
         )
 
 
-def _long(target: GivesTokens, stats: TokenStatistics) -> list[str]:
-    """What is done about documents longer than the context."""
-    context = getattr(target, "length", None)
-    longer = int((stats.lengths >= context).sum()) if context else 0
-    if not longer:
+def _long(target: GivesTokens, texts: Sequence[str], stats: TokenStatistics) -> list[str]:
+    """What is done about documents longer than the target takes at once."""
+    length = getattr(target, "length", None)
+    if not length:
         return []
-    how = "only their beginning was scored" if getattr(target, "truncation", "") == "head" else "scored in windows"
-    return [f"{longer} documents are longer than the target's context of {context} tokens: {how}"]
+    if isinstance(target, Endpoint):
+        longer = sum(len(text) > length for text in texts)
+        said = f"{longer} documents have more than {length} characters: only their beginning was scored"
+    elif getattr(target, "truncation", "") == "head":
+        longer = int((stats.lengths >= length - 1).sum())
+        said = f"{longer} documents fill the target's context of {length} tokens: only their beginning was scored"
+    else:
+        longer = int((stats.lengths >= length).sum())
+        said = f"{longer} documents are longer than the target's context of {length} tokens: scored in windows"
+    return [said] if longer else []
 
 
 def _seen_before(base: Models, case: Case) -> list[str]:

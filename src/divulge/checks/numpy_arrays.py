@@ -129,10 +129,10 @@ def nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
 
 def records(value: Any, name: str) -> NDArray[Any]:
     """Records ``[n, ...]``: numbers without NaN or infinity, or strings."""
-    if isinstance(value, list | tuple) and value and all(isinstance(item, str) for item in value):
-        return _listed(value)
+    if isinstance(value, list | tuple) and any(isinstance(item, str) for item in value):
+        return _texts(_listed(value), name)
     values = plain(value, name)
-    if values.dtype == object and values.size and all(isinstance(item, str) for item in values.ravel()):
+    if values.dtype == object and values.size and any(isinstance(item, str) for item in values.ravel()):
         return _texts(values, name)
     if values.dtype.kind in "UT":
         return _texts(values.astype(object), name)
@@ -149,6 +149,13 @@ def _listed(texts: Sequence[str]) -> NDArray[Any]:
 def _texts(array: NDArray[Any], name: str) -> NDArray[Any]:
     if array.ndim != 1:
         raise InputError(f"{name}: one text per record is needed, got shape {array.shape}")
+    for row, item in enumerate(array):  # messages show no text
+        if not isinstance(item, str):
+            raise InputError(f"{name}: texts are needed, got {shown(item)} in row {row}")
+        try:
+            item.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"{name}: half of a surrogate pair, which is no character, in row {row}") from None
     return nonempty(array, name)
 
 

@@ -20,6 +20,7 @@ from divulge.references import fitting, keys
 from divulge.references.engines import Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
 from divulge.references.loop import DivergedError
+from divulge.targets import text
 from divulge.targets.pretrained import fingerprint
 from divulge.targets.text import CausalLM
 from divulge.types import Array, Floats, Ints, Records
@@ -57,6 +58,9 @@ class Opened:
         self._hold(_loaded(self.config))
 
     def _hold(self, base: CausalLM) -> None:
+        longest = text.context(base.model)
+        if self.config.length is not None and self.config.length > longest:
+            raise checks.InputError(f"length: the base takes at most {longest} tokens, got {self.config.length}")
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "digest", fingerprint(base.model))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks, lazy
@@ -27,6 +28,8 @@ else:
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 _MOST = 10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
+# Of a configuration, where a model comes from and how it was saved; the rest decides what it computes.
+_ABOUT_FILES = frozenset({"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"})
 _COUNTED = ("layer", "expert", "label", "block", "head")
 
 
@@ -150,12 +153,13 @@ def known_tokens(model: Any, encoded: Sequence[Sequence[int]]) -> None:
 
 
 def fingerprint(model: Any) -> str:
-    """A digest of every parameter.
+    """A digest of every parameter, and of the configuration that says how they are used.
 
     That a model came from the hub says nothing of its weights: it may have been trained since, or wear an adapter.
     Only of weights that are left on disk is the revision all that is known.
     """
-    total = hashlib.sha256()
+    used = {name: value for name, value in model.config.to_dict().items() if name not in _ABOUT_FILES}
+    total = hashlib.sha256(json.dumps(used, sort_keys=True, default=repr).encode())
     for name, value in sorted(model.state_dict().items()):
         total.update(f"{name}{value.dtype}{tuple(value.shape)}".encode())
         if value.is_meta:

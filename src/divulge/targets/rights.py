@@ -10,10 +10,10 @@ from divulge import checks, errors, lazy
 from divulge.targets import declared_outputs as out
 from divulge.targets.arrays import CallableTarget
 from divulge.targets.estimators import SklearnTarget
-from divulge.targets.statistics import GivesTokens
+from divulge.targets.statistics import GivesTokens, TokenStatistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from divulge.targets import modules
     from divulge.types import Array, Floats, Ints, Records
@@ -115,7 +115,8 @@ class Own:
         target: an object with any of the rights.
 
     Raises:
-        divulge.InputError: answers to ``logits`` that are no logits of the records asked about.
+        divulge.InputError: answers to ``logits`` that are no logits of the records asked about; answers to ``tokens``
+            that are no statistics of the texts asked about.
         divulge.errors.UserCodeError: the target raised an error.
     """
 
@@ -123,11 +124,22 @@ class Own:
 
     def __post_init__(self) -> None:
         grant(self, self.target, self._ask)
+        if hasattr(self.target, "tokens"):
+            object.__setattr__(self, "tokens", self._tokens)
 
     def _ask(self, right: str, records: Records) -> Any:
         with errors.theirs(f"target: {type(self.target).__name__}.{right}"):
             answer = getattr(self.target, right)(records.copy())
         return out.as_logits(answer, "logits", len(records)) if right == "logits" else answer
+
+    def _tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
+        name = f"target: {type(self.target).__name__}.tokens"
+        with errors.theirs(name):
+            answer = self.target.tokens(list(texts), vocabulary=vocabulary)
+        stats = checks.instance(answer, name, TokenStatistics, "a targets.TokenStatistics")
+        if len(stats) != len(texts):
+            raise checks.InputError(f"{name}: {len(texts)} documents are needed, got {len(stats)}")
+        return stats
 
 
 def own(target: Any) -> Any:

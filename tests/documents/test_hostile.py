@@ -1,0 +1,158 @@
+"""What users and their models may do to an audit of documents, and what it must not do to them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+import divulge as dv  # noqa: E402
+from divulge.targets import CausalLM  # noqa: E402
+from documents import conftest as small  # noqa: E402
+
+
+def audited(target, sets, **more):
+    return dv.audit(target, **sets, **{"fpr": (0.1,), "seed": 0, "recipes": ("loss",)} | more)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return {"members": small.records(1, 30), "nonmembers": small.records(2, 40), "population": small.records(3, 60)}
+
+
+class Own:
+    """A language model of somebody's own; ``spoil`` changes its answers."""
+
+    def __init__(self, target, spoil):
+        self.target, self.spoil = target, spoil
+
+    def tokens(self, texts, *, vocabulary=True):
+        return self.spoil(self.target, texts, vocabulary)
+
+    def key(self):
+        return {"model": "own"}
+
+
+class TestScores:
+    def test_what_else_is_asked_changes_no_bit(self, target, base, tuning, few):
+        """Min-K%++ needs the whole distribution, for which the target is asked in another way."""
+        names, references = ("loss", "zlib", "base-ratio", "wbc"), tuning(base, count=0)
+        alone = audited(target, few, recipes=names, references=references)
+        beside = audited(target, few, recipes=("min-k++", *names), references=references)
+        for name in names:
+            np.testing.assert_array_equal(alone.scores[name], beside.scores[name])
+            np.testing.assert_array_equal(alone.calibration[name], beside.calibration[name])
+
+    def test_rounding_decides_nothing_between_equal_models(self, base, tuning, few):
+        """Where the target is the base, no window is likelier under it."""
+        found = audited(base, few, recipes=("min-k++", "base-ratio", "wbc"), references=tuning(base, count=0))
+        assert not found.scores["wbc"].any()
+        assert not found.scores["base-ratio"].any()
+
+
+class TestPool:
+    def test_another_configuration_is_another_base(self, base, tuning, few, tmp_path):
+        """Equal weights under other dropout are fine-tuned into other models."""
+        config = small.network().config
+        config.resid_pdrop = config.attn_pdrop = 0.0
+        model = transformers.GPT2LMHeadModel(config)
+        model.load_state_dict(base.model.state_dict())
+        rows = np.random.default_rng(0).random((2, 60)) < 0.5
+        outputs = [
+            tuning(one, count=2, epochs=1)
+            .fit(few["population"], rows, seed=0, observe=[few["members"]], pool=tmp_path / "pool")
+            .outputs[0]
+            for one in (base, replace(base, model=model))
+        ]
+        assert len(list((tmp_path / "pool").glob("*.safetensors"))) == 4
+        assert not np.array_equal(*outputs)
+
+    def test_a_saved_base_is_the_same(self, base, folder):
+        again = CausalLM.load(str(folder), device="cpu")
+        assert again.key()["weights"] == base.key()["weights"]
+
+
+class TestFineTune:
+    @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+    def test_half_precision_rounds_away_no_step(self, base, tuning, few, dtype):
+        half = replace(base, model=small.network().to(dtype))
+        texts = list(few["members"].x)
+        gains = [
+            tuning(one, epochs=2, lr=5e-5).one(few["members"], seed=1).tokens(texts).logp.mean()
+            - one.tokens(texts).logp.mean()
+            for one in (base, half)
+        ]
+        assert gains[1] == pytest.approx(gains[0], rel=0.1)
+
+    def test_longer_stretches_than_the_base_takes(self, base, tuning):
+        with pytest.raises(dv.InputError, match="length: the base takes at most 64 tokens, got 65"):
+            tuning(base, length=65).opened()
+
+
+class TestWhatIsSaid:
+    def test_many_short_documents_of_a_person_are_no_long_one(self, target):
+        people = {
+            name: dv.by_person(small.sentences(at, 8 * n), [f"{name} {i // 8}" for i in range(8 * n)])
+            for at, (name, n) in enumerate({"members": 20, "nonmembers": 30, "population": 20}.items())
+        }
+        assert not any("context" in warning for warning in audited(target, people).about.warnings)
+
+    def test_beginnings_alone(self, target, few):
+        short = replace(target, length=8, stride=4, truncation="head")
+        assert any("only their beginning was scored" in said for said in audited(short, few).about.warnings)
+
+
+def _lacks_one(target, texts, vocabulary):
+    return target.tokens(texts[1:], vocabulary=vocabulary)
+
+
+def _a_list(target, texts, vocabulary):
+    return [0.0] * len(texts)
+
+
+def _raises(target, texts, vocabulary):
+    raise KeyError("no")
+
+
+def _above_zero(target, texts, vocabulary):
+    stats = target.tokens(texts, vocabulary=vocabulary)
+    return replace(stats, logp=stats.logp + 10)
+
+
+def _nan(target, texts, vocabulary):
+    stats = target.tokens(texts, vocabulary=vocabulary)
+    return replace(stats, logp=np.append(stats.logp[:-1], np.nan))
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("spoil", "says"),
+        [
+            (_lacks_one, "130 documents are needed, got 129"),
+            (_a_list, r"targets\.TokenStatistics is needed"),
+            (_raises, "your code raised KeyError"),
+            (_above_zero, "at most 0"),
+            (_nan, "NaN or infinite"),
+        ],
+    )
+    def test_a_target_of_ones_own(self, target, few, spoil, says):
+        with pytest.raises(dv.InputError, match=says):
+            audited(Own(target, spoil), few)
+
+    def test_half_a_surrogate_pair(self):
+        with pytest.raises(dv.InputError, match="half of a surrogate pair, which is no character, in row 1"):
+            dv.Records(["whole", "half \ud800"])
+
+    @pytest.mark.parametrize("missing", [None, float("nan"), 3])
+    def test_missing_texts_are_named_by_row_and_no_text_is_shown(self, missing):
+        for given in (["private", missing], np.array(["private", missing], dtype=object)):
+            with pytest.raises(dv.InputError, match="in row 1") as raised:
+                dv.Records(given)
+            assert "private" not in str(raised.value)
+
+    @pytest.mark.parametrize("name", [None, float("nan"), " ", True])
+    def test_documents_of_nobody(self, name):
+        with pytest.raises(dv.InputError, match=r"people: .* in row 1"):
+            dv.by_person(["a", "b"], ["ann", name])
