@@ -156,3 +156,37 @@ class TestBadInput:
     def test_documents_of_nobody(self, name):
         with pytest.raises(dv.InputError, match=r"people: .* in row 1"):
             dv.by_person(["a", "b"], ["ann", name])
+
+
+@pytest.mark.parametrize("modules", [("embed_tokens",), ("lm_head",), ("embed_tokens", "lm_head"), ("q_proj",)])
+@pytest.mark.parametrize("tied", [True, False])
+def test_adapters_on_shared_weights(modules, tied, monkeypatch):
+    """What an adapted embedding learns does not go into the output layer that has the same weights."""
+    from divulge.references import LoRA, FineTune
+    from divulge.references import finetuning
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=42,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        tie_word_embeddings=tied,
+        max_position_embeddings=64,
+    )
+    base = CausalLM(transformers.LlamaForCausalLM(config).eval(), small.tokenizer(), bos="add")
+    ids = torch.tensor([[0, 5, 9, 13, 7]])
+    trained = []
+    train = finetuning._train
+
+    def watched(model, *rest):
+        train(model, *rest)
+        with torch.inference_mode():
+            trained.append(model.eval()(input_ids=ids).logits)
+
+    monkeypatch.setattr(finetuning, "_train", watched)
+    tuning = FineTune(base, count=1, epochs=2, lr=5e-3, lora=LoRA(rank=2, modules=modules), device="cpu")
+    tuned = tuning.one(small.records(1, 10), seed=0)
+    with torch.inference_mode():
+        torch.testing.assert_close(tuned.model(input_ids=ids).logits, trained[0], rtol=1e-3, atol=1e-3)

@@ -20,7 +20,7 @@ from divulge.references import fitting, keys
 from divulge.references.engines import Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
 from divulge.references.loop import DivergedError
-from divulge.targets import text
+from divulge.targets import adapters, text
 from divulge.targets.pretrained import fingerprint
 from divulge.targets.text import CausalLM
 from divulge.types import Array, Floats, Ints, Records
@@ -146,7 +146,7 @@ class Opened:
             model = self._copy()
             _train(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
         if self.config.lora is not None:
-            model = model.merge_and_unload()
+            model = adapters.merged(model)
         return replace(self.base, model=model.to(self.base.model.dtype).eval(), name=f"{self.base.name}, fine-tuned")
 
     def _copy(self) -> Any:
@@ -154,7 +154,7 @@ class Opened:
         lora = self.config.lora
         if lora is None:
             return model.requires_grad_(True)
-        adapters = peft.LoraConfig(
+        settings = peft.LoraConfig(
             r=lora.rank,
             lora_alpha=lora.alpha,  # ty: ignore[invalid-argument-type] - a float scales as well
             lora_dropout=lora.dropout,
@@ -165,7 +165,8 @@ class Opened:
         try:
             with warnings.catch_warnings():  # of what peft asks a transformers model, some is deprecated there
                 warnings.simplefilter("ignore", FutureWarning)
-                return peft.get_peft_model(model, adapters)
+                warnings.filterwarnings("ignore", "Model has `tie_word_embeddings")  # see `adapters.merged`
+                return peft.get_peft_model(model, settings)
         except ValueError as error:
             raise checks.InputError(f"LoRA.modules: {error}") from None
 

@@ -138,7 +138,19 @@ def _worn(model: Any, adapter: Adapter) -> Any:
     lacking = [key for key in report.missing_keys if ".lora_" in key or ".modules_to_save." in key]
     if off := [*report.unexpected_keys, *lacking]:
         raise ValueError(f"{len(off)} weights are missing or belong to no module (first: {off[0]})")
-    return wearing.merge_and_unload() if model.dtype == torch.float32 else wearing.get_base_model()
+    return merged(wearing)
+
+
+def merged(wearing: Any) -> Any:
+    """The base with the adapter in its weights, or beside them: in half precision, and on weights that are shared.
+
+    Where the embedding is the output layer too, what an adapter adds to the one would go into the other.
+    """
+    base = wearing.get_base_model()
+    ends = [end for end in (base.get_input_embeddings(), base.get_output_embeddings()) if end is not None]
+    shared = len(ends) == 2 and ends[0].weight is ends[1].weight
+    adapted = any(hasattr(end, "base_layer") for end in ends)
+    return base if (shared and adapted) or base.dtype != torch.float32 else wearing.merge_and_unload()
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
