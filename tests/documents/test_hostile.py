@@ -162,8 +162,7 @@ class TestBadInput:
 @pytest.mark.parametrize("tied", [True, False])
 def test_adapters_on_shared_weights(modules, tied, monkeypatch):
     """What an adapted embedding learns does not go into the output layer that has the same weights."""
-    from divulge.references import LoRA, FineTune
-    from divulge.references import finetuning
+    from divulge.references import FineTune, LoRA, finetuning
 
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
