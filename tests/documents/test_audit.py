@@ -290,3 +290,22 @@ class TestTheSplit:
         dated["members"] = dv.Records(np.array([f"in 2019 {text}" for text in sets["members"].x], object))
         found = audited(target, dated, recipes=("loss",), texts=False)
         assert not any("2019" in warning for warning in found.about.warnings)
+        assert found.verdict.answer == "split is confounded"
+
+    def test_a_difference_that_the_blind_baseline_misses_is_no_leak(self, base):
+        """Members are a word longer than others, and the target is the base, which has seen neither."""
+
+        def texts(seed, count, least):
+            rng = np.random.default_rng(seed)
+            return [" ".join(rng.choice(small.WORDS, int(rng.integers(least, least + 8)))) for _ in range(count)]
+
+        for seed in (0, 2):
+            given = {
+                "members": dv.Records(texts(1000 + seed, 100, 15)),
+                "nonmembers": dv.Records(texts(2000 + seed, 100, 14)),
+                "population": dv.Records(texts(3000 + seed, 120, 14)),
+            }
+            found = audited(base, given, recipes=("zlib",), seed=seed)
+            assert found["zlib"].auc.low > 0.5
+            assert not found.about.blind_baseline.confounded
+            assert found.verdict.answer == "split is confounded"

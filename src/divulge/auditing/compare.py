@@ -236,7 +236,7 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
         for key, (outcome, lacking) in asked.items()
     }
     blind = audit.about.blind_baseline
-    void = CONFOUNDED if blind is not None and blind.confounded else ""
+    void = CONFOUNDED if audit.about.told_apart or (blind is not None and blind.confounded) else ""
     return [
         Ruling(name, scope, metric, one.limit, rulings[name, scope, metric], void or lacking)
         for one in limits

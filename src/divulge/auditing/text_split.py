@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from divulge.auditing.case import Case
 
 _FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
+_UNQUOTED = "their words, years or lengths (not quoted, as texts are left out)"
 
 
 def told(case: Case) -> TextSplit | None:
@@ -24,10 +25,10 @@ def told(case: Case) -> TextSplit | None:
         return None
     members, others = list(records[given.truth]), list(records[~given.truth])
     population = [*given.calibration.x, *given.population.x]
-    signs = evaluation.telling(members, others, false_alarm=_FALSE_ALARM, seed=case.seed) if case.texts else ()
+    signs = tuple(map(str, evaluation.telling(members, others, false_alarm=_FALSE_ALARM, seed=case.seed)))
     shared = evaluation.near_duplicates(members, others, population)
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
-    return TextSplit(tuple(map(str, signs)), str(shared), copies)
+    return TextSplit(signs if case.texts else (_UNQUOTED,) * bool(signs), str(shared), copies)
 
 
 def warnings(split: TextSplit | None) -> list[str]:

@@ -170,6 +170,12 @@ def verdict(audit: Findings) -> Verdict:
             f"(AUC {shown(area)}, p = {blind.p_value:.2g}). No number "
             "below can be attributed to the model.",
         )
+    if audit.about.told_apart:
+        return Verdict(
+            "split is confounded",
+            "The split is confounded: words, years or lengths tell members from non-members without the model (the "
+            "warnings name them). No number below can be attributed to the model.",
+        )
     first, *more = (_judged(audit, scope) for scope in scopes(audit))
     if first.answer == "leak found" or all(other.answer == first.answer for other in more):
         return first

@@ -217,3 +217,8 @@ class About:
     environment: Environment
     timings: Mapping[str, float]
     engine: str
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether members and non-members differ in words, years or lengths."""
+        return self.texts is not None and bool(self.texts.signs)
