@@ -147,7 +147,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("missing", [None, float("nan"), 3])
     def test_missing_texts_are_named_by_row_and_no_text_is_shown(self, missing):
-        for given in (["private", missing], np.array(["private", missing], dtype=object)):
+        for given in (["private", missing, "own"], np.array(["private", missing, "own"], dtype=object)):
             with pytest.raises(dv.InputError, match="in row 1") as raised:
                 dv.Records(given)
             assert "private" not in str(raised.value)

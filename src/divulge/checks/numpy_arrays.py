@@ -130,9 +130,10 @@ def nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
 def records(value: Any, name: str) -> NDArray[Any]:
     """Records ``[n, ...]``: numbers without NaN or infinity, or strings."""
     if isinstance(value, list | tuple) and any(isinstance(item, str) for item in value):
-        return _texts(_listed(value), name)
+        value = _listed(value)
     values = plain(value, name)
-    if values.dtype == object and values.size and any(isinstance(item, str) for item in values.ravel()):
+    # Mostly texts: then the odd ones out are named, and no text is shown.
+    if values.dtype == object and 2 * sum(isinstance(item, str) for item in values.ravel()) > values.size:
         return _texts(values, name)
     if values.dtype.kind in "UT":
         return _texts(values.astype(object), name)
