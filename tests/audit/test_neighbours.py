@@ -230,13 +230,21 @@ def parts(evidence):
 MODELS, POPULATION = {"references", "trained_on"}, {"population"}
 POPULATION_MODELS = {"population_references", "population_trained_on"}
 CONDITIONS = {"features", "labels"}
+POPULATION_CONDITIONS = {"population_features", "population_labels"}
 READS = {
     **dict.fromkeys(("loss", "entropy", "gap"), frozenset()),
-    **dict.fromkeys(("calibrated", "lira", "lira-online", "learned-online"), MODELS),
-    **dict.fromkeys(("rmia", "rmia-online", "learned"), MODELS | POPULATION | POPULATION_MODELS),
+    **dict.fromkeys(
+        ("calibrated", "lira", "lira-online", "learned-online", "bavaria-online", "base", "base-online"), MODELS
+    ),
+    **dict.fromkeys(("rmia", "rmia-online", "learned", "bavaria"), MODELS | POPULATION | POPULATION_MODELS),
+    "lira-residual": MODELS | CONDITIONS,
+    **dict.fromkeys(
+        ("rmia-residual", "learned-residual", "auto"),
+        MODELS | POPULATION | POPULATION_MODELS | CONDITIONS | POPULATION_CONDITIONS,
+    ),
     **dict.fromkeys(
         ("quantile", "quantile-gap", "combined"),
-        CONDITIONS | POPULATION | {"population_features", "population_labels"},
+        CONDITIONS | POPULATION | POPULATION_CONDITIONS,
     ),
     "transductive": CONDITIONS,
 }
@@ -257,7 +265,8 @@ def test_a_recipe_without_features_is_shown_none_and_an_attack_that_says_nothing
     assert "features" not in parts(seen_by(OWN[1], beside=("quantile",)))
     everything = Recipe("mine", "hinge", Witness(Need), "out", features=True)
     seen = seen_by(everything)
-    assert parts(seen) == {field.name for field in dataclasses.fields(dv.Evidence)}
+    of_documents = {"tokens", "population_tokens"}
+    assert parts(seen) == {field.name for field in dataclasses.fields(dv.Evidence)} - of_documents
     assert not seen.trained_on.any()
 
 

@@ -63,7 +63,8 @@ def test_without_texts_none_is_written(divulge, home, tmp_path):
         assert b"nurse" not in path.read_bytes()
 
 
-def test_a_reference_and_a_csv_file(divulge, home, tmp_path):
+def test_a_reference_and_a_csv_file(divulge, home, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     pl.DataFrame({"body": [f"{i} {text} ünï \x1b[2J" for i, text in enumerate(TEXTS)]}).write_csv(home / "in.csv")
     pl.DataFrame({"body": [f"{i + 50} {text}" for i, text in enumerate(TEXTS)]}).write_csv(home / "out.csv")
     changes = {"--members": home / "in.csv", "--nonmembers": home / "out.csv", "--text": "body"}

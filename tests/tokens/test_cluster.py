@@ -23,6 +23,7 @@ from pathlib import Path
 import ray
 from ray.cluster_utils import Cluster
 from divulge.identification import ray_scoring, document_scoring
+from divulge.results import plain
 
 folder = Path(sys.argv[1])
 nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
@@ -39,7 +40,7 @@ run = partial(
 first = run(progress=lambda *at: seen.append(at))
 next((folder / "out" / "documents").glob("00000002-*")).unlink()
 second = run(overwrite=True)
-print(json.dumps([len(ray.nodes()), first, seen[-1], second]))
+print(json.dumps([len(ray.nodes()), plain(first), seen[-1], plain(second)]))
 ray.shutdown()
 nodes.shutdown()
 """
@@ -55,9 +56,9 @@ def test_a_cluster_of_two_nodes_gives_what_one_machine_gives(model, tokenizer, t
     nodes, first, last, second = json.loads(done.stdout.splitlines()[-1])
     assert nodes == 2
     assert first["documents"] == 60
-    assert first.resumed == 0
+    assert first["resumed"] == 0
     assert last == [60, 60]
-    assert second.resumed == 50
+    assert second["resumed"] == 50
     documents = pl.read_parquet(tmp_path / "out" / "documents")
     assert documents["text"].to_list() == TEXTS
     want = signals.log_likelihood(CausalLM(model, tokenizer).tokens(TEXTS))

@@ -209,13 +209,15 @@ def _writes(target: Any, name: str) -> GivesContinuations:
 
 
 def _documents(given: Any, name: str) -> Records:
-    records = given if isinstance(given, Records) else Records(list(checks.texts(given, name)))
-    if records.x.dtype != object or not all(isinstance(text, str) for text in records.x):
-        raise checks.InputError(f"{name}: documents are needed, one text per record, got shape {records.x.shape}")
-    for row, text in enumerate(records.x):
+    if isinstance(given, Records):
+        if given.x.dtype != object:
+            raise checks.InputError(f"{name}: documents are needed, one text per record, got shape {given.x.shape}")
+        return given
+    texts = list(checks.texts(given, name))
+    for row, text in enumerate(texts):
         if _HALF.search(text):
             raise checks.InputError(f"{name}: document {row} holds half of a surrogate pair, which is no text")
-    return records
+    return Records(texts)
 
 
 def _counts(draws: Sequence[int]) -> tuple[int, ...]:
