@@ -1,6 +1,7 @@
 """Was this document used? Every attack on fine-tuned language models, at 0 to 16 reference models.
 
     DIVULGE_DATA=… python benchmarks/language.py attacks [--texts news|messages] [--epochs 4] [--references 4]
+        [--others 400] [--seeds 3]
     DIVULGE_DATA=… python benchmarks/language.py twins
     DIVULGE_DATA=… python benchmarks/language.py lora
     DIVULGE_DATA=… python benchmarks/language.py speed
@@ -51,11 +52,11 @@ class Case:
         return dv.Records(np.concatenate([self.members.x, self.others.x, self.population.x]))
 
 
-def case(kind: str, seed: int) -> Case:
+def case(kind: str, seed: int, others: int = OTHERS) -> Case:
     every = [text[:LONGEST] for text in made.news()[6000:]] if kind == "news" else made.messages()
-    drawn = np.random.default_rng(seed).permutation(len(every))[: MEMBERS + OTHERS + POPULATION]
+    drawn = np.random.default_rng(seed).permutation(len(every))[: MEMBERS + others + POPULATION]
     texts = np.array([every[i] for i in drawn], dtype=object)
-    return Case(*map(dv.Records, np.split(texts, [MEMBERS, MEMBERS + OTHERS])))
+    return Case(*map(dv.Records, np.split(texts, [MEMBERS, MEMBERS + others])))
 
 
 def base(folder: str) -> CausalLM:
@@ -67,15 +68,16 @@ def measured(target: CausalLM, tuning: FineTune, documents: Case, seed: int) -> 
     """Everything that a recipe may read, and all reference models."""
     every = documents.everything
     stats = target.tokens(list(every.x))
-    own = {r.signal: tokens.signal(r.signal)(stats) for r in document_recipes()}
+    own = {r.signal: tokens.signal(r.signal)(stats) for r in document_recipes() if isinstance(r.signal, str)}
     logs = tuning.base.tokens(list(every.x), vocabulary=False).logp[None]
     models = {Need.REFERENCES_BASE: said(stats, logs, np.zeros((1, len(every)), bool))}
-    layout = Layout(MEMBERS + OTHERS, 0, POPULATION)
+    candidates = len(documents.members) + len(documents.others)
+    layout = Layout(candidates, 0, POPULATION)
     fine_tuned = None
     if tuning.count:
         halves = splits.offline(POPULATION, max(tuning.count, 2), seed).trained_on[: tuning.count]
         trained = tuning.fit(documents.population, halves, seed=seed, observe=[every])
-        held = np.hstack([np.zeros((len(halves), MEMBERS + OTHERS), bool), halves])
+        held = np.hstack([np.zeros((len(halves), candidates), bool), halves])
         fine_tuned = said(stats, trained.outputs[0], held)
     found = Measurements(own, layout, models=models, tokens=TokenLogs(stats.offsets, np.minimum(stats.logp, 0)))
     return found, fine_tuned
@@ -98,7 +100,9 @@ def scores(found: Measurements, fine_tuned: Models | None, count: int) -> dict[s
     kept = {}
     for recipe in document_recipes():
         reads = recipe.references
-        if recipe.features or reads == "in and out" or (reads == "out") != bool(count):
+        if not isinstance(recipe.signal, str) or recipe.features or reads == "in and out":
+            continue
+        if (reads == "out") != bool(count):
             continue
         if count and recipe.attack.least_references > count:
             continue
@@ -110,22 +114,23 @@ def scores(found: Measurements, fine_tuned: Models | None, count: int) -> dict[s
 def tables(options: argparse.Namespace) -> None:
     tuning = FineTune(base(options.base), options.references, options.epochs, lr=1e-3, engine="processes")
     counts = [c for c in (0, 1, 3, 4, 16) if c <= options.references]
-    truth = np.arange(MEMBERS + OTHERS) < MEMBERS
+    truth = np.arange(MEMBERS + options.others) < MEMBERS
     found: dict[tuple[int, str], list] = {}
     for seed in range(options.seeds):
-        documents = case(options.texts, seed)
+        documents = case(options.texts, seed, options.others)
         target = tuning.one(documents.members, seed=seed + 1000)
         one, models = measured(target, tuning, documents, seed)
         for count in counts:
             for name, values in scores(one, models, count).items():
                 found.setdefault((count, name), []).append(values)
         print(f"  seed {seed} done", flush=True)
-    print(f"\n{options.texts}, {options.epochs} epochs, {options.seeds} seeds, {MEMBERS} members, {OTHERS} others")
-    print("| references | recipe | AUC | TPR at FPR 1 % | TPR at FPR 0.25 % |")
+    sizes = f"{MEMBERS} members, {options.others} others"
+    print(f"\n{options.texts}, {options.epochs} epochs, {options.seeds} seeds, {sizes}")
+    print(f"| references | recipe | AUC | TPR at FPR 1 % | TPR, 1 of {options.others} passed |")
     print("|---|---|---|---|---|")
     for (count, name), runs in found.items():
         cells = [mean([evaluation.measure(s, truth, what) for s in runs]) for what in ("auc", "tpr@fpr=0.01")]
-        lowest = np.mean([(s[truth] > np.sort(s[~truth])[-2]).mean() for s in runs])  # 1 of 400 is passed
+        lowest = np.mean([(s[truth] > np.sort(s[~truth])[-2]).mean() for s in runs])
         print(f"| {count} | {name} | {cells[0]} | {cells[1]} | {lowest:.3f} |")
 
 
@@ -225,6 +230,7 @@ if __name__ == "__main__":
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--references", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--others", type=int, default=OTHERS)
     parser.add_argument("--base", default=str(Path(tempfile.gettempdir()) / "divulge-base"))
     chosen = parser.parse_args()
     {"attacks": tables, "twins": twins, "lora": lora, "speed": speed}[chosen.part](chosen)
