@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 PYTHONPATH=src:benchmarks python benchmarks/identification_peers.py [--runs 2000] [part ...]
 
-The parts are rates (nominal and realised false discovery rates over 252 settings for each kind of scores), power, knockoffs and
-thresholds. Each procedure is written down from its formula; ``SOURCES`` says where that was read. Tables are printed.
+The parts are rates (nominal and realised false discovery rates over 252 settings for each kind of scores), power,
+knockoffs and thresholds. Each procedure is written down from its formula; ``SOURCES`` says where that was read. Tables
+are printed.
 """
 
 from __future__ import annotations
@@ -186,7 +187,8 @@ def power(runs):
             kept = all_procedures([n, m, round(10 * share)], n, m, share, AUCS[area], np.asarray, runs)
             cells = [f"{false[:, 1].mean():.3f} / {found[:, 1].mean():.3f}" for false, found in kept.values()]
             rows.append((area if share else "", share, *cells))
-        title = f"Realised rate / power at level .1, {n} calibration scores, {m} candidates, {runs} runs (JKBB: {runs // SLOWER})"
+        size = f"{n} calibration scores, {m} candidates, {runs} runs (JKBB: {runs // SLOWER})"
+        title = f"Realised rate / power at level .1, {size}"
         table(title, ("AUC", "share of members", *OURS, *PEERS, *SLOW), rows)
 
 
@@ -229,7 +231,7 @@ def thresholds(runs):
                 kept[run, at] = chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].sum() / max(members, 1)
         cells = [f"{shown(kept[:, at, 0])} / {kept[:, at, 1].mean():.3f}" for at in range(3)]
         rows.append((area, share, *cells, f"{errors.mean():.3f}"))
-    columns = ("AUC", "share of members", "threshold at FPR .1", "threshold at FPR .01", "DUCI's cut", "error of DUCI's share")
+    columns = ("AUC", "share of members", "threshold at FPR .1", "threshold at FPR .01", "DUCI's cut", "error of its share")
     table(f"Realised rate / power of thresholds, 500 calibration scores, 1,000 candidates, {runs} runs", columns, rows)
 
 

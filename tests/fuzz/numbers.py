@@ -152,6 +152,9 @@ DECISIONS = {
         level=0.05,
         seed=0,
     ),
+    "decisions.boundary.select": call(
+        candidates=SCORES[:20], calibration=CALIBRATION, fdr=0.3, seed=0, use=lambda made: made.selected
+    ),
     "decisions.fdp.envelope": call(calibration=CALIBRATION, candidates=SCORES, confidence=0.9, seed=0, use=np.asarray),
     "decisions.fdp.of": call(counts=COUNTS, confidence=0.9, seed=0, use=np.asarray),
     "decisions.fdr.threshold": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),

@@ -2,6 +2,7 @@
 
 from divulge.decisions import (
     adadetect,
+    boundary,
     conformal,
     controls,
     fdp,
@@ -26,6 +27,7 @@ __all__ = [
     "Moments",
     "Storey",
     "adadetect",
+    "boundary",
     "conformal",
     "controls",
     "fdp",

@@ -1,0 +1,97 @@
+"""The last candidate of a selection: how often it is a non-member."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import divulge as dv
+from divulge.decisions import boundary
+
+RUNS = 1500
+SHAPES = {"continuous": np.asarray, "rounded": np.round, "two values": np.sign}
+
+
+def last(found, scores, members):
+    """Whether the last candidate selected is a non-member; of equal scores at the edge the drawn order decides."""
+    if not found.count:
+        return False
+    edge = np.flatnonzero(found.selected & (scores == scores[found.selected].min()))
+    return np.mean(edge >= members)
+
+
+def naive(candidates, calibration, slope):
+    best, size = 0, 0
+    for k, score in enumerate(sorted(candidates, reverse=True), start=1):
+        gain = slope * k - 1 - sum(known >= score for known in calibration)
+        if gain > best:
+            best, size = gain, k
+    return size
+
+
+def test_of_equal_gains_the_smallest_selection_is_taken():
+    rng = np.random.default_rng(0)
+    for n, m, level in ((99, 8, 0.1), (99, 8, 0.3), (40, 4, 0.2), (500, 30, 0.2)):
+        for _ in range(30):
+            candidates, calibration = rng.normal(1.5, 1, m), rng.normal(size=n)
+            found = boundary.select(candidates, calibration, fdr=level)
+            size = naive(candidates, calibration, int(level * (n + 1) / m + 1e-9))
+            assert found.count == size
+            assert set(np.argsort(-candidates)[:size]) == set(np.flatnonzero(found.selected))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(("n", "m", "level"), [(99, 10, 0.1), (39, 4, 0.3), (200, 20, 0.2)])
+def test_the_last_candidate_is_rarely_a_non_member(shape, n, m, level):
+    """By the share of non-members, as the proof has it. Each cell exceeds its limit with probability 1e-6."""
+    slope = int(level * (n + 1) / m + 1e-9)
+    for share in (0.0, 0.5, 0.8):
+        rng, members, wrong = np.random.default_rng([n, m, int(10 * share)]), round(share * m), 0.0
+        for run in range(RUNS):
+            drawn = np.append(rng.normal(2, 1, members), rng.normal(size=m - members)), rng.normal(size=n)
+            candidates, calibration = map(SHAPES[shape], drawn)
+            wrong += last(boundary.select(candidates, calibration, fdr=level, seed=run), candidates, members)
+        bound = slope * (m - members) / (n + 1)
+        assert bound <= level
+        assert wrong <= binom.isf(1e-6, RUNS, bound)
+
+
+def test_every_order_of_few_scores():
+    """The proof's claim itself: whatever the others, ``slope`` of ``n + 1`` places at most make a candidate the last."""
+    for slope, n, m in ((1, 4, 3), (2, 5, 3), (1, 6, 4)):
+        level = slope * m / (n + 1)
+        if level >= 1:
+            continue
+        for others in itertools.combinations_with_replacement(range(n + 2), m - 1):
+            # ``others`` lie in the gaps of n + 1 scores 1 … n + 1, each at its own height.
+            heights = np.sort(np.array(others) + 0.5 + 0.01 * np.arange(m - 1))
+            count = 0
+            for own in range(1, n + 2):
+                calibration = np.delete(np.arange(1.0, n + 2), own - 1)
+                found = boundary.select(np.append(heights, own), calibration, fdr=level)
+                count += bool(found.selected[-1] and found.threshold == own)
+            assert count <= slope
+
+
+def test_rows_in_any_order_and_equal_scores():
+    rng = np.random.default_rng(1)
+    candidates, calibration = np.round(rng.normal(1.5, 1, 40), 1), np.round(rng.normal(size=900), 1)
+    one = boundary.select(candidates, calibration, fdr=0.2)
+    turned = rng.permutation(40)
+    two = boundary.select(candidates[turned], rng.permutation(calibration), fdr=0.2)
+    assert sorted(candidates[one.selected]) == sorted(candidates[turned][two.selected])
+    assert one.threshold == two.threshold
+    assert one.count > 0
+    assert boundary.select(np.append(-50.0, np.full(9, -60.0)), np.arange(99.0), fdr=0.2).count == 0
+
+
+def test_bad_input_is_named():
+    with pytest.raises(dv.InputError, match=r"calibration: 98 scores are too few .* at least 99"):
+        boundary.select(np.arange(10.0), np.arange(98.0), fdr=0.1)
+    assert boundary.select(np.arange(200.0, 210.0), np.arange(99.0), fdr=0.1).count == 10
+    for bad in ({"fdr": 0.0}, {"fdr": 1.0}, {"seed": -1}):
+        with pytest.raises(dv.InputError, match=next(iter(bad))):
+            boundary.select(np.arange(2.0), np.arange(99.0), **bad)
+    with pytest.raises(dv.InputError, match="every score"):
+        boundary.select(np.ones(2), np.ones(99))
