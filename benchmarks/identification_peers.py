@@ -231,7 +231,7 @@ def thresholds(runs):
                 kept[run, at] = chosen[members:].sum() / max(chosen.sum(), 1), chosen[:members].sum() / max(members, 1)
         cells = [f"{shown(kept[:, at, 0])} / {kept[:, at, 1].mean():.3f}" for at in range(3)]
         rows.append((area, share, *cells, f"{errors.mean():.3f}"))
-    columns = ("AUC", "share of members", "threshold at FPR .1", "threshold at FPR .01", "DUCI's cut", "error of its share")
+    columns = ("AUC", "share of members", "threshold, FPR .1", "threshold, FPR .01", "DUCI's cut", "error of its share")
     table(f"Realised rate / power of thresholds, 500 calibration scores, 1,000 candidates, {runs} runs", columns, rows)
 
 

@@ -58,11 +58,9 @@ def test_the_last_candidate_is_rarely_a_non_member(shape, n, m, level):
 
 
 def test_every_order_of_few_scores():
-    """The proof's claim itself: whatever the others, ``slope`` of ``n + 1`` places at most make a candidate the last."""
-    for slope, n, m in ((1, 4, 3), (2, 5, 3), (1, 6, 4)):
+    """The proof's claim: of ``n + 1`` places, ``slope`` at most make a candidate the last, whatever the others."""
+    for slope, n, m in ((1, 4, 3), (2, 8, 3), (1, 6, 4)):
         level = slope * m / (n + 1)
-        if level >= 1:
-            continue
         for others in itertools.combinations_with_replacement(range(n + 2), m - 1):
             # ``others`` lie in the gaps of n + 1 scores 1 … n + 1, each at its own height.
             heights = np.sort(np.array(others) + 0.5 + 0.01 * np.arange(m - 1))
