@@ -33,8 +33,8 @@ else:
 # Logits held at a time, and of them reduced at a time. On a CPU: 28 MiB of float32, below what allocators give
 # back to the system each time, and half a MiB, which stays in the cache.
 _LOGITS, _LOGITS_CPU = 1 << 25, 7 << 20
-# Tokens in a batch: more make a GPU faster; a CPU's products are as fast with few, and its caches hold few.
-_BUDGET, _BUDGET_CPU = 8192, 256
+# Tokens in a batch: more make a GPU faster; a CPU's caches hold few.
+_BUDGET, _BUDGET_CPU = 8192, 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
