@@ -78,3 +78,21 @@ def _logs(values: Floats, name: str) -> Floats:
     if values.size and (highest := float(values.max())) > 1e-3:  # a float32 softmax may come out a hair above 0
         raise checks.InputError(f"{name}: log-probabilities, at most 0, are needed, got {highest:g}")
     return values
+
+
+def matching(value: object, name: str, documents: int | None) -> TokenLogs | None:
+    """``value``, the token log-probabilities of so many documents, or None.
+
+    Raises:
+        divulge.InputError: something else, or another number of documents.
+
+    Examples:
+        >>> matching(None, "tokens", 3) is None
+        True
+    """
+    if value is None:
+        return None
+    logs = checks.instance(value, name, TokenLogs, "a divulge.ragged.TokenLogs")
+    if len(logs) != documents:
+        raise checks.InputError(f"{name}: {documents} documents are needed, got {len(logs)}")
+    return logs

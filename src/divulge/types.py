@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import checks
+from divulge import checks, ragged
 from divulge.ragged import TokenLogs
 
 if TYPE_CHECKING:
@@ -134,6 +134,7 @@ class Evidence:
         population_trained_on: bool ``[m, z]``, True where reference ``i`` was trained on population record ``j``.
         tokens: log-probabilities of each token of each candidate, where the records are documents.
         population_tokens: the same for the population.
+        queries: the same of further versions of all these records (flipped, say), one `Evidence` each.
 
     Raises:
         divulge.InputError: an array that is empty, has NaN or infinity, or does not fit the others.
@@ -155,6 +156,7 @@ class Evidence:
     population_trained_on: Bools | None = None
     tokens: TokenLogs | None = None
     population_tokens: TokenLogs | None = None
+    queries: tuple[Evidence, ...] | None = None
 
     def __init__(
         self,
@@ -170,20 +172,18 @@ class Evidence:
         population_trained_on: object = None,
         tokens: object = None,
         population_tokens: object = None,
+        queries: object = None,
     ) -> None:
-        def put(name: str, value: Array | TokenLogs | None) -> None:
+        def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
         signal = checks.vector(target, "target")
         n = len(signal)
         put("target", signal)
-        refs = None if references is None else checks.matrix(references, "references", columns=n)
-        put("references", refs)
+        put("references", refs := None if references is None else checks.matrix(references, "references", columns=n))
         m = None if refs is None else len(refs)
-        put("trained_on", None if trained_on is None else checks.mask(trained_on, "trained_on", (m, n)))
-
-        pop = None if population is None else checks.vector(population, "population")
-        put("population", pop)
+        put("trained_on", _mask(trained_on, "trained_on", m, n))
+        put("population", pop := None if population is None else checks.vector(population, "population"))
         z = None if pop is None else len(pop)
         put("population_references", _rows(population_references, "population_references", m, z))
         put("population_trained_on", _mask(population_trained_on, "population_trained_on", m, z))
@@ -191,8 +191,9 @@ class Evidence:
         put("population_features", _features(population_features, "population_features", z))
         for name, classes, length in (("labels", labels, n), ("population_labels", population_labels, z)):
             put(name, None if classes is None else checks.labels(classes, name, length=length))
-        put("tokens", _tokens(tokens, "tokens", n))
-        put("population_tokens", _tokens(population_tokens, "population_tokens", z))
+        put("tokens", ragged.matching(tokens, "tokens", n))
+        put("population_tokens", ragged.matching(population_tokens, "population_tokens", z))
+        put("queries", None if queries is None else _versions(queries, self))
 
     def __len__(self) -> int:
         return len(self.target)
@@ -203,13 +204,12 @@ class Evidence:
         return f"Evidence(n={len(self)}, m={m}, z={z})"
 
 
-def _tokens(value: object, name: str, documents: int | None) -> TokenLogs | None:
-    if value is None:
-        return None
-    logs = checks.instance(value, name, TokenLogs, "a divulge.ragged.TokenLogs")
-    if len(logs) != documents:
-        raise checks.InputError(f"{name}: {documents} documents are needed, got {len(logs)}")
-    return logs
+def _versions(value: object, first: Evidence) -> tuple[Evidence, ...]:
+    for given in (listed := checks.listed(value, "queries")):
+        checks.instance(given, "queries", Evidence, "a divulge.Evidence")
+        if repr(given) != repr(first) or given.queries is not None:
+            raise checks.InputError(f"queries: {first!r} without queries of its own is needed, got {given!r}")
+    return tuple(listed)
 
 
 def _rows(value: object, name: str, rows: int | None, columns: int | None) -> Floats | None:

@@ -17,6 +17,7 @@ from divulge.attacks.learned import Learned
 from divulge.attacks.lira import LiRA
 from divulge.attacks.protocol import Attack, Need, Scored, Scores, adapt, seeded
 from divulge.attacks.quantile import QuantileRegression
+from divulge.attacks.queried import Averaged, MajorityRMIA
 from divulge.attacks.ratio import LogRatio
 from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
@@ -31,12 +32,14 @@ __all__ = [
     "WBC",
     "Attack",
     "Auto",
+    "Averaged",
     "BaVarIA",
     "Calibrated",
     "Combined",
     "Learned",
     "LiRA",
     "LogRatio",
+    "MajorityRMIA",
     "Need",
     "QuantileRegression",
     "Residual",

@@ -38,6 +38,8 @@ class Need(StrEnum):
     """Their classes."""
     TOKENS = "tokens"
     """How likely the target, and reference models where there are any, find each token of a document."""
+    QUERIES = "queries"
+    """All of that on further versions of the records."""
 
 
 REFERENCES = frozenset({Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_BASE})

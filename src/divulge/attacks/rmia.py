@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Below every probability a float32 softmax can give (1.4e-45), and far from where a ratio of two overflows.
 _LEAST = 1e-100
 # Ratios that are equal on paper differ by less than this share when their sums were rounded differently.
-_ROUNDING = 1e-12
+NEARLY = 1e-12
 _TIE = 1e-9
 
 
@@ -80,6 +80,16 @@ class RMIA:
             divulge.InputError: references, population or population_references missing; values outside
                 [0, 1]; offline without an OUT model for any record.
         """
+        ratio, population = self.ratios(evidence)
+        share = dominated(ratio, population, self.gamma)
+        return share if self.ranking == "published" else untied(share, ratio)
+
+    def ratios(self, evidence: Evidence) -> tuple[Floats, Floats]:
+        """Likelihood ratios of the candidates, ``[n]``, and of the population, ``[z]``.
+
+        Raises:
+            divulge.InputError: as `score`.
+        """
         why = "probabilities of the true class under"
         references = needs.part(evidence.references, "RMIA", "references", f"{why} reference models")
         population = needs.part(evidence.population, "RMIA", "population", f"{why} the target, of known non-members")
@@ -91,8 +101,7 @@ class RMIA:
         _probabilities(population, "population")
         _probabilities(others, "population_references")
         ratio = self._ratio(evidence.target, references, evidence.trained_on)
-        share = dominated(ratio, self._ratio(population, others, evidence.population_trained_on), self.gamma)
-        return share if self.ranking == "published" else _untie(share, ratio)
+        return ratio, self._ratio(population, others, evidence.population_trained_on)
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -129,11 +138,11 @@ def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
         >>> dominated(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0).round(3)
         array([0.333, 0.667])
     """
-    least = np.sort(gamma * (1.0 - _ROUNDING) * population)
+    least = np.sort(gamma * (1.0 - NEARLY) * population)
     return np.searchsorted(least, ratio, side="right") / len(population)
 
 
-def _untie(share: Floats, ratio: Floats) -> Floats:
+def untied(share: Floats, ratio: Floats) -> Floats:
     """``share`` moved by at most 1e-9, within [0, 1], so that equal shares are in the order of ``ratio``."""
     log = np.log(np.maximum(ratio, _LEAST))
     squashed = 0.5 + 0.5 * log / (1.0 + np.abs(log))

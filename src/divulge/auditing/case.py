@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from divulge.references.progress import silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from divulge.auditing.inputs import Inputs
@@ -33,11 +33,12 @@ class Case:
         references: how reference models are trained, or None.
         seed: of every random draw.
         views: candidates, calibration and population (the best completion of their unknown values), then random
-            completions of the first two.
+            completions of the first two, then further versions of all.
         partial: what of the records is known, where it is not all.
         progress: called with the progress of training.
         pool: where finished reference models are kept, or None.
         texts: whether documents may be kept and shown.
+        further: where in ``views`` the further versions of all records are that a recipe asks about, by its name.
         scratch: where signals too many for memory are mapped from disk, or None.
     """
 
@@ -52,6 +53,7 @@ class Case:
     pool: Path | None = None
     scratch: Path | None = None
     texts: bool = True
+    further: Mapping[str, range] = field(default_factory=dict)
 
     @property
     def layout(self) -> Layout:

@@ -32,7 +32,7 @@ def measure(case: Case, log: Log) -> list[Measurements]:
             layout=case.layout,
             labels=view.y,
             features=None if seen is None else seen[: len(view)],
-            models={kind: views[at] for kind, views in models.items() if at < len(views)},
+            models={kind: views[at] for kind, views in models.items() if at in views},
         )
         for at, (view, target) in enumerate(zip(case.views, targets, strict=True))
     ]

@@ -39,6 +39,7 @@ def check(case: Case, *, on_disk: bool) -> None:
     said = models * rows * (signals * _SIGNAL + 1)
     if on_disk:
         said = min(said, 2 * MOST_BYTES * kinds)
+    said *= 1 + sum(map(len, {id(at): at for at in case.further.values()}.values()))
     said += _tokens(case, models)
     checks.memory(
         float(outputs + features + said),

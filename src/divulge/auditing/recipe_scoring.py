@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks
-from divulge.attacks import Scored, adapt
+from divulge.attacks import Need, Scored, adapt
 from divulge.evidence import averaged
 
 if TYPE_CHECKING:
@@ -18,30 +19,36 @@ if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
 
 
-def score(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> Scored:
+def score(recipe: Recipe, signal: str, views: Sequence[Measurements], further: Sequence[int] = ()) -> Scored:
     """The recipe's scores of candidates and calibration records, and what its attack has to say about them.
 
     Args:
         recipe: what is run.
         signal: what its signal is called in the measurements.
         views: measurements of the best completion, then of each draw; where each draw is attacked alone, scores are
-            the mean.
+            the mean. Then those of further versions.
+        further: which of them are of versions that the recipe asks about.
 
     Raises:
         divulge.InputError: an attack that returns anything other than one finite score per record.
     """
     attack = adapt(recipe.attack)
-    runs = [attack.run(evidence) for evidence in evidences(recipe, signal, views)]
+    runs = [attack.run(evidence) for evidence in evidences(recipe, signal, views, further)]
     scores = np.mean([_scores(recipe, one, views[0].layout.scored) for one in runs], axis=0)
     notes = dict.fromkeys(note for one in runs for note in one.notes)
     return Scored(scores, tuple(notes), runs[0].nominal)
 
 
-def evidences(recipe: Recipe, signal: str, views: Sequence[Measurements]) -> list[Evidence]:
+def evidences(
+    recipe: Recipe, signal: str, views: Sequence[Measurements], further: Sequence[int] = ()
+) -> list[Evidence]:
     """What the recipe's attack looks at, once or several times: no more than it needs."""
     imputed = recipe.imputed
     if not imputed.random:
-        return [views[0].evidence(signal, recipe.needs)]
+        first = views[0].evidence(signal, recipe.needs)
+        if Need.QUERIES not in recipe.needs:
+            return [first]
+        return [replace(first, queries=tuple(views[at].evidence(signal, recipe.needs) for at in further))]
     drawn = [view.evidence(signal, recipe.needs) for view in views[1 : 1 + imputed.random]]
     return drawn if imputed.average == "score" else [averaged(drawn, likelihood=imputed.average == "likelihood")]
 

@@ -29,8 +29,8 @@ KINDS = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT)
 MOST_BYTES = 1 << 30
 
 
-def train(case: Case, log: Log) -> Mapping[Need, Sequence[Models]]:
-    """What reference models say of each view of the records, for each kind that some recipe needs."""
+def train(case: Case, log: Log) -> Mapping[Need, Mapping[int, Models]]:
+    """What reference models say of the views of the records, by place, for each kind that some recipe needs."""
     needed = {kind: [r for r in case.given.recipes if kind in r.needs] for kind in KINDS}
     kinds = [kind for kind in KINDS if needed[kind]]
     return {
@@ -54,9 +54,11 @@ def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
     return (everything, rows) if case.partial is None else case.partial.training(population, rows)
 
 
-def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progress: Progress) -> list[Models]:
+def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progress: Progress) -> dict[int, Models]:
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in recipes))
-    views = case.views[: 1 + max(recipe.imputed.random for recipe in recipes)]
+    asked = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
+    asked += sorted({at for recipe in recipes for at in case.further.get(recipe.name, ())})
+    views = [case.views[at] for at in asked]
     records, rows = lessons(case, kind)
     trained: Trained = log.timed(
         "reference models",
@@ -65,7 +67,7 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
             rows,
             seed=case.seed,
             classes=case.classes,
-            observe=views,
+            observe=tuple(views),
             signal=lambda logits, labels: of_logits(logits, labels, names),
             pool=case.pool,
             out=_sheets(case, kind, len(case.views[0]) * len(names)),
@@ -75,10 +77,10 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
     log.engines.append(trained.engine)
     log.warnings += [f"{kind}: {note}" for note in trained.warnings]
     inside = held(case, kind, trained.trained_on)
-    return [
-        Models({name: outputs[:, :, k] for k, name in enumerate(names)}, inside[:, : len(view)])
-        for view, outputs in zip(views, trained.outputs, strict=True)
-    ]
+    return {
+        at: Models({name: outputs[:, :, k] for k, name in enumerate(names)}, inside[:, : len(view)])
+        for at, view, outputs in zip(asked, views, trained.outputs, strict=True)
+    }
 
 
 def held(case: Case, kind: Need, rows: Bools) -> Bools:

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, store
-from divulge.auditing import active, documents, exhibits, heat, memory, run_record, shift, text_split
+from divulge.auditing import (
+    active,
+    documents,
+    exhibits,
+    further_versions,
+    heat,
+    memory,
+    run_record,
+    shift,
+    text_split,
+)
 from divulge.auditing import settings as describe
 from divulge.auditing.case import Case, Log
 from divulge.auditing.inputs import check, label_set
@@ -160,8 +170,13 @@ def _prepared(
     given, seen = prepare(whole, options.imputer, options.seed)
     references = documents.opened(given, options.references) if of_documents else options.references
     views = (given.everything,) if seen is None else seen.views
+    further = further_versions.of(given.recipes, views[0], options.seed, len(views))
+    views = (*views, *further.views)
     classes = label_set(adapted, given)
-    case = Case(given, adapted, classes, references, options.seed, views, seen, progress, pool, texts=options.texts)
+    case = Case(
+        given, adapted, classes, references, options.seed, views, seen, progress, pool,
+        texts=options.texts, further=further.places,
+    )  # fmt: skip
     partly = None if subject.known is None else WHOLE if seen is None else seen.about()
     return case, describe.settings(whole, options, references, describe.target(adapted), partly)
 
@@ -182,7 +197,8 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     given, layout, log = case.given, case.layout, Log()
     views = documents.measure(case, log) if documents.asked(case.target) else measure(case, log)
     called = active.names(given.recipes)
-    outputs = {r.name: log.timed(f"attack {r.name}", partial(score, r, called[r.name], views)) for r in given.recipes}
+    scoring = {r.name: partial(score, r, called[r.name], views, case.further.get(r.name, ())) for r in given.recipes}
+    outputs = {name: log.timed(f"attack {name}", work) for name, work in scoring.items()}
     log.warnings += [f"{name}: {note}" for name, scored in outputs.items() for note in scored.notes]
     scores = {name: scored.scores[layout.of_candidates] for name, scored in outputs.items()}
     calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}

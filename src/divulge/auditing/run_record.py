@@ -22,7 +22,7 @@ def recipes(case: Case, log: Log, scored: Mapping[str, Scored], fpr: Sequence[fl
         recipe.name: Conducted(
             signal=recipe.signal_name,
             reads=recipe.reads,
-            attack=repr(recipe.attack),
+            attack=settings.attack(recipe),
             references=recipe.references,
             training=settings.training(case.references) if recipe.needs_training else None,
             summary=recipe.summary,
@@ -53,4 +53,5 @@ def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
 
 def _queries(case: Case, recipe: Recipe) -> int:
     """Records the target is queried on for this recipe."""
-    return recipe.imputed.random * case.layout.scored or case.layout.total
+    versions = 1 + len(case.further.get(recipe.name, ()))
+    return recipe.imputed.random * case.layout.scored or versions * case.layout.total

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from divulge.auditing.inputs import Inputs
+    from divulge.recipes import Recipe
     from divulge.request import Options
     from divulge.results import PartlyKnown
     from divulge.targets import GivesLogits
@@ -31,7 +32,7 @@ def settings(given: Inputs, options: Options, references: Any, target: str, part
     return Settings(
         seed=options.seed,
         recipes=tuple(recipe.name for recipe in given.recipes),
-        attacks={recipe.name: f"{recipe.signal_name}: {_plain(recipe.attack)}" for recipe in given.recipes},
+        attacks={recipe.name: f"{recipe.signal_name}: {attack(recipe)}" for recipe in given.recipes},
         references="none" if references is None else described(references),
         unseen_classes=given.unseen_classes,
         fpr=tuple(map(float, options.fpr)),
@@ -47,6 +48,11 @@ def settings(given: Inputs, options: Options, references: Any, target: str, part
         target=target,
         partial=partial,
     )
+
+
+def attack(recipe: Recipe) -> str:
+    """The attack in words, and the versions of the records that it asks about."""
+    return _plain(recipe.attack) + ("" if recipe.versions is None else f" on {_plain(recipe.versions)}")
 
 
 def target(target: GivesLogits | GivesTokens) -> str:

@@ -1,5 +1,6 @@
 """A recipe pairs a signal with an attack and gives the pair its name."""
 
+from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.documents import document_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.names import everything, resolve, seeded
@@ -26,6 +27,7 @@ __all__ = [
     "Recipe",
     "References",
     "Signal",
+    "augmented_recipes",
     "document_recipes",
     "everything",
     "label_recipes",

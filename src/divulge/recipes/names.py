@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from divulge import attacks, checks, errors, imports
+from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.documents import document_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.partial import partial_recipes
@@ -14,8 +15,8 @@ from divulge.recipes.whole import recipes
 
 
 def everything() -> tuple[Recipe, ...]:
-    """All recipes for classifiers: whole records, labels alone, partly known records, weights."""
-    return (*recipes(), *label_recipes(), *partial_recipes(), *weight_recipes())
+    """All recipes for classifiers: whole records, versions of them, labels alone, partly known records, weights."""
+    return (*recipes(), *augmented_recipes(), *label_recipes(), *partial_recipes(), *weight_recipes())
 
 
 def resolve(wanted: object, *, documents: bool = False) -> Recipe:

@@ -9,6 +9,7 @@ from divulge import checks
 from divulge.attacks import Need, Scores, adapt
 from divulge.attacks.protocol import REFERENCES
 from divulge.signals import classification, tokens
+from divulge.signals.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,6 +123,7 @@ class Recipe:
         features: whether the attack is given ``evidence.features`` (they cost a reduction of all records).
         partial: whether whole records are refused; always so where there are random completions, or where the signal
             itself deals with unknown values.
+        versions: further versions of every record that all models are asked about (`divulge.signals.versions`).
 
     Raises:
         divulge.InputError: an unknown signal, a signal of one's own that is called like one of ours, a name that a
@@ -137,6 +139,7 @@ class Recipe:
     imputed: Imputed = field(default_factory=Imputed)
     features: bool = False
     partial: bool = False
+    versions: Versions | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
@@ -147,6 +150,7 @@ class Recipe:
             raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
         checks.choice(self.references, "references", ("none", "out", "in and out", "base"))
         self._check_attack()
+        self._check_versions()
 
     def _check_attack(self) -> None:
         """What the attack needs must exist, and the recipe must have the models it cannot do without."""
@@ -164,6 +168,23 @@ class Recipe:
             raise checks.InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads models trained on candidates, but references='out'"
             )
+        if Need.QUERIES in wanted and self.versions is None:
+            raise checks.InputError(
+                f"recipe: {self.name!r}: {self.attack!r} reads further versions of the records, but versions=None"
+            )
+
+    def _check_versions(self) -> None:
+        if self.versions is None:
+            return
+        if not isinstance(self.versions, Versions):
+            raise checks.InputError(
+                f"versions: of divulge.signals.versions, or an object with count and of(records, seed), is needed, got "
+                f"{type(self.versions).__name__}"
+            )
+        if self.of_documents or not isinstance(self.signal, str) or self.imputed.random:
+            raise checks.InputError(
+                f"recipe: {self.name!r}: only a classifier's outputs are asked for on several versions of a record"
+            )
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -172,6 +193,8 @@ class Recipe:
         kept = {Need(part) for part in wanted - REFERENCES}
         if not self.features:
             kept.discard(Need.FEATURES)
+        if self.versions is None:
+            kept.discard(Need.QUERIES)
         if self.references != "none" and wanted & REFERENCES:
             kept.add(Need(f"references {self.references}"))
         return frozenset(kept)
@@ -184,7 +207,8 @@ class Recipe:
     @property
     def reads(self) -> str:
         """What of the target the adversary must see, in words; a signal that reads more than outputs says so."""
-        return getattr(self.signal, "reads", "the target's outputs on each candidate")
+        more = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
+        return getattr(self.signal, "reads", f"the target's outputs on each candidate{more}")
 
     @property
     def needs_labels(self) -> bool:

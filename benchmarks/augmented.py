@@ -1,0 +1,143 @@
+"""What several queries a record add: LiRA and RMIA on images as they are, mirrored and shifted; on tables with noise.
+
+    nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/augmented.py
+
+Fashion-MNIST at 14 x 14: small convolutional networks that fit 1,000 members, trained on the images as they are or each
+time mirrored and shifted at random. Adult: MLPs that fit 1,000 members. As many non-members; a population of 2,000;
+reference models trained on halves of it; three seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import nn
+
+import divulge as dv
+from divulge.attacks import RMIA, Averaged, LiRA, MajorityRMIA
+from divulge.evidence import of_logits
+from divulge.references import splits
+from divulge.signals.versions import ImageVersions, NoisyVersions
+from divulge.targets import TorchTarget
+from partial_cases import adult, fashion
+
+SEEDS, MODELS, POPULATION = 3, (1, 2, 4), 2000
+SIGNALS = ("scaled-logit", "confidence")
+
+
+class Convolutions(nn.Sequential):
+    """Two layers of 3 x 3 and a linear one."""
+
+    def __init__(self, shape, classes):
+        width = 16 * (shape[0] // 4) * (shape[1] // 4)
+        convolved = [nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        convolved += [nn.Conv2d(8, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        super().__init__(nn.Unflatten(1, (1, shape[0])), *convolved, nn.Flatten(), nn.Linear(width, classes))
+
+
+def perceptron(shape, classes):
+    """128 hidden units."""
+    return nn.Sequential(nn.Linear(shape[0], 128), nn.ReLU(), nn.Linear(128, classes))
+
+
+def mirrored_and_shifted(x, generator):
+    """Each image mirrored with probability one half, and all of a batch moved by up to one pixel."""
+    flip = torch.rand(len(x), generator=generator) < 0.5
+    x = torch.where(flip[:, None, None], x.flip(2), x)
+    down, right = torch.randint(-1, 2, (2,), generator=generator).tolist()
+    return torch.roll(x, (down, right), (1, 2))
+
+
+def trained(make, x, y, classes, seed, epochs, *, moved):
+    torch.manual_seed(seed)
+    generator, model = torch.Generator().manual_seed(seed), make(x.shape[1:], classes)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    x, y = torch.from_numpy(x), torch.from_numpy(y)
+    for _ in range(epochs):
+        for rows in torch.randperm(len(x), generator=generator).split(64):
+            batch = mirrored_and_shifted(x[rows], generator) if moved else x[rows]
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(batch), y[rows]).backward()
+            optimizer.step()
+    return TorchTarget(model.eval(), device="cpu")
+
+
+def evidences(load, make, n, epochs, versions, seed, *, moved):
+    """One for each signal, with queries, of candidates and population."""
+    x, y = load()
+    x, classes = x.astype(np.float32), int(y.max()) + 1
+    rows = np.random.default_rng(seed).permutation(len(x))[: 2 * n + POPULATION]
+    x, y = x[rows], y[rows].astype(np.int64)
+    everything = dv.Records(x, y)
+    asked = (everything, *versions.of(everything, seed))
+    inside = splits.offline(POPULATION, max(MODELS), seed, labels=y[2 * n :]).trained_on
+    parts = [np.arange(n), *(2 * n + np.flatnonzero(row) for row in inside)]
+    told = []
+    for model, part in enumerate(parts):
+        target = trained(make, x[part], y[part], classes, 1000 * seed + model, epochs, moved=moved)
+        told.append([of_logits(target.logits(version), y, SIGNALS) for version in asked])
+        if not model:
+            logits = target.logits(everything).argmax(axis=1) == y
+            print(f"accuracy: members {logits[:n].mean():.3f}, others {logits[n : 2 * n].mean():.3f}", flush=True)
+    table = np.array(told)  # models, versions, records, signals
+    made = {}
+    for at, name in enumerate(SIGNALS):
+        one = [
+            dv.Evidence(
+                values[0, : 2 * n],
+                values[1:, : 2 * n],
+                population=values[0, 2 * n :],
+                population_references=values[1:, 2 * n :],
+                population_trained_on=inside,
+            )
+            for values in table[..., at].swapaxes(0, 1)
+        ]
+        made[name] = one
+    return made, np.arange(2 * n) < n
+
+
+def fewer(evidence, models):
+    """The same with fewer reference models."""
+    names = ("references", "population_references", "population_trained_on")
+    return replace(evidence, **{name: getattr(evidence, name)[:models] for name in names})
+
+
+CASES = {
+    "Fashion-MNIST, trained as they are": (fashion, Convolutions, 1000, 30, ImageVersions(), False),
+    "Fashion-MNIST, trained mirrored and shifted": (fashion, Convolutions, 1000, 50, ImageVersions(), True),
+    "Adult": (adult, perceptron, 1000, 60, NoisyVersions(), False),
+}
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    for case, (load, make, n, epochs, versions, moved) in CASES.items():
+        print(f"\n{case}\n{'references':>10} {'attack':22}{'AUC':>24}{'TPR at 1 %':>24}")
+        cells: dict[tuple[int, str], list[tuple[float, float]]] = {}
+        for seed in range(SEEDS):
+            made, member = evidences(load, make, n, epochs, versions, seed, moved=moved)
+            for models in MODELS:
+                for signal, inner, outer in (
+                    ("scaled-logit", LiRA(), Averaged(LiRA())),
+                    ("confidence", RMIA(), MajorityRMIA()),
+                ):
+                    first, *rest = (fewer(one, models) for one in made[signal])
+                    name = "lira" if signal == "scaled-logit" else "rmia"
+                    tried = {f"{name}, 1 query": (inner, first)}
+                    if isinstance(versions, ImageVersions):
+                        tried[f"{name}, 2 (mirrored)"] = (outer, replace(first, queries=[rest[8]]))
+                    tried[f"{name}, {1 + len(rest)}"] = (outer, replace(first, queries=rest))
+                    for what, (attack, evidence) in tried.items():
+                        scores = attack.score(evidence)
+                        value = dv.evaluation.auc(scores, member).value
+                        tpr = dv.evaluation.tpr_at_fpr(scores, member, 0.01).value
+                        cells.setdefault((models, what), []).append((value, tpr))
+        for (models, what), values in cells.items():
+            auc, tpr = (f"{v.mean():.3f} [{v.min():.3f}, {v.max():.3f}]" for v in np.array(values).T)
+            print(f"{models:10} {what:22}{auc:>24}{tpr:>24}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Versions of a record that models are asked about beside the record itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from divulge import checks, errors, seeds
+from divulge.types import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from divulge.types import Array
+
+# Numbers of channels that an image may have.
+_CHANNELS = (1, 3, 4)
+
+
+@runtime_checkable
+class Versions(Protocol):
+    """Anything that makes further versions of records."""
+
+    @property
+    def count(self) -> int:
+        """How many further versions."""
+        ...
+
+    def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
+        """One `Records` for each further version, all in the order given."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ImageVersions:
+    """Images mirrored left to right, and moved by up to ``shift`` pixels each way.
+
+    With the image itself there are ``(2·shift + 1)²`` versions, twice as many with ``flip``: 18 by default, the
+    largest number in both papers' published runs (Carlini et al. 2022, Zarifzadeh et al. 2024). As in their code, edges
+    are filled by reflection.
+
+    Args:
+        flip: whether images are mirrored.
+        shift: greatest move, in pixels.
+        shape: of one image, where records are flat rows: ``(height, width)``, ``(height, width, channels)`` or
+            ``(channels, height, width)``.
+
+    Raises:
+        divulge.InputError: a setting out of its range; neither flips nor shifts.
+
+    Examples:
+        >>> image = Records([[[1.0, 2.0], [3.0, 4.0]]])
+        >>> [version.x[0].tolist() for version in ImageVersions(shift=0).of(image)]
+        [[[2.0, 1.0], [4.0, 3.0]]]
+    """
+
+    flip: bool = True
+    shift: int = 1
+    shape: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        checks.flag(self.flip, "ImageVersions.flip")
+        checks.integer(self.shift, "ImageVersions.shift", least=0, most=100)
+        if self.shape is not None:
+            sides = checks.listed(self.shape, "ImageVersions.shape")
+            shape = tuple(checks.integer(side, "ImageVersions.shape", least=1) for side in sides)
+            object.__setattr__(self, "shape", shape)
+        if not (self.flip or self.shift):
+            raise checks.InputError("ImageVersions: neither flips nor shifts, so there is no further version")
+
+    @property
+    def count(self) -> int:
+        """How many further versions."""
+        return (1 + self.flip) * (2 * self.shift + 1) ** 2 - 1
+
+    def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
+        """All versions but the image itself.
+
+        Raises:
+            divulge.InputError: records that are no images, or smaller than the shift.
+        """
+        shape = self._shape(records)
+        high = _height_axis(shape)
+        images = records.x.reshape(len(records), *shape)
+        margin = [(0, 0)] * images.ndim
+        for axis in (high, high + 1):
+            if images.shape[axis] <= self.shift:
+                raise checks.InputError(f"ImageVersions.shift: {self.shift} does not fit images of shape {shape}")
+            margin[axis] = (self.shift, self.shift)
+        versions = []
+        for mirrored in (False, True)[: 1 + self.flip]:
+            padded = np.pad(np.flip(images, high + 1) if mirrored else images, margin, mode="reflect")
+            for down in range(2 * self.shift + 1):
+                for right in range(2 * self.shift + 1):
+                    if mirrored or (down, right) != (self.shift, self.shift):
+                        window = [slice(None)] * images.ndim
+                        window[high] = slice(down, down + images.shape[high])
+                        window[high + 1] = slice(right, right + images.shape[high + 1])
+                        versions.append(_like(records, padded[tuple(window)]))
+        return tuple(versions)
+
+    def _shape(self, records: Records) -> tuple[int, ...]:
+        own = records.x.shape[1:]
+        if records.x.dtype == object:
+            raise checks.InputError("records: images are flipped and shifted, got texts")
+        if self.shape is None:
+            return own
+        if int(np.prod(self.shape)) != int(np.prod(own)):
+            raise checks.InputError(f"ImageVersions.shape: {self.shape} does not fit records of shape {own}")
+        return self.shape
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyVersions:
+    """Rows of numbers with a little noise: for tables.
+
+    Gaussian noise is added to every column, in its standard deviations; columns of two values are flipped instead.
+
+    Args:
+        count: number of noisy copies.
+        scale: standard deviation of the noise, in those of each column.
+        flips: probability to flip a column of two values, in [0, 1].
+
+    Raises:
+        divulge.InputError: a setting out of its range.
+
+    Examples:
+        >>> rows = Records([[0.0, 1.0], [3.0, 0.0], [5.0, 1.0]])
+        >>> [version.x.shape for version in NoisyVersions(count=2).of(rows)]
+        [(3, 2), (3, 2)]
+    """
+
+    count: int = 8
+    scale: float = 0.1
+    flips: float = 0.01
+
+    def __post_init__(self) -> None:
+        checks.integer(self.count, "NoisyVersions.count", least=1, most=1000)
+        checks.number(self.scale, "NoisyVersions.scale", above=0)
+        checks.number(self.flips, "NoisyVersions.flips", above=0, below=1, closed=True)
+
+    def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
+        """Noisy copies; the same seed gives the same noise.
+
+        Raises:
+            divulge.InputError: texts.
+        """
+        if records.x.dtype == object:
+            raise checks.InputError("records: noise is added to numbers, got texts")
+        rng = seeds.generator(seed, "noisy versions")
+        flat = records.x.reshape(len(records), -1).astype(np.float64)
+        low, high, spread = flat.min(axis=0), flat.max(axis=0), flat.std(axis=0)
+        two = ((flat == low) | (flat == high)).all(axis=0)
+        versions = []
+        for _ in range(self.count):
+            moved = flat + self.scale * spread * rng.normal(size=flat.shape)
+            flipped = np.where(rng.random(flat.shape) < self.flips, low + high - flat, flat)
+            versions.append(_like(records, np.where(two, flipped, moved)))
+        return tuple(versions)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnVersions:
+    """What a function of the user's makes of the records.
+
+    Args:
+        function: ``function(x, generator)``, with all records ``[n, ...]`` and a NumPy generator, returns one version
+            of them, of the same shape. What it makes of a record must not depend on who is a member.
+        count: how often it is called.
+
+    Raises:
+        divulge.InputError: no function, a count below 1.
+
+    Examples:
+        >>> half = OwnVersions(lambda x, rng: x / 2)
+        >>> half.of(Records([[2.0, 4.0]]))[0].x
+        array([[1., 2.]])
+    """
+
+    function: Callable[[Array, np.random.Generator], Any]
+    count: int = 1
+
+    def __post_init__(self) -> None:
+        checks.able(self.function, "OwnVersions.function")
+        checks.integer(self.count, "OwnVersions.count", least=1, most=1000)
+
+    def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
+        """What the function returns, ``count`` times.
+
+        Raises:
+            divulge.InputError: another shape than the records', NaN or infinity.
+            divulge.errors.UserCodeError: the function raised an error.
+        """
+        rng = seeds.generator(seed, "versions")
+        return tuple(self._made(records, rng) for _ in range(self.count))
+
+    def _made(self, records: Records, rng: np.random.Generator) -> Records:
+        with errors.theirs("versions: the function"):
+            made = self.function(records.x.copy(), rng)
+        kept = checks.records(made, "versions: what the function returns")
+        if kept.shape != records.x.shape:
+            raise checks.InputError(f"versions: {records.x.shape} is needed of the function, got {kept.shape}")
+        return Records(kept, records.y, records.ids)
+
+
+def _like(records: Records, x: Array) -> Records:
+    """Records of the same kind and shape with these values."""
+    kind = records.x.dtype if records.x.dtype.kind == "f" else x.dtype
+    return Records(np.ascontiguousarray(x, kind).reshape(records.x.shape), records.y, records.ids)
+
+
+def _height_axis(shape: Sequence[int]) -> int:
+    """Which axis of a batch of images is their height."""
+    if len(shape) == 2:
+        return 1
+    if len(shape) == 3 and (first := shape[0] in _CHANNELS) != (shape[2] in _CHANNELS):
+        return 2 if first else 1
+    raise checks.InputError(
+        "records: images [height, width], with 1, 3 or 4 channels first or last, are flipped and shifted, got shape "
+        f"{tuple(shape)}; give ImageVersions(shape=(height, width)) for flat images, NoisyVersions for tables, or "
+        "OwnVersions of divulge.signals.versions"
+    )
