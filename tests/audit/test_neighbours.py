@@ -13,8 +13,9 @@ from divulge import completion, margin
 from divulge.attacks import LiRA, Need, QuantileRegression, Threshold
 from divulge.auditing import reference_models, run
 from divulge.auditing.compare import compare
-from divulge.recipes import Recipe, partial_recipes, recipes, weight_recipes
+from divulge.recipes import Recipe, augmented_recipes, partial_recipes, recipes, weight_recipes
 from divulge.signals import MRAD, GradientMatching
+from divulge.signals.versions import ImageVersions, NoisyVersions
 
 CLASSES = 3
 
@@ -159,6 +160,18 @@ def test_scores_from_weights_are_the_same_alone_and_beside_any_other_recipe():
     assert_own(weight_recipes(), lambda some: audit([r.name for r in some], target, **sets))
 
 
+def test_scores_on_versions_are_the_same_alone_and_beside_any_other_recipe():
+    plain = {recipe.name: recipe for recipe in augmented_recipes()}
+    shaped = ImageVersions(flip=False, shape=(5, 1))
+    with pytest.raises(dv.InputError, match=r"ImageVersions.shift: 1 does not fit images"):
+        audit([dataclasses.replace(plain["lira-augmented"], versions=shaped)])
+    mirrored = ImageVersions(shift=0, shape=(1, 5))
+    book = [dataclasses.replace(recipe, versions=mirrored) for recipe in plain.values()]
+    book += [dataclasses.replace(book[0], name="noisy", versions=NoisyVersions(2))]
+    book += [dataclasses.replace(book[2], name="noisy too", versions=NoisyVersions(2))]
+    assert_own((*book, OWN[0], *recipes()[4:5]), audit)
+
+
 def test_one_recipe_under_two_names_scores_twice_alike():
     twins = [dataclasses.replace(r, name=f"{r.name} again") for r in recipes()]
     found = audit([*recipes(), *twins])
@@ -247,13 +260,19 @@ READS = {
         CONDITIONS | POPULATION | POPULATION_CONDITIONS,
     ),
     "transductive": CONDITIONS,
+    **dict.fromkeys(("lira-augmented", "lira-online-augmented"), MODELS | {"queries"}),
+    **dict.fromkeys(("rmia-augmented", "rmia-online-augmented"), MODELS | POPULATION | POPULATION_MODELS | {"queries"}),
 }
 
 
-@pytest.mark.parametrize("recipe", recipes(), ids=lambda r: r.name)
+@pytest.mark.parametrize("recipe", [*recipes(), *augmented_recipes()], ids=lambda r: r.name)
 def test_an_attack_is_shown_what_it_needs_and_nothing_else(recipe):
+    if recipe.versions is not None:
+        recipe = dataclasses.replace(recipe, versions=NoisyVersions(2))
     seen = seen_by(recipe, beside=[name for name in ("rmia-online", "combined") if name != recipe.name])
     assert parts(seen) == {"target"} | READS[recipe.name]
+    for version in seen.queries or ():
+        assert parts(version) == {"target"} | READS[recipe.name] - {"queries"}
     if "trained_on" in READS[recipe.name]:
         online = recipe.references == "in and out"
         assert seen.trained_on.any() == online
@@ -265,7 +284,7 @@ def test_a_recipe_without_features_is_shown_none_and_an_attack_that_says_nothing
     assert "features" not in parts(seen_by(OWN[1], beside=("quantile",)))
     everything = Recipe("mine", "hinge", Witness(Need), "out", features=True)
     seen = seen_by(everything)
-    of_documents = {"tokens", "population_tokens"}
+    of_documents = {"tokens", "population_tokens", "queries"}
     assert parts(seen) == {field.name for field in dataclasses.fields(dv.Evidence)} - of_documents
     assert not seen.trained_on.any()
 

@@ -73,6 +73,7 @@ CHECKED = {
     "attacks.regressors.fit",
     "attacks.regressors.predict",
     "attacks.rmia.dominated",
+    "attacks.rmia.untied",
     "decisions.fdr.decide",
     "signals.tokens.signal",
     "decisions.fdr.few",

@@ -76,6 +76,10 @@ def completed(made):
     return made.fit(RECORDS).complete(PARTIAL, 2, 0)
 
 
+def versions(made):
+    return made.of(RECORDS, 0)
+
+
 def asked(made):
     return made.measure(targets.SklearnTarget(MODEL), RECORDS)
 
@@ -291,6 +295,9 @@ SIGNALS = {
 } | {
     "signals.BoundaryDistance": call(queries=30, seed=0, use=asked, long=("queries",)),
     "signals.NoiseRobustness": call(queries=3, scale=1.0, flips=0.1, seed=0, use=asked, long=("queries",)),
+    "signals.versions.ImageVersions": call(flip=True, shift=0, shape=(3, 1), free=("shape",), use=versions),
+    "signals.versions.NoisyVersions": call(count=2, scale=0.1, flips=0.1, use=versions, long=("count",)),
+    "signals.versions.OwnVersions": call(function=lambda x, rng: x + rng.normal(), count=2, use=versions),
     "signals.MRAD": call(
         step=10.0,
         iterations=1,

@@ -1,5 +1,7 @@
 """Valid calls of what works on arrays: types, attacks, decisions, evaluation."""
 
+import dataclasses
+
 import numpy as np
 
 import divulge as dv
@@ -41,6 +43,7 @@ OFFLINE = dv.Evidence(
     population_features=EVIDENCE.population_features,
     population_labels=EVIDENCE.population_labels,
 )
+ASKED = dataclasses.replace(OFFLINE, queries=(OFFLINE,))
 LOSSES = dv.Evidence(-np.abs(SCORES), -np.abs(REFERENCES))
 NEAR = RNG.normal(size=(200, 2))
 RECORDS = dv.Records(X, Y, np.arange(60))
@@ -84,6 +87,7 @@ TYPES = {
         population_trained_on=INSIDE[:, :5],
         tokens=TOKENS.tokens,
         population_tokens=None,
+        queries=None,
     ),
     "PartialRecords": call(x=X[:4], y=Y[:4], known=np.array([True, False, True])),
     "Records": call(x=X[:4], y=Y[:4], ids=np.arange(4), free=("ids",), use=lambda made: (repr(made), made[:2])),
@@ -100,6 +104,8 @@ ATTACKS = {
         options=(dv.attacks.auto.Option("lira", "scaled logit", dv.attacks.LiRA()),), most=100, seed=0, use=scored
     ),
     "attacks.auto.Option": call(name="loss", unit="log-probability", attack=dv.attacks.Threshold(), use=repr),
+    "attacks.Averaged": call(inner=dv.attacks.LiRA(), use=lambda made: scored(made, ASKED)),
+    "attacks.MajorityRMIA": call(inner=dv.attacks.RMIA(), use=lambda made: scored(made, ASKED)),
     "attacks.BASE": call(mode="offline", scale=0.33, use=lambda made: scored(made, LOSSES)),
     "attacks.BaVarIA": call(mode="offline", use=scored),
     "attacks.RMIA": call(gamma=1.0, offline_a=0.3, ranking="tie-free", use=lambda made: scored(made, OFFLINE)),

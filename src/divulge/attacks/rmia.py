@@ -143,7 +143,17 @@ def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
 
 
 def untied(share: Floats, ratio: Floats) -> Floats:
-    """``share`` moved by at most 1e-9, within [0, 1], so that equal shares are in the order of ``ratio``."""
+    """``share`` moved by at most 1e-9, within [0, 1], so that equal shares are in the order of ``ratio``.
+
+    Args:
+        share: dominated shares, ``[n]``.
+        ratio: likelihood ratios, ``[n]``, at least 0.
+
+    Examples:
+        >>> first, second = untied(np.array([1.0, 1.0]), np.array([2.0, 3.0]))
+        >>> bool(1 - 1e-9 < first < second <= 1)
+        True
+    """
     log = np.log(np.maximum(ratio, _LEAST))
     squashed = 0.5 + 0.5 * log / (1.0 + np.abs(log))
     return share + _TIE * (squashed - share)

@@ -1,6 +1,6 @@
 """Answers of a model into one number per record, larger = more like a member."""
 
-from divulge.signals import classification, margin, tokens
+from divulge.signals import classification, margin, tokens, versions
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.matching import GradientMatching
 from divulge.signals.mrad import MRAD
@@ -16,4 +16,5 @@ __all__ = [
     "classification",
     "margin",
     "tokens",
+    "versions",
 ]
