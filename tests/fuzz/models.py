@@ -293,6 +293,7 @@ SIGNALS = {
     f"signals.classification.{name}": call(logits=LOGITS, labels=Y)
     for name in ("negative_loss", "confidence", "scaled_logit", "hinge", "top_two_gap", "modified_entropy")
 } | {
+    "signals.Correctness": call(use=asked),
     "signals.BoundaryDistance": call(queries=30, seed=0, use=asked, long=("queries",)),
     "signals.NoiseRobustness": call(queries=3, scale=1.0, flips=0.1, seed=0, use=asked, long=("queries",)),
     "signals.versions.ImageVersions": call(flip=True, shift=0, shape=(3, 1), free=("shape",), use=versions),

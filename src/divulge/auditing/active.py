@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from divulge import seeds
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, splits
-from divulge.targets import GivesLogits, Metered, adapt
+from divulge.targets import GivesLogits, GivesTokens, Metered, adapt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.auditing.case import Case, Log
     from divulge.recipes import Recipe, Signal
-    from divulge.targets import GivesTokens
+    from divulge.targets import GivesLabels
     from divulge.types import Floats, PartialRecords, Records
 
 
@@ -48,6 +48,7 @@ def measured(case: Case, log: Log) -> dict[str, Floats]:
             known, own = case.partial.seen, case.given.population
             work = partial(completed, signal, case.target, known, own, case.references, case.classes, case.seed)
         elif isinstance(signal, PreparedSignal):
+            assert isinstance(case.target, GivesLogits | GivesTokens)
             work = partial(prepared, signal, case.target, case.views[0], case.given.population, case.seed)
         else:
             work = partial(asked, signal, case.target, case.views[0])
@@ -55,7 +56,7 @@ def measured(case: Case, log: Log) -> dict[str, Floats]:
     return values
 
 
-def asked(signal: Signal, target: GivesLogits | GivesTokens, records: Records) -> tuple[Floats, int]:
+def asked(signal: Signal, target: GivesLogits | GivesLabels | GivesTokens, records: Records) -> tuple[Floats, int]:
     """One number per record, and the queries made."""
     meter = Metered(target)
     return signal.measure(meter, records), meter.queries

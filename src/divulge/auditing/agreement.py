@@ -28,6 +28,7 @@ def check(sets: Sets, recipes: Sequence[Recipe]) -> None:
     _plain_ids(sets)
     _distinct_ids(sets)
     _needs_labels(sets, recipes)
+    _needs_numbers(sets, recipes)
     _several_classes(sets)
 
 
@@ -93,6 +94,15 @@ def _needs_labels(sets: Sets, recipes: Sequence[Recipe]) -> None:
         raise checks.InputError(
             f"recipes: {', '.join(needing)} read the records' labels, but there are none; "
             f"without labels use {', '.join(usable)}"
+        )
+
+
+def _needs_numbers(sets: Sets, recipes: Sequence[Recipe]) -> None:
+    needing = [recipe.name for recipe in recipes if recipe.needs_numbers]
+    if needing and sets["members"].x.dtype == object:
+        raise checks.InputError(
+            f"recipes: {', '.join(needing)} move records a little, which numbers allow and texts do not; of texts use "
+            "correct, or recipes that read the target's outputs"
         )
 
 

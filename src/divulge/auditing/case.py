@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from divulge.auditing.partial_knowledge import Partial
     from divulge.evidence import Layout
     from divulge.references import Progress
-    from divulge.targets import GivesLogits, GivesTokens
+    from divulge.targets import GivesLabels, GivesLogits, GivesTokens
     from divulge.types import Records
 
 T = TypeVar("T")
@@ -29,7 +29,8 @@ class Case:
     Args:
         given: the checked inputs.
         target: the model under audit.
-        classes: size of the label set; 0 for a language model.
+        classes: size of the label set (where the target gives labels alone, as far as it shows); 0 for a language
+            model.
         references: how reference models are trained, or None.
         seed: of every random draw.
         views: candidates, calibration and population (the best completion of their unknown values), then random
@@ -43,7 +44,7 @@ class Case:
     """
 
     given: Inputs
-    target: GivesLogits | GivesTokens
+    target: GivesLogits | GivesLabels | GivesTokens
     classes: int
     references: Any
     seed: int

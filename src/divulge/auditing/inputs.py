@@ -15,7 +15,7 @@ from divulge.auditing.separation import separate
 from divulge.evidence import Layout, concatenate
 from divulge.references import FineTune
 from divulge.request import Duplicates
-from divulge.targets import GivesLogits
+from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from divulge.recipes import Recipe
     from divulge.request import Options, Subject
-    from divulge.targets import GivesTokens
+    from divulge.targets import GivesLabels
     from divulge.types import Array, Bools
 
 _ASKED = 64  # candidates that show what the target's outputs are
@@ -123,13 +123,31 @@ def check(subject: Subject, options: Options, *, documents: bool = False) -> Inp
     )
 
 
-def label_set(target: GivesLogits | GivesTokens, given: Inputs) -> int:
-    """Width of the target's output, 0 for a language model.
+def refuse_logits(recipes: Sequence[Recipe]) -> None:
+    """Pass if all recipes can do with a target that gives labels alone.
+
+    Raises:
+        divulge.InputError: one reads logits, or trains models on them.
+    """
+    usable = [recipe.name for recipe in book.label_recipes()]
+    if short := [recipe.name for recipe in recipes if isinstance(recipe.signal, str) or recipe.needs_known]:
+        raise checks.InputError(
+            f"target: it gives labels alone, but {', '.join(short)} read logits; what labels are enough for: "
+            f"{', '.join(usable)}"
+        )
+
+
+def label_set(target: GivesLogits | GivesLabels | GivesTokens, given: Inputs) -> int:
+    """Width of the target's output, 0 for a language model; of labels alone, as far as they show.
 
     Every label must fit it, and outputs that are not as declared are refused here.
     """
-    if not isinstance(target, GivesLogits):
+    if isinstance(target, GivesTokens) and not isinstance(target, GivesLogits):
         return 0
+    if not isinstance(target, GivesLogits):
+        told = [target.labels(given.candidates[:_ASKED])]
+        told += [records.y for records in (given.candidates, given.population) if records.y is not None]
+        return 1 + max(int(labels.max()) for labels in told)
     width = target.logits(given.candidates[:_ASKED]).shape[1]
     for records, name in ((given.candidates, "members, nonmembers"), (given.population, "population")):
         if records.y is not None:

@@ -23,7 +23,7 @@ from divulge.auditing import (
 )
 from divulge.auditing import settings as describe
 from divulge.auditing.case import Case, Log
-from divulge.auditing.inputs import check, label_set
+from divulge.auditing.inputs import check, label_set, refuse_logits
 from divulge.auditing.measuring import measure
 from divulge.auditing.partial_knowledge import WHOLE, prepare
 from divulge.auditing.recipe_scoring import score
@@ -33,7 +33,7 @@ from divulge.evaluation import blind
 from divulge.references.progress import silent
 from divulge.request import Duplicates, Options, Outputs, Subject
 from divulge.results import About, BlindBaseline, environment, plain
-from divulge.targets import adapt
+from divulge.targets import GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -73,7 +73,8 @@ def audit(
     """How well can an adversary tell ``target``'s training records from others?
 
     Args:
-        target: a torch module, scikit-learn classifier, callable, or anything with ``logits(records)``.
+        target: a torch module, scikit-learn classifier, callable, anything with ``logits(records)``, or with
+            ``labels(records)`` for recipes that ask for labels alone.
         members: records the target was trained on.
         nonmembers: records of the same kind that it was not trained on.
         population: other data that the auditor holds, known not to be in the training set; may lack classes. A quarter
@@ -164,9 +165,11 @@ def _prepared(
     target: Any, subject: Subject, options: Options, progress: Progress, pool: Path | None
 ) -> tuple[Case, Settings]:
     """Everything checked, and in words all that determines the run."""
-    adapted = adapt(target, outputs=options.outputs, device=options.device)
+    adapted = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
     of_documents = documents.asked(adapted)
     whole = check(subject, options, documents=of_documents)
+    if not isinstance(adapted, GivesLogits | GivesTokens):
+        refuse_logits(whole.recipes)
     given, seen = prepare(whole, options.imputer, options.seed)
     references = documents.opened(given, options.references) if of_documents else options.references
     views = (given.everything,) if seen is None else seen.views

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
     from divulge.request import Options
     from divulge.results import PartlyKnown
-    from divulge.targets import GivesLogits
+    from divulge.targets import GivesLabels, GivesLogits
 
 # Where an object lies in memory, as a repr tells it.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -55,7 +55,7 @@ def attack(recipe: Recipe) -> str:
     return _plain(recipe.attack) + ("" if recipe.versions is None else f" on {_plain(recipe.versions)}")
 
 
-def target(target: GivesLogits | GivesTokens) -> str:
+def target(target: GivesLogits | GivesLabels | GivesTokens) -> str:
     """What was audited: the kind of target, and a digest of its weights where they can be read."""
     kind = type(target.target if isinstance(target, Own) else target).__name__
     if isinstance(target, GivesTokens):

@@ -16,14 +16,14 @@ from divulge.datafiles import DataFile, FileLayout
 from divulge.plan.keys import AccessPlan, DataPlan, LoRAPlan, Plan, ReferencesPlan, TargetPlan
 from divulge.references import FineTune, LoRA, Train
 from divulge.request import Options, Subject
-from divulge.targets import GivesLogits
+from divulge.targets import GivesLogits, GivesTokens
 from divulge.targets import files as models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.completion import Imputer
-    from divulge.targets import GivesTokens
+    from divulge.targets import GivesLabels
     from divulge.types import Bools, Records
 
 _MODELS, _EPOCHS = 16, 20  # of reference models that are no fine-tunes
@@ -42,7 +42,7 @@ class Ready:
         plan: the plan itself, to be kept with the run.
     """
 
-    target: GivesLogits | GivesTokens
+    target: GivesLogits | GivesLabels | GivesTokens
     origins: Mapping[str, str]
     subject: Subject
     options: Options
@@ -116,9 +116,10 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         base=plan.target.base,
         dtype=plan.target.dtype,
         bos=plan.target.bos,
+        labels_only=True,
     )
     if plan.data.text is not None:
-        _labelled(plan, sets, documents=not isinstance(target, GivesLogits))
+        _labelled(plan, sets, documents=isinstance(target, GivesTokens) and not isinstance(target, GivesLogits))
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
     subject = Subject(
         members=sets["members"].records,

@@ -6,7 +6,7 @@ from functools import cache
 
 from divulge.attacks import Residual, Threshold
 from divulge.recipes.recipe import Recipe
-from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
+from divulge.signals.boundary import BoundaryDistance, Correctness, NoiseRobustness
 
 
 @cache
@@ -15,10 +15,11 @@ def label_recipes() -> tuple[Recipe, ...]:
 
     Examples:
         >>> [recipe.name for recipe in label_recipes()]
-        ['boundary', 'boundary-residual', 'noise']
+        ['correct', 'boundary', 'boundary-residual', 'noise']
     """
     distance = BoundaryDistance()
     return (
+        Recipe("correct", Correctness(), Threshold(), summary="labels only: whether the record is told right"),
         Recipe("boundary", distance, Threshold(), summary="labels only: distance to the decision boundary"),
         Recipe(
             "boundary-residual",

@@ -215,7 +215,12 @@ class Recipe:
         """Whether the signal reads the record's label."""
         if isinstance(self.signal, str):
             return not self.of_documents and self.signal not in classification.LABEL_AGNOSTIC
-        return isinstance(self.signal, PartialSignal)
+        return isinstance(self.signal, PartialSignal) or getattr(self.signal, "needs_labels", False)
+
+    @property
+    def needs_numbers(self) -> bool:
+        """Whether the signal moves records about, which texts cannot be."""
+        return self.versions is not None or getattr(self.signal, "needs_numbers", False)
 
     @property
     def of_documents(self) -> bool:

@@ -30,6 +30,35 @@ _STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Correctness:
+    """Whether the target gives each record its own label: 1 or 0.
+
+    Yeom et al. 2018 (arXiv:1709.01604), the gap attack: members are told right more often. One query a record, of
+    numbers or texts. What any other signal of labels adds is to be seen beside this one.
+
+    Examples:
+        >>> from divulge.targets import CallableTarget
+        >>> target = CallableTarget(lambda x: np.stack([-x[:, 0], x[:, 0]], axis=1))
+        >>> Correctness().measure(target, Records([[-2.0], [0.2], [3.0]], [0, 0, 1]))
+        array([1., 0., 1.])
+    """
+
+    name: ClassVar[str] = "correctness"
+    reads: ClassVar[str] = "the target's label of each candidate"
+    needs_labels: ClassVar[bool] = True
+
+    def measure(self, target: Any, records: Records) -> Floats:
+        """1 where the target is right, 0 where not, ``[n]``.
+
+        Raises:
+            divulge.InputError: records without labels, or a target that gives neither labels nor logits.
+        """
+        if records.y is None:
+            raise checks.InputError("records: whether the target is right needs the records' labels")
+        return (_told(target, records) == records.y).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True)
 class BoundaryDistance:
     """Distance of each record from the nearest point found that the target calls something else.
 
@@ -59,6 +88,7 @@ class BoundaryDistance:
 
     name: ClassVar[str] = "boundary-distance"
     reads: ClassVar[str] = "the target's label of each candidate and of points around it"
+    needs_numbers: ClassVar[bool] = True
 
     queries: int = 500
     seed: int = 0
@@ -120,6 +150,7 @@ class NoiseRobustness:
 
     name: ClassVar[str] = "noise-robustness"
     reads: ClassVar[str] = "the target's label of each candidate and of noisy copies of it"
+    needs_numbers: ClassVar[bool] = True
 
     queries: int = 50
     scale: float = 1.0
@@ -167,8 +198,6 @@ class _Plane:
     def of(cls, target: Any, records: Records) -> _Plane:
         if records.x.dtype == object:
             raise checks.InputError("records: a label-only signal moves numbers, got texts")
-        if not isinstance(target, GivesLabels) and not hasattr(target, "logits"):
-            raise checks.InputError(f"target: {type(target).__name__} gives neither labels nor logits")
         flat = records.x.reshape(len(records), -1).astype(np.float64)
         spread = flat.std(axis=0)
         scale = np.where(spread > 0, spread, 1.0)
@@ -192,10 +221,7 @@ class _Plane:
         return np.concatenate(parts)
 
     def _asked(self, points: Floats) -> Ints:
-        records = Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind))
-        if isinstance(self.target, GivesLabels):
-            return np.asarray(self.target.labels(records))
-        return self.target.logits(records).argmax(axis=1)
+        return _told(self.target, Records((points * self.scale).reshape(len(points), *self.shape).astype(self.kind)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,6 +275,15 @@ class _Search:
         weights = np.where(np.abs(mean) < 1, side - mean, side)
         normal = np.einsum("kb,kbd->kd", weights, drawn)
         return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
+
+
+def _told(target: Any, records: Records) -> Ints:
+    """What the target calls them, ``[n]``."""
+    if isinstance(target, GivesLabels):
+        return np.asarray(target.labels(records))
+    if not hasattr(target, "logits"):
+        raise checks.InputError(f"target: {type(target).__name__} gives neither labels nor logits")
+    return target.logits(records).argmax(axis=1)
 
 
 def _rounds(budget: int) -> Iterator[int]:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from divulge.targets import folders
     from divulge.targets.rights import GivesLogits
-    from divulge.targets.statistics import GivesTokens
 else:
     folders = lazy.module("divulge.targets.folders")
     tensors = lazy.module("safetensors.torch")
@@ -51,7 +50,8 @@ def load(
     base: str | None = None,
     dtype: str | None = None,
     bos: str | None = None,
-) -> GivesLogits | GivesTokens:
+    labels_only: bool = False,
+) -> Any:
     """The target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
 
     Args:
@@ -66,6 +66,7 @@ def load(
         base: of a LoRA adapter: a folder or ``hf:NAME``; what its configuration names when None.
         dtype: of a Hugging Face model: "float32" (the default), "bfloat16" or "float16".
         bos: of a causal language model: "tokenizer" (the default), "add" or "none", see `divulge.targets.CausalLM`.
+        labels_only: whether a named object that gives labels and no logits will do.
 
     Raises:
         divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
@@ -79,7 +80,7 @@ def load(
         if value is not None:
             raise checks.InputError(f"target.{key}: only Hugging Face folders have one, and {path} is none")
     if not path.exists() and ":" in model:
-        return adapt(_called(model, folder), outputs=outputs, device=device)
+        return adapt(_called(model, folder), outputs=outputs, device=device, labels_only=labels_only)
     if not path.is_file():
         raise checks.InputError(f"target.model: no such file: {path} (and no 'package.module:callable' either)")
     kind = path.suffix.lower()

@@ -115,8 +115,8 @@ class Own:
         target: an object with any of the rights.
 
     Raises:
-        divulge.InputError: answers to ``logits`` that are no logits of the records asked about; answers to ``tokens``
-            that are no statistics of the texts asked about.
+        divulge.InputError: answers to ``logits`` or ``labels`` that are none of the records asked about; answers to
+            ``tokens`` that are no statistics of the texts asked about.
         divulge.errors.UserCodeError: the target raised an error.
     """
 
@@ -130,6 +130,8 @@ class Own:
     def _ask(self, right: str, records: Records) -> Any:
         with errors.theirs(f"target: {type(self.target).__name__}.{right}"):
             answer = getattr(self.target, right)(records.copy())
+        if right == "labels":
+            return checks.labels(answer, "target: labels", length=len(records))
         return out.as_logits(answer, "logits", len(records)) if right == "logits" else answer
 
     def _tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
@@ -155,7 +157,7 @@ def own(target: Any) -> Any:
     return target if type(target).__module__.split(".")[0] == "divulge" else Own(target)
 
 
-def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Any:
+def adapt(model: Any, *, outputs: str = "logits", device: str = "auto", labels_only: bool = False) -> Any:
     """The adapter that fits ``model``.
 
     A target stays itself (one of the user's own class inside `Own`, which takes care of the records); a torch module, a
@@ -165,6 +167,7 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Any:
         model: a target, torch module, fitted scikit-learn classifier or callable.
         outputs: "logits" or "probabilities": what a module or callable returns.
         device: where a torch module runs.
+        labels_only: whether a target that gives labels and no logits will do.
 
     Raises:
         divulge.InputError: nothing here fits ``model``.
@@ -177,6 +180,8 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Any:
     checks.choice(outputs, "outputs", out.KINDS)
     if isinstance(model, GivesLogits | GivesTokens) and not isinstance(model, type):
         return own(model)
+    if labels_only and isinstance(model, GivesLabels) and not isinstance(model, type):
+        return own(model)
     kinds = {base.__module__.split(".")[0] for base in type(model).__mro__}
     if "torch" in kinds and callable(model):
         return modules.TorchTarget(model, outputs=outputs, device=device)
@@ -186,5 +191,5 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto") -> Any:
         return CallableTarget(model, outputs=outputs)
     raise checks.InputError(
         f"target: {type(model).__name__} is neither a torch module, a scikit-learn classifier, a callable "
-        "nor an object with a method logits(records)"
+        f"nor an object with a method logits(records){' or labels(records)' if labels_only else ''}"
     )

@@ -1,0 +1,154 @@
+"""Audits of a target that gives labels and nothing else."""
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge.attacks import Threshold
+from divulge.recipes import Recipe, label_recipes
+from divulge.signals import BoundaryDistance
+from divulge.targets import Metered
+
+
+def records(seed, n):
+    rng = np.random.default_rng(seed)
+    return dv.Records(rng.normal(size=(n, 6)), rng.integers(0, 3, n))
+
+
+SETS = {"members": records(1, 60), "nonmembers": records(2, 60), "population": records(3, 120)}
+NAMES = [recipe.name for recipe in label_recipes()]
+
+
+class Nearest:
+    """The class of the nearest training record; it counts what it is asked."""
+
+    def __init__(self, data=SETS["members"]):
+        self.data, self.asked = data, 0
+
+    def labels(self, records):
+        self.asked += len(records)
+        apart = ((records.x[:, None] - self.data.x) ** 2).sum(axis=2)
+        return self.data.y[apart.argmin(axis=1)]
+
+
+def audit(target, names=NAMES, **more):
+    return dv.audit(target, **(SETS | {"recipes": names, "fpr": (0.05,)} | more))
+
+
+def test_labels_are_enough_for_the_recipes_that_ask_for_no_more():
+    target = Nearest()
+    result = audit(target)
+    assert result["correct"].auc.low > 0.7
+    assert result["boundary"].auc.low > 0.7
+    queries = {name: result.about.recipes[name].queries for name in NAMES}
+    assert queries["correct"] == 240
+    assert queries["boundary"] <= 500 * 240
+    assert queries["noise"] == 50 * 240
+    # The residual shares the distance, and 64 candidates show what the labels are.
+    assert target.asked == queries["correct"] + queries["boundary"] + queries["noise"] + 64
+    assert result.about.counts.classes == 3
+    assert result.about.recipes["correct"].reads == "the target's label of each candidate"
+
+
+def test_the_same_seed_gives_the_same_and_what_labels_say_is_what_logits_say():
+    class Logits:
+        def logits(self, records):
+            return np.eye(3)[Nearest().labels(records)] * 5
+
+    first, again, told = audit(Nearest()), audit(Nearest()), audit(Logits())
+    for name in NAMES:
+        np.testing.assert_array_equal(first.scores[name], again.scores[name])
+        np.testing.assert_array_equal(first.scores[name], told.scores[name])
+
+
+def test_of_a_target_that_leaks_nothing_nothing_is_told():
+    """AUC beyond .5 ± .2 of 60 against 60 has probability 2e-4 a recipe."""
+    result = audit(Nearest(records(9, 60)))
+    for name in NAMES:
+        assert abs(result[name].auc.value - 0.5) < 0.2
+    assert result.verdict.tone != "leak"
+
+
+def test_what_reads_more_than_labels_is_refused_before_the_target_is_asked():
+    target = Nearest()
+    references = dv.references.Custom(lambda data, seed: lambda x: x[:, :3], count=2, engine="serial")
+    with pytest.raises(dv.InputError, match=r"gives labels alone, but loss, lira read logits; .*correct, boundary"):
+        audit(target, ["loss", "correct", "lira"], references=references)
+    with pytest.raises(dv.InputError, match="correct read the records' labels"):
+        audit(target, **{name: dv.Records(data.x) for name, data in SETS.items()})
+    assert target.asked == 0
+
+
+def test_a_limit_on_queries_is_kept():
+    target = Nearest()
+    small = Recipe("small", BoundaryDistance(queries=20), Threshold())
+    assert audit(Metered(target, 20 * 240 + 64), [small]).about.recipes["small"].queries <= 20 * 240
+    with pytest.raises(dv.InputError, match="limit: "):
+        audit(Metered(target, 1000), [small])
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda n: np.zeros(n + 1, int), "target: labels"),
+        (lambda n: np.full(n, -1), "target: labels"),
+        (lambda n: np.full(n, 0.5), "target: labels"),
+        (lambda n: np.zeros((n, 2)), "target: labels"),
+        (lambda n: None, "target: labels"),
+        (lambda n: 1 // 0, "your code raised ZeroDivisionError"),
+    ],
+)
+def test_answers_that_are_no_labels_are_refused(answer, message):
+    class Odd:
+        def labels(self, records):
+            return answer(len(records))
+
+    with pytest.raises((dv.InputError, dv.errors.UserCodeError), match=message):
+        audit(Odd(), ["correct"])
+
+
+def test_of_texts_only_whether_the_target_is_right_is_asked():
+    class Words:
+        def labels(self, records):
+            return np.array([len(text) % 2 for text in records.x])
+
+    def texts(seed, n):
+        rng = np.random.default_rng(seed)
+        words = np.array(["a b", "c", "d e f", "gh"])
+        return dv.Records([" ".join(row) for row in rng.choice(words, (n, 9))], rng.integers(0, 2, n))
+
+    sets = {"members": texts(1, 30), "nonmembers": texts(2, 30), "population": texts(3, 60)}
+    assert len(dv.audit(Words(), recipes=["correct"], fpr=(0.1,), **sets)["correct"].scores) == 60
+    with pytest.raises(dv.InputError, match="boundary, noise move records a little, which numbers allow and texts"):
+        dv.audit(Words(), recipes=["boundary", "noise", "correct"], fpr=(0.1,), **sets)
+
+
+CODE = """
+import numpy as np
+
+class Guesses:
+    def labels(self, records):
+        return (records.x[:, 0] > 0).astype(int)
+
+guesses = Guesses()
+
+def make():
+    return Guesses()
+"""
+
+
+def test_a_plan_may_name_one(divulge, tmp_path):
+    for name, data in SETS.items():
+        np.savez(tmp_path / f"{name}.npz", x=data.x, y=data.y)
+    (tmp_path / "labelling.py").write_text(CODE)
+    files = 'members = "members.npz"\nnonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
+    for at, model in enumerate(("labelling:guesses", "labelling:make")):
+        plan = tmp_path / f"plan{at}.toml"
+        plan.write_text(f'recipes = ["correct", "noise"]\nfpr = [0.05]\n[target]\nmodel = "{model}"\n[data]\n{files}')
+        code, told, _ = divulge("audit", plan, "--out", tmp_path / f"run{at}")
+        assert code == 0
+        assert "noise" in told
+    plan.write_text(f'recipes = ["loss"]\nfpr = [0.05]\n[target]\nmodel = "{model}"\n[data]\n{files}')
+    code, _, said = divulge("audit", plan, "--out", tmp_path / "run9")
+    assert code == 2
+    assert "it gives labels alone, but loss read logits" in said
