@@ -36,10 +36,10 @@ def check(case: Case, *, on_disk: bool) -> None:
     signals = len({recipe.signal_name for recipe in case.given.recipes})
     kinds = sum(any(kind in recipe.needs for recipe in case.given.recipes) for kind in KINDS)
     models = 0 if case.references is None else case.references.count * kinds
-    said = models * rows * (signals * _SIGNAL + 1)
+    versions = 1 + len({at for places in case.further.values() for at in places})
+    said = models * rows * versions * (signals * _SIGNAL + 1)
     if on_disk:
         said = min(said, 2 * MOST_BYTES * kinds)
-    said *= 1 + sum(map(len, {id(at): at for at in case.further.values()}.values()))
     said += _tokens(case, models)
     checks.memory(
         float(outputs + features + said),

@@ -70,7 +70,7 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
             observe=tuple(views),
             signal=lambda logits, labels: of_logits(logits, labels, names),
             pool=case.pool,
-            out=_sheets(case, kind, len(case.views[0]) * len(names)),
+            out=_sheets(case, kind, sum(map(len, views)) * len(names)),
             progress=progress,
         ),
     )
