@@ -222,3 +222,18 @@ def test_statistics_go_by_name():
             measure(values, members, name)
     with pytest.raises(dv.InputError, match="scores_b: 40 values are needed, got 39"):
         dv.evaluation.paired_difference(values, values[1:], members)
+
+
+@fine
+@given(tables(), st.sampled_from([0.1, 0.2, 0.3, 0.5]))
+def test_tnr_at_fnr_is_the_best_cut_that_loses_so_few_members(table, level):
+    scores, members = table
+    if members.sum() < dv.evaluation.least_nonmembers(level):
+        with pytest.raises(dv.InputError, match=r"fnr: .* needs at least .* members"):
+            dv.evaluation.tnr_at_fnr(scores, members, level)
+        return
+    # A record is ruled out when its score is at most the cut.
+    cuts = [c for c in (-np.inf, *scores) if (scores[members] <= c).mean() <= level + 1e-12]
+    found = dv.evaluation.tnr_at_fnr(scores, members, level)
+    assert found.value == pytest.approx(max((scores[~members] <= c).mean() for c in cuts))
+    assert 0 <= found.low <= found.value <= found.high <= 1

@@ -122,6 +122,7 @@ ATTACKS = {
     "attacks.Threshold": call(use=scored),
     "attacks.WBC": call(lengths=(2, 3), use=lambda made: scored(made, TOKENS)),
     "attacks.Transductive": call(folds=2, seed=0, use=scored),
+    "attacks.at_risk": call(losses=REFERENCES, low=0.25, high=0.75),
     "attacks.adapt": call(attack=dv.attacks.Threshold(), use=scored),
     "attacks.lira.leave_one_out": call(
         signals=REFERENCES[:, :5], trained_on=INSIDE[:, :5], mode="offline", variance="global"
@@ -282,6 +283,7 @@ EVALUATION = {
     "evaluation.smallest_detectable": call(n_members=200, n_nonmembers=200, fpr=0.01, confidence=0.95, power=0.8),
     "evaluation.subgroups": call(**SMALL, groups=np.arange(60) // 30, fpr=0.1, simultaneous=False, free=("groups",)),
     "evaluation.tpr_at_fpr": call(**SMALL, fpr=0.1),
+    "evaluation.tnr_at_fnr": call(**SMALL, fnr=0.1),
     "evaluation.linearity.measure": call(seen=NEAR, query=NEAR[:60] + 0.1, seed=0),
     "evaluation.linearity.multiaccuracy": call(embedding=NEAR, selected=NEAR[:, 0] > 0.5, level=0.3),
     "evaluation.transfer.assess": call(seen=NEAR, query=NEAR[:60] + 0.1, selected=NEAR[:, 0] > 0.5, level=0.3, seed=0),

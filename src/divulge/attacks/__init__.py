@@ -23,6 +23,7 @@ from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.sequence import SequenceLiRA
 from divulge.attacks.threshold import Threshold
+from divulge.attacks.traces import at_risk
 from divulge.attacks.transductive import Transductive
 from divulge.attacks.windows import WBC
 
@@ -49,6 +50,7 @@ __all__ = [
     "Threshold",
     "Transductive",
     "adapt",
+    "at_risk",
     "auto",
     "lira",
     "regressors",

@@ -7,7 +7,7 @@ member, and no function depends on the order of the rows, but for bounds on ε t
 from divulge.evaluation import blind, families, linearity, transfer
 from divulge.evaluation.canary_power import CanaryPower, canaries_needed, smallest_violation
 from divulge.evaluation.comparison import measure, paired_difference
-from divulge.evaluation.curve import ROC, advantage, roc, tpr_at_fpr
+from divulge.evaluation.curve import ROC, advantage, roc, tnr_at_fnr, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
 from divulge.evaluation.families import GaussianMechanism, SubsampledGaussian
 from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, rates, subgroups
@@ -57,6 +57,7 @@ __all__ = [
     "smallest_violation",
     "subgroups",
     "telling",
+    "tnr_at_fnr",
     "tpr_at_fpr",
     "transfer",
 ]

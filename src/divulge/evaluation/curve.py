@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge import checks
 from divulge.statistics import intervals
-from divulge.statistics.tables import above, halves, supported
+from divulge.statistics.tables import above, halves, least_nonmembers, supported
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
@@ -113,6 +113,34 @@ def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 
     value = float(above(inside, outside[-1 - allowed])) / len(inside)
     low, high = _band(inside, outside, np.array([level]), error)
     return Estimate(value, float(low[0]), float(high[0]), confidence, TPR)
+
+
+def tnr_at_fnr(scores: object, members: object, fnr: float, confidence: float = 0.95) -> Estimate:
+    """The share of non-members ruled out when at most a share ``fnr`` of members is: `tpr_at_fpr` of the other side.
+
+    Dodd et al. 2025 (arXiv:2510.19773) take it, of the LOSS attack, as a sign of what LiRA would find at a low FPR,
+    since records that a model had to memorise no longer have large losses. It is an estimate of another attack's power
+    and not a bound on it; how far the two agree is measured in the docs.
+
+    Args:
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``.
+        fnr: the asked false-negative rate, in (0, 1).
+        confidence: coverage of the interval.
+
+    Raises:
+        divulge.InputError: fewer than ``1/fnr - 1`` members, and as for `roc`.
+
+    Examples:
+        >>> losses = np.r_[np.linspace(0, 1, 100), np.linspace(0, 2, 100)]
+        >>> tnr_at_fnr(-losses, np.arange(200) < 100, fnr=0.05).value
+        0.52
+    """
+    inside, outside = halves(scores, members)
+    checks.number(fnr, "fnr", above=0, below=1)
+    if len(inside) < (least := least_nonmembers(fnr)):
+        raise checks.InputError(f"fnr: {fnr:g} needs at least {least} members, got {len(inside)}")
+    return tpr_at_fpr(-np.r_[inside, outside], np.arange(len(inside) + len(outside)) >= len(inside), fnr, confidence)
 
 
 def advantage(scores: object, members: object, confidence: float = 0.95) -> Estimate:
