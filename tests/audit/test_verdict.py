@@ -9,7 +9,7 @@ import divulge as dv
 from divulge.auditing import audit_page
 from divulge.auditing.audit_summary import decided
 from divulge.auditing.nominal import realised
-from divulge.report import html
+from divulge.report import html, in_words
 from divulge.report.markdown import render
 from divulge.results import plain
 from score_audits import scored, sizes
@@ -85,13 +85,61 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     epsilon = audit["loss"].epsilon()
     assert epsilon.low > 3
     assert epsilon.method.endswith("from sure non-members")
-    notes = audit_page.notes(audit.summary())
-    assert any(f"ε ≥ {epsilon.low:.2f} comes from sure non-members" in note for note in notes)
+    notes, told = audit_page.notes(audit.summary()), audit.summary().recipes["loss"].epsilon
+    assert 3 < told.low < epsilon.low
+    assert any(f"ε ≥ {told.low:.2f} comes from sure non-members" in note for note in notes)
     assert any(epsilon.method in str(recipe.epsilon) for recipe in audit.summary().recipes.values())
     turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
     assert turned["loss"].epsilon().method.endswith("from sure members")
     assert turned["loss"].epsilon().low == epsilon.low
     assert not any("sure non-members" in note for note in audit_page.notes(turned.summary()))
+
+
+def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhere():
+    """A quarter of 500 members score above all non-members; the words, the picture and the table say the same."""
+    members = sizes(500, 500)
+    half = np.linspace(0, 1, 500)
+    audit = scored({"loss": np.r_[half + 2 * (np.arange(500) % 25 < 6), half]}, members, fpr=(0.05,))
+    found, rate = audit.verdict, audit.summary().recipes["loss"].tpr_at_fpr["0.05"]
+    low, high = np.floor(100 * rate.low), np.ceil(100 * rate.high)
+    said = f"{100 * rate.value:.0f} of 100 training records ({low:.0f} to {high:.0f})"
+    assert found.plain == f"About {said} can be recognised while wrongly accusing at most 5 of 100 others."
+    assert f"TPR at FPR 0.05 {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}]" in found.text
+    shown, others = found.pictures
+    assert (shown.value, shown.low, shown.high, shown.of) == (round(100 * rate.value), low, high, 100)
+    assert (others.value, others.of) == (5, 100)
+    page = audit_page.page(audit, audit.summary(), {})
+    text = render(page)
+    assert f"{100 * rate.value:.3g} % [{100 * rate.low:.3g}, {100 * rate.high:.3g}]" in text
+    assert html.render(page).count("<svg") >= 2
+
+
+def test_an_auc_is_said_as_pairs_told_right_and_a_reversed_one_likewise():
+    members = sizes(300, 300)
+    scores = np.random.default_rng(0).normal(size=600) + 0.8 * members
+    right = scored({"loss": scores}, members, fpr=(0.01,)).verdict
+    wrong = scored({"loss": -scores}, members, fpr=(0.01,)).verdict
+    assert "tells which is which in about 7" in right.plain
+    assert right.plain == wrong.plain
+    assert "guessing is right in 50" in right.plain
+    assert "points the wrong way" not in right.text
+    assert "points the wrong way" in wrong.text
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "chance", "said"),
+    [
+        (0.073, 0.041, 0.118, 0.01, "7 of 100 (4 to 12)"),
+        (0.0152, 0.0111, 0.021, 0.01, "15 of 1,000 (11 to 21)"),
+        (0.00301, 0.0011, 0.0052, 0.001, "30 of 10,000 (11 to 52)"),
+        (1.0, 0.97, 1.0, 0.01, "100 of 100 (97 to 100)"),
+        (0.52, 0.5001, 0.54, 0.5, "5,200 of 10,000 (5,001 to 5,400)"),
+        (0.03, 0.0, 0.2, 0.05, "3 of 100 (0 to 20)"),
+    ],
+)
+def test_counts_are_rounded_outwards_and_never_down_to_chance(value, low, high, chance, said):
+    estimate = dv.types.Estimate(value, low, high, 0.95, "")
+    assert str(in_words.out_of(estimate, chance)) == said
 
 
 def test_an_epsilon_alone_is_a_leak():

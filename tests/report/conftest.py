@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge import report
-from divulge.report import charts
+from divulge.report import Dial, Dots, Fold, Link, Pictures, Point, Points, Stop, charts
 from divulge.report.charts import Curve
 from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
 from divulge.types import Estimate
@@ -34,7 +34,10 @@ def all_charts(rng):
     margins = rng.uniform(0.5, 3, 4_000)
     return [
         Chart(
-            charts.roc({name: roc_curve(p) for name, p in zip(names, [0.92, 0.8, 0.62, 0.48, 0.45, 0.7], strict=True)}),
+            charts.roc(
+                {name: roc_curve(p) for name, p in zip(names, [0.92, 0.8, 0.62, 0.48, 0.45, 0.7], strict=True)},
+                focus=names[4],
+            ),
             "Detection at small false positive rates",
             "ROC on logarithmic axes; bands are 95 % pointwise intervals, the dashed diagonal is guessing.",
         ),
@@ -117,6 +120,10 @@ def all_charts(rng):
     ]
 
 
+def rows_of_three():
+    return [("lira", "0.71 [0.69, 0.73]"), ("rmia", "0.78 [0.76, 0.80]"), ("loss", "0.58 [0.56, 0.60]")]
+
+
 @pytest.fixture(scope="session")
 def page():
     rng = np.random.default_rng(0)
@@ -146,6 +153,8 @@ def page():
             "Records": "5,000 members, 5,000 non-members",
             "Data digest": "sha256:" + "9f" * 32,
         },
+        pictures=(Dots("13 of 100 (11 to 16) are recognised", 13, 100, 11, 16), Dots("1 of 1,000 others", 1, 1000)),
+        more=("The adversary needs class probabilities and 64 reference models.",),
         sections=(
             Section(
                 "Attacks",
@@ -162,7 +171,22 @@ def page():
                     drawn[3],
                 ),
             ),
-            Section("Classes", (drawn[2],)),
+            Section(
+                "Classes",
+                (
+                    drawn[2],
+                    Dial(
+                        "false-positive rate",
+                        [Stop(f"{i} %", f"{3 * i} of 100 are recognised.", (Dots("", 3 * i, 100),)) for i in (1, 2, 3)],
+                        start=1,
+                        title="At which price",
+                    ),
+                    Points((Point("Regularise.", "The AUC fell.", "benchmarks"),)),
+                    Pictures((Dots("half", 50, 100),)),
+                    Link("unseen/report.html", "unseen", "The same audit."),
+                    Fold("All recipes", (Table(("recipe", "AUC"), rows_of_three()), Paragraph("Folded away."))),
+                ),
+            ),
             Section("Partial records", (drawn[4],)),
             Section("Weights", (drawn[5], drawn[6])),
             Section("Guarantees", (Paragraph("FPR ≤ 0.01, assuming exchangeable calibration records."), drawn[7])),

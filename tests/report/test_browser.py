@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from divulge.report import charts, html, thumbnail
+from divulge.report import Dial, Dots, Fold, Link, Pictures, Point, Points, Stop, charts, html, thumbnail
 from divulge.report.charts import Curve
 from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
 
@@ -132,6 +132,56 @@ def test_every_chart_has_words_and_every_table_can_be_reached_by_keyboard(visit,
     assert tab.locator("h1").count() == 1
 
 
+def test_a_table_is_sorted_by_keyboard_and_says_so(visit, file):
+    tab = visit(file)
+    tab.locator("details.fold summary").click()
+    table = tab.locator("details.fold table.sortable")
+    head = table.locator("th").nth(1)
+    head.locator("button.sort").focus()
+    for direction, order in (("descending", ["rmia", "lira", "loss"]), ("ascending", ["loss", "lira", "rmia"])):
+        tab.keyboard.press("Enter")
+        assert head.get_attribute("aria-sort") == direction
+        assert table.locator("tbody td:first-child").all_text_contents() == order
+
+
+def test_a_slider_moves_by_keyboard_and_says_what_holds_at_its_place(visit, file):
+    tab = visit(file)
+    slider = tab.get_by_label("false-positive rate")
+    slider.focus()
+    assert tab.locator(".stops li.chosen .said").inner_text() == "6 of 100 are recognised."
+    tab.keyboard.press("ArrowRight")
+    assert tab.locator(".stops > li:visible .said").all_inner_texts() == ["9 of 100 are recognised."]
+    assert slider.get_attribute("aria-valuetext") == "3 %: 9 of 100 are recognised."
+
+
+def test_series_can_be_hidden_and_another_band_shown(visit, file):
+    expect = pytest.importorskip("playwright.sync_api").expect
+    tab = visit(file)
+    figure = tab.locator("figure.chart", has=tab.locator(".series")).first
+    lines, band = figure.locator(".mark-line path"), figure.locator(".mark-area path")
+    count, before = lines.count(), band.get_attribute("d")
+    assert band.count() == 1
+    figure.locator(".series input").first.uncheck()
+    expect(lines).to_have_count(count - 1)
+    figure.locator(".series input").first.check()
+    expect(lines).to_have_count(count)
+    figure.locator(".series select").select_option("LOSS")
+    expect(band).not_to_have_attribute("d", before)
+    expect(band).to_have_count(1)
+    assert tab.complaints == []
+
+
+def test_a_term_explains_itself_by_keyboard(visit, file):
+    tab = visit(file)
+    term = tab.locator("main button.term", has_text="AUC").first
+    term.focus()
+    tab.keyboard.press("Enter")
+    shown = tab.locator(".meaning:popover-open")
+    assert "Guessing: 0.5" in shown.inner_text()
+    tab.keyboard.press("Escape")
+    assert shown.count() == 0
+
+
 def hostile_page():
     curve = Curve([0, 0.01, 1], [0.1, 0.2, 1])
     picture = thumbnail(np.zeros((4, 4)))
@@ -141,8 +191,13 @@ def hostile_page():
         Chart(charts.roc({EVIL: curve, LONG: curve}), EVIL, EVIL),
         Chart(charts.scatter({EVIL: ([1.0, 2.0], [1.0, 2.0])}, x=EVIL, y=EVIL, horizontal={EVIL: 1.0}), LONG, LONG),
         Gallery((Exhibit(EVIL, picture, EVIL), Exhibit(LONG, text=EVIL), Exhibit(LONG, text=LONG)), EVIL, EVIL),
+        Dial(EVIL, [Stop(EVIL, LONG, (Dots(EVIL, 1, 2),)), Stop(LONG, EVIL)], title=EVIL, note=LONG),
+        Points((Point(EVIL, LONG, EVIL), Point(LONG, EVIL, LONG)), EVIL, EVIL),
+        Fold(EVIL, (Link("javascript:hacked=3//" + EVIL, EVIL, LONG), Pictures((Dots(EVIL, 1, 2),), EVIL))),
     )
-    return Page(EVIL, EVIL + LONG, "void", [Section(EVIL, blocks)] * 4 + [Section(LONG, ())], {EVIL: LONG, LONG: EVIL})
+    sections = [Section(EVIL, blocks)] * 4 + [Section(LONG, ())]
+    said = {"heading": EVIL, "pictures": (Dots(EVIL, 1, 2, 0, 2),), "more": (EVIL, LONG)}
+    return Page(EVIL, EVIL + LONG, "void", sections, {EVIL: LONG, LONG: EVIL}, **said)
 
 
 def test_hostile_text_stays_text(visit, tmp_path):

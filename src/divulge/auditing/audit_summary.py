@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from divulge import checks, evaluation
 from divulge.auditing.nominal import realised
-from divulge.auditing.verdict import detectable, scopes, verdict
+from divulge.auditing.verdict import at_once, detectable, scopes, verdict
 from divulge.decisions import fpr as by_fpr
 from divulge.results import (
     AuditSummary,
@@ -44,22 +44,26 @@ def summarise(audit: Findings) -> AuditSummary:
     )
 
 
-def numbers(outcome: Outcome, fpr: tuple[float, ...], tests: int) -> Numbers:
+def numbers(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: float) -> Numbers:
     """AUC, advantage, ε, TPR and realised FPR at each level; None where the records do not suffice for one.
 
     Args:
         outcome: a recipe's scores of some candidates.
         fpr: the levels.
         tests: how many realised FPRs the audit judges.
+        confidence: of each interval; the verdict's, so that a number has one interval wherever it is read.
     """
-    bound = _or_none(outcome.epsilon)
+    scores, truth = outcome.scores, outcome.members
+    bound = _or_none(lambda: evaluation.epsilon_lower_bound(scores, truth, confidence=confidence))
     return Numbers(
         members=int(outcome.members.sum()),
         nonmembers=int((~outcome.members).sum()),
-        auc=_or_none(lambda: outcome.auc),
-        advantage=_or_none(lambda: outcome.advantage),
+        auc=_or_none(lambda: evaluation.auc(scores, truth, confidence)),
+        advantage=_or_none(lambda: evaluation.advantage(scores, truth, confidence)),
         epsilon=None if bound is None else LowerBound(bound.value, bound.low, bound.confidence, bound.method),
-        tpr_at_fpr={f"{level:g}": _or_none(lambda a=level: outcome.tpr_at_fpr(a)) for level in fpr},
+        tpr_at_fpr={
+            f"{level:g}": _or_none(lambda a=level: evaluation.tpr_at_fpr(scores, truth, a, confidence)) for level in fpr
+        },
         realised_fpr={f"{level:g}": _realised(outcome, level, tests) for level in fpr},
     )
 
@@ -102,13 +106,14 @@ def _realised(outcome: Outcome, level: float, tests: int) -> RealisedRate | None
 
 def _recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     tests, level = len(audit) * len(audit.fpr) * len(scopes(audit)), max(audit.fpr)
-    whole = numbers(outcome, audit.fpr, tests)
+    confidence = at_once(audit)
+    whole = numbers(outcome, audit.fpr, tests, confidence)
     raw = audit.about.recipes[outcome.recipe].raw_thresholds
     return RecipeSummary(
         *(getattr(whole, field.name) for field in fields(Numbers)),
         decisions={f"{each:g}": _called(outcome, each) for each in audit.fpr},
         raw_fpr={each: _raw_fpr(outcome, threshold) for each, threshold in raw.items()},
-        unseen=numbers(outcome.unseen, audit.fpr, tests) if audit.unseen_classes else None,
+        unseen=numbers(outcome.unseen, audit.fpr, tests, confidence) if audit.unseen_classes else None,
         classes={} if audit.labels is None else _subgroups(outcome, audit.labels, level),
         groups={} if audit.groups is None else _subgroups(outcome, audit.groups, level),
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from divulge import evaluation
+from divulge.auditing import headline
+from divulge.auditing.headline import Tested
 from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
@@ -13,8 +15,9 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.evaluation import Detectable
+    from divulge.report import Dots
     from divulge.results import Answer, Conducted
-    from divulge.types import Estimate, Tone
+    from divulge.types import Tone
 
 CONFIDENCE = 0.95
 # The largest AUC that may go unseen and "no leak found" still be said: halfway between guessing and certainty.
@@ -37,7 +40,10 @@ class Verdict:
             at once with 95 % confidence. "no leak found": none does, and an AUC of 0.75 would have been found with
             80 % probability. "too little data to say": none does, and an AUC of 0.75 would have been missed more
             often than that. "split is confounded": members can be told from non-members without the model.
-        text: the answer with its numbers, ready to print.
+        plain: the answer in a sentence that needs no statistics.
+        more: who can do this, and the numbers it rests on.
+        pictures: the answer as grids of dots, where it is a rate.
+        recipe: the one with the strongest evidence; empty where none has any.
 
     Examples:
         >>> Verdict("too little data to say", "Too little data to say: with 1 member and 1 non-member ...").tone
@@ -45,7 +51,15 @@ class Verdict:
     """
 
     answer: Answer
-    text: str
+    plain: str
+    more: tuple[str, ...] = ()
+    pictures: tuple[Dots, ...] = ()
+    recipe: str = ""
+
+    @property
+    def text(self) -> str:
+        """The whole of it, ready to print."""
+        return " ".join((self.plain, *self.more))
 
     @property
     def tone(self) -> Tone:
@@ -88,42 +102,6 @@ def scopes(audit: Findings) -> tuple[Scope, ...]:
     return Scope("unseen classes", where, unseen), Scope("all", " over all classes", outcomes)
 
 
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """One statistic of one recipe beside what a model that leaks nothing would have."""
-
-    recipe: str
-    statistic: str
-    chance: float
-    estimate: Estimate
-
-    @property
-    def below(self) -> bool:
-        """Whether the AUC lies below chance: then the score turned round finds members.
-
-        A TPR there says nothing: where scores tie, its threshold takes in less than the FPR asked for.
-        """
-        return self.statistic == "AUC" and self.estimate.high < self.chance
-
-    @property
-    def leak(self) -> bool:
-        """Whether the interval excludes what a model that leaks nothing has."""
-        return self.below or self.estimate.low > self.chance
-
-    @property
-    def strength(self) -> float:
-        """Distance of the interval from chance, in units of chance; 0 for ε, named where nothing else is found."""
-        gap = self.chance - self.estimate.high if self.below else self.estimate.low - self.chance
-        return gap / self.chance if self.chance else 0.0
-
-    def __str__(self) -> str:
-        e, chance = self.estimate, f"where a model that leaks nothing has {self.chance:g}"
-        if not self.chance:
-            return f"{self.recipe}: {self.statistic} ≥ {e.low:.2f}, {chance}"
-        turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
-        return f"{self.recipe}: {self.statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}], {chance}{turned}"
-
-
 def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Tested]:
     """AUC, TPR and ε of every recipe, each with an interval of that ``confidence``."""
     claimed = []
@@ -132,7 +110,7 @@ def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Tes
         claimed.append(Tested(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence)))
         for level in _supported(scope, levels):
             rate = evaluation.tpr_at_fpr(scores, truth, level, confidence)
-            claimed.append(Tested(name, f"TPR at FPR {level:g}", level, rate))
+            claimed.append(Tested(name, "TPR", level, rate))
         bound = evaluation.epsilon_lower_bound(scores, truth, confidence=confidence)
         claimed.append(Tested(name, "ε", 0.0, bound))
     return claimed
@@ -164,63 +142,77 @@ def verdict(audit: Findings) -> Verdict:
     blind = audit.about.blind_baseline
     if blind is not None and blind.confounded:
         area = blind.auc
-        return Verdict(
-            "split is confounded",
+        return _confounded(
             "The split is confounded: a classifier that never saw the model tells members from non-members "
-            f"(AUC {shown(area)}, p = {blind.p_value:.2g}). No number "
-            "below can be attributed to the model.",
+            f"(AUC {shown(area)}, p = {blind.p_value:.2g})."
         )
     if audit.about.told_apart:
-        return Verdict(
-            "split is confounded",
+        return _confounded(
             "The split is confounded: words, years or lengths tell members from non-members without the model (the "
-            "warnings name them). No number below can be attributed to the model.",
+            "warnings name them)."
         )
     first, *more = (_judged(audit, scope) for scope in scopes(audit))
     if first.answer == "leak found" or all(other.answer == first.answer for other in more):
         return first
     # The unseen classes show nothing, and all classes show more: a leak, or enough data to say that there is none.
     both = [*more, first] if more[0].answer == "leak found" else [first, *more]
-    return Verdict(both[0].answer, " ".join(one.text for one in both))
+    rest = [sentence for one in both[1:] for sentence in (one.plain, *one.more)]
+    return replace(both[0], more=(*both[0].more, *rest))
+
+
+def _confounded(plain: str) -> Verdict:
+    return Verdict("split is confounded", plain, ("No number below can be attributed to the model.",))
 
 
 def _judged(audit: Findings, scope: Scope) -> Verdict:
     leaks = [claim for claim in claims(scope, audit.fpr, at_once(audit)) if claim.leak]
     if leaks:
-        worst = max(leaks, key=lambda claim: claim.strength)
-        return Verdict(
-            "leak found",
-            f"This model reveals who was in its training data{scope.where}. The strongest evidence is {worst} "
-            f"(the intervals of all recipes hold simultaneously with {CONFIDENCE:.0%} confidence). "
-            f"{_adversary(audit.about.recipes[worst.recipe])}",
-        )
+        return _leak(audit, scope, max(leaks, key=lambda claim: claim.strength))
     smallest = detectable(audit, scope)
     if smallest.auc is not None and smallest.auc <= UNSEEN:
-        return Verdict("no leak found", _nothing(scope, smallest, smallest.auc))
-    return Verdict("too little data to say", _too_little(scope, smallest))
+        return _nothing(scope, smallest, smallest.auc)
+    return _too_little(scope, smallest)
 
 
-def _nothing(scope: Scope, smallest: Detectable, area: float) -> str:
-    rate, unseen = "", ""
+def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
+    """What can be done, in words and as a picture; then by whom, and the figure it rests on."""
+    said = headline.of(worst, scope.where)
+    evidence = (
+        f"The strongest evidence is {worst}. The intervals of all recipes hold simultaneously with "
+        f"{CONFIDENCE:.0%} confidence."
+    )
+    more = (_adversary(audit.about.recipes[worst.recipe]), evidence)
+    return Verdict("leak found", said.words, more, said.pictures, worst.recipe)
+
+
+def _nothing(scope: Scope, smallest: Detectable, area: float) -> Verdict:
+    rate, unseen = "", ()
     if smallest.tpr is not None:
         rate = f" or a TPR of {smallest.tpr:.3f} at FPR {smallest.fpr:g}"
     else:
         least = evaluation.nonmembers_to_tell(smallest.fpr, smallest.confidence)
         missing = f"{least:,} non-members" if scope.nonmembers < least else "more members"
-        unseen = f" No TPR at FPR {smallest.fpr:g} could have been told from chance: that would take {missing}."
-    return (
-        f"No leak found{scope.where}. The smallest that would have been found with {smallest.power:.0%} probability "
-        f"is an AUC of {area:.3f}{rate}, under the model of {smallest.method}.{unseen} A smaller leak, or one confined "
-        "to a few records, may have been missed."
+        unseen = (f"No TPR at FPR {smallest.fpr:g} could have been told from chance: that would take {missing}.",)
+    return Verdict(
+        "no leak found",
+        f"No leak found{scope.where}: no attack that was run tells training records from others measurably better "
+        "than guessing.",
+        (
+            f"The smallest that would have been found with {smallest.power:.0%} probability is an AUC of {area:.3f}"
+            f"{rate}, under the model of {smallest.method}.",
+            *unseen,
+            "A smaller leak, or one confined to a few records, may have been missed.",
+        ),
     )
 
 
-def _too_little(scope: Scope, smallest: Detectable) -> str:
+def _too_little(scope: Scope, smallest: Detectable) -> Verdict:
     needed = evaluation.records_to_see(UNSEEN, smallest.confidence, smallest.power)
-    return (
+    return Verdict(
+        "too little data to say",
         f"Too little data to say{scope.where}: with {counted(scope.members, scope.nonmembers)}, even an AUC of "
-        f"{UNSEEN:g}, halfway between guessing and certainty, could well be missed. Finding "
-        f"one with {smallest.power:.0%} probability takes about {needed:,} of each kind."
+        f"{UNSEEN:g}, halfway between guessing and certainty, could well be missed.",
+        (f"Finding one with {smallest.power:.0%} probability takes about {needed:,} of each kind.",),
     )
 
 

@@ -30,7 +30,7 @@ else:
 CLOUD_POINTS = 1500
 
 
-def roc(curves: Mapping[str, Curve]) -> Spec:
+def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
     """ROC curves on logarithmic axes, where small false positive rates can be read (Carlini et al. 2022).
 
     Each curve is thinned to at most 300 of its own points, evenly spaced in log FPR: the points at the left end
@@ -39,9 +39,10 @@ def roc(curves: Mapping[str, Curve]) -> Spec:
 
     Args:
         curves: attack → ``Curve(fpr, tpr, low, high)``, with rates in [0, 1].
+        focus: the attack whose band is shown until the reader chooses another; all bands when None.
 
     Raises:
-        divulge.InputError: no curve, or a rate outside [0, 1].
+        divulge.InputError: no curve, a rate outside [0, 1], or an unknown ``focus``.
 
     Examples:
         >>> spec = roc({"LiRA": Curve([0, 0.001, 1], [0.1, 0.2, 1])})
@@ -49,11 +50,12 @@ def roc(curves: Mapping[str, Curve]) -> Spec:
         {'series': 'LiRA', 'x': 0.0, 'y': 0.1}
     """
     checked = rates(curves)
+    if focus is not None:
+        checks.choice(focus, "focus", checked)
     floor = floor_of(np.concatenate([curve.x for curve in checked.values()]))
     thin = {name: thinned(curve, floor) for name, curve in checked.items()}
-    return marks.log_log(
-        thin, floor, "false positive rate", "true positive rate", interpolate="step-after", points=False
-    )
+    x, y = "false positive rate", "true positive rate"
+    return marks.log_log(thin, floor, x, y, interpolate="step-after", points=False, focus=focus)
 
 
 def calibration(curves: Mapping[str, Curve]) -> Spec:

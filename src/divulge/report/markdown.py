@@ -6,10 +6,10 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from divulge.report.page import Chart, Paragraph, Table
+from divulge.report.page import Dial, Fold, Gallery, Link, Paragraph, Pictures, Points, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from divulge.report.page import Block, Page
     from divulge.types import Estimate
@@ -32,7 +32,7 @@ def render(page: Page) -> str:
         0.50
         <BLANKLINE>
     """
-    parts = [f"# {_line(page.title)}", f"**{_line(page.verdict)}**"]
+    parts = [f"# {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.more)]
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.sections:
@@ -55,19 +55,41 @@ def shown(estimate: Estimate | None, sign: str = "") -> str:
 
 
 def _block(block: Block) -> Iterator[str]:
-    if isinstance(block, Paragraph):
-        yield _line(block.text)
-        return
-    if block.title:
+    if isinstance(block, Fold):
         yield f"### {_line(block.title)}"
-    if isinstance(block, Table):
-        yield _table(block.columns, block.rows)
-    elif isinstance(block, Chart):
-        yield "(chart: see the HTML report)"
-    else:
-        yield "\n".join(f"- {_line(' | '.join(filter(None, (e.caption, e.text))))}" for e in block.exhibits)
-    if block.note:
-        yield _line(block.note)
+        for inner in block.blocks:
+            yield from _block(inner)
+        return
+    title, note = getattr(block, "title", ""), getattr(block, "note", "")
+    if title:
+        yield f"### {_line(title)}"
+    yield _body(block)
+    if note and not isinstance(block, Link):
+        yield _line(note)
+
+
+def _body(block: Block) -> str:
+    match block:
+        case Paragraph():
+            return _line(block.text)
+        case Link():
+            return f"[{_line(block.words)}]({_line(block.file)}) {_line(block.note)}".rstrip()
+        case Table():
+            return _table(block.columns, block.rows)
+        case Gallery():
+            return _listed(" | ".join(filter(None, (e.caption, e.text))) for e in block.exhibits)
+        case Pictures():
+            return _listed(one.caption for one in block.dots)
+        case Points():
+            return _listed(f"{p.title} {p.text}{f' ({p.source})' if p.source else ''}" for p in block.points)
+        case Dial():
+            return _listed(f"{block.label} {stop.label}: {stop.words}" for stop in block.stops)
+        case _:
+            return "(chart: see the HTML report)"
+
+
+def _listed(entries: Iterable[str]) -> str:
+    return "\n".join(f"- {_line(entry)}" for entry in entries)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -30,10 +30,23 @@ DASHES = ([1, 0], [6, 3], [2, 2], [10, 3, 2, 3], [10, 4], [4, 1, 1, 1], [1, 3], 
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
 
 
+# The page lets its reader hide series and choose the one whose band or whiskers are shown.
+VISIBLE = "indexof(hidden, datum.series) < 0"
+FOCUSED = "datum.series === focus"
+NOT_FOCUSED = "datum.series !== focus"
+
+
 def log_log(
-    curves: Mapping[str, Curve], floor: float, x: str, y: str, *, interpolate: Interpolate, points: bool
+    curves: Mapping[str, Curve],
+    floor: float,
+    x: str,
+    y: str,
+    *,
+    interpolate: Interpolate,
+    points: bool,
+    focus: str | None = None,
 ) -> Spec:
-    """Curves over logarithmic axes from ``floor`` to 1, with their diagonal."""
+    """Curves over logarithmic axes from ``floor`` to 1, with their diagonal; with ``focus``, that one's band alone."""
     axis = alt.Axis(values=[float(f"1e{power}") for power in range(int(np.ceil(np.log10(floor))), 1)], format="~g")
     # Clamping is what puts rates of 0 on the border.
     scale = alt.Scale(type="log", domain=[floor, 1], nice=False, clamp=True)
@@ -42,27 +55,41 @@ def log_log(
     ends: Layer = alt.Chart(data("_diagonal", [{"x": floor, "y": floor, "x2": 1, "y2": 1}]))
     diagonal = ends.mark_rule(style="reference", strokeDash=[4, 4])
     diagonal = diagonal.encode(x=alt.X("x:Q", **across), y=alt.Y("y:Q", **up), x2="x2:Q", y2="y2:Q")
-    return finished(alt.layer(diagonal, curve_layers(curves, across, up, interpolate, points=points)), height=420)
+    lines = curve_layers(curves, across, up, interpolate, points=points, chosen=focus is not None)
+    spec = finished(alt.layer(diagonal, lines), height=420 if focus is None else 340)
+    return spec if focus is None else focused(spec, focus)
 
 
-def curve_layers(curves: Mapping[str, Curve], across: Row, up: Row, interpolate: Interpolate, *, points: bool) -> Layer:
-    """Bands, lines and, where asked for, points; one data set for all of them."""
+def focused(spec: Spec, focus: str) -> Spec:
+    """A chart whose reader may hide series and choose the one in focus."""
+    return spec | {"params": [{"name": "focus", "value": focus}, {"name": "hidden", "value": []}]}
+
+
+def curve_layers(
+    curves: Mapping[str, Curve],
+    across: Row,
+    up: Row,
+    interpolate: Interpolate,
+    *,
+    points: bool,
+    chosen: bool = False,
+) -> Layer:
+    """Bands, lines and, where asked for, points; one data set for all of them. ``chosen``: one band at a time."""
     rows = [{"series": str(name)} | row for name, curve in curves.items() for row in rows_of(curve)]
     banded = any(curve.low is not None for curve in curves.values())
     shown = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
     base: Layer = alt.Chart().encode(x=alt.X("x:Q", **across), tooltip=shown + (["low:Q", "high:Q"] if banded else []))
+    base = base.transform_filter(VISIBLE) if chosen else base
     y = alt.Y("y:Q", **up)
-    layers = [
-        base.mark_line(interpolate=interpolate, strokeWidth=2).encode(
-            y=y, **apart("series", curves, dash=True, key="line")
-        )
-    ]
+    colour = apart("series", curves, key="line", legend=not chosen)
+    dashed = apart("series", curves, dash=True, key="line", legend=not chosen)
+    layers = [base.mark_line(interpolate=interpolate, strokeWidth=2).encode(y=y, **dashed)]
     if banded:
-        area = base.mark_area(interpolate=interpolate, opacity=0.16)
-        layers.insert(0, area.encode(y=alt.Y("low:Q", **up), y2="high:Q", **apart("series", curves, key="line")))
+        area = (base.transform_filter(FOCUSED) if chosen else base).mark_area(interpolate=interpolate, opacity=0.16)
+        layers.insert(0, area.encode(y=alt.Y("low:Q", **up), y2="high:Q", **colour))
     if points:
         dots = base.mark_point(filled=True, size=45, opacity=1)
-        layers.append(dots.encode(y=y, **apart("series", curves, key="line")))
+        layers.append(dots.encode(y=y, **colour))
     return alt.layer(*layers, data=data("curves", rows))
 
 
@@ -95,12 +122,20 @@ def tips(row: Row) -> list[str]:
     return [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in row.items()]
 
 
-def apart(field: str, names: Iterable[str], *, shape: bool = False, dash: bool = False, key: Key = "symbol") -> Row:
+def apart(
+    field: str,
+    names: Iterable[str],
+    *,
+    shape: bool = False,
+    dash: bool = False,
+    key: Key = "symbol",
+    legend: bool = True,
+) -> Row:
     """Encodings that tell groups apart: by colour, and by shape or dash beside it; ``key`` is what the legend shows."""
     domain = [str(name) for name in names]
     # Layers that share a legend must describe it alike.
-    legend = alt.Legend(symbolType="stroke", symbolSize=400) if key == "line" else alt.Legend()
-    shared: Row = {"title": None, "legend": legend}
+    described = alt.Legend(symbolType="stroke", symbolSize=400) if key == "line" else alt.Legend()
+    shared: Row = {"title": None, "legend": described if legend else None}
     encoding: Row = {"color": alt.Color(f"{field}:N", scale=alt.Scale(domain=domain), **shared)}
     if shape:
         scale = alt.Scale(domain=domain, range=cycled(SHAPES, len(domain)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from divulge.report.dots import Dots
     from divulge.types import Tone
 
 
@@ -38,12 +39,13 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; numbers come ready formatted. ``note`` stands under it."""
+    """A table; numbers come ready formatted. ``note`` stands under it; ``sortable`` where rows can be compared."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
     title: str = ""
     note: str = ""
+    sortable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,84 @@ class Gallery:
     note: str = ""
 
 
-Block: TypeAlias = Paragraph | Table | Chart | Gallery
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """Counts as grids of dots, side by side."""
+
+    dots: Sequence[Dots]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One entry of a list: what it is called, what is said of it, and where that was read or measured."""
+
+    title: str
+    text: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """A list."""
+
+    points: Sequence[Point]
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A way to a report beside this one.
+
+    Args:
+        file: its place, relative to this page.
+        words: what it is called.
+        note: what it says.
+    """
+
+    file: str
+    words: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """One position of a `Dial`: what it is called, what holds there, and the same as grids of dots."""
+
+    label: str
+    words: str
+    dots: Sequence[Dots] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """Positions to choose among by a slider; without JavaScript all of them are listed.
+
+    Args:
+        label: what is chosen ("false-positive rate").
+        stops: the positions, in order.
+        start: the one that is shown first.
+        title: what the figure shows.
+        note: stands under it.
+    """
+
+    label: str
+    stops: Sequence[Stop]
+    start: int = 0
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Blocks that are shown when asked for."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+Block: TypeAlias = "Paragraph | Table | Chart | Gallery | Pictures | Points | Link | Dial | Fold"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +187,9 @@ class Page:
             may fail), "plain".
         sections: the rest, in reading order.
         facts: name → value pairs for the head (date, version, seed, …).
+        heading: the words over the verdict; those of its tone where empty.
+        pictures: the verdict as grids of dots.
+        more: what stands under the verdict: who can do this, and what it rests on.
     """
 
     title: str
@@ -115,3 +197,6 @@ class Page:
     tone: Tone
     sections: Sequence[Section]
     facts: Mapping[str, str] = field(default_factory=dict)
+    heading: str = ""
+    pictures: Sequence[Dots] = ()
+    more: Sequence[str] = ()

@@ -1,0 +1,74 @@
+"""Decisions at each false-positive rate, and whether that rate was kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from divulge.report import Fold, Paragraph, Section, Table
+from divulge.report.markdown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.report.page import Block
+    from divulge.results import AuditSummary, Called, RealisedRate
+
+_CLAIMED = (
+    "A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown (95 %, Beta "
+    "distribution of the conformal rank)."
+)
+_KEPT = (
+    "The share of true non-members called members by a conformal-rank threshold on calibration records, which nothing "
+    "was trained on, and whether its 95 % interval contains the nominal rate. A rate above nominal may be the luck of "
+    "one calibration; where it is called too high, such luck has less than 5 % probability over all rows together. "
+    "“Raw” is the threshold a quantile regressor would set by itself. A dash: too few records."
+)
+
+
+def section(summary: AuditSummary, strongest: str) -> Section:
+    """Claims and realised rates of the strongest recipe; those of the others folded."""
+    names = list(summary.recipes)
+    others = [name for name in names if name != strongest]
+    warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
+    blocks: list[Block] = [_claims(summary, [strongest]), _realised(summary, [strongest])]
+    if others:
+        blocks.append(
+            Fold(f"The other recipes ({len(others)})", [_claims(summary, others), _realised(summary, others)])
+        )
+    return Section(
+        "Decisions, and whether their false-positive rate holds",
+        [*blocks, *(Paragraph(f"{w[0].upper()}{w[1:]}.") for w in sorted(warnings))],
+    )
+
+
+def _claims(summary: AuditSummary, names: Sequence[str]) -> Table:
+    rows = [
+        [name, level, *_claim(decision)]
+        for name in names
+        for level, decision in summary.recipes[name].decisions.items()
+    ]
+    columns = ["recipe", "nominal FPR", "called members", "one calibration's FPR", "claim and assumptions"]
+    return Table(columns, rows, note=_CLAIMED)
+
+
+def _realised(summary: AuditSummary, names: Sequence[str]) -> Table:
+    rows = []
+    for name in names:
+        recipe = summary.recipes[name]
+        for level in recipe.decisions:
+            for where, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
+                if numbers is not None:
+                    raw = shown(recipe.raw_fpr.get(level)) if where == "all" else "–"
+                    rows.append([name, where, level, *_judged(numbers.realised_fpr[level]), raw])
+    columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
+    return Table(columns, rows, title="Realised on these non-members", note=_KEPT)
+
+
+def _judged(rate: RealisedRate | None) -> tuple[str, str]:
+    return ("–", "–") if rate is None else (shown(rate.rate), rate.judged)
+
+
+def _claim(decision: Called | None) -> tuple[str, str, str]:
+    if decision is None:
+        return "–", "–", "too few calibration records for this level"
+    return str(decision.selected), shown(decision.one_calibration), decision.guarantee

@@ -1,0 +1,71 @@
+"""The most exposed records, as they are: pictures, rows of a table, documents with the tokens that give them away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import people
+from divulge.report import HOTTEST, Exhibit, Gallery, Section, thumbnail
+
+if TYPE_CHECKING:
+    from divulge.auditing.findings import Findings
+    from divulge.results import HeatStrip
+    from divulge.types import Array
+
+_EXHIBITS = 12
+_DEEPEST = 3.0  # nats: a token twenty times likelier than it should be
+
+
+def section(audit: Findings, strongest: str) -> Section:
+    """The members that the strongest recipe is surest of."""
+    scores = audit.scores[strongest]
+    inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
+    exhibits = [_exhibit(audit, int(row), float(scores[row])) for row in inside[:_EXHIBITS]]
+    note = f"Members with the highest scores under {strongest}, the strongest recipe here."
+    if audit.heat:
+        against = next(iter(audit.heat.values())).against
+        note += f" The deeper a token is marked, the likelier the target finds it than {against} does."
+    return Section("Most exposed records", [Gallery(exhibits, note=note)] if exhibits else [])
+
+
+def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
+    label = "" if audit.labels is None else f", class {audit.labels[row]}"
+    caption = f"{audit.ids[row]}{label}, score {score:.3g}"
+    value = audit.exhibits[row]
+    if isinstance(value, str):
+        value = value.replace(people.SEPARATOR, "\n")
+        return Exhibit(caption, text=value, heat=_pieces(value, audit.heat.get(row)))
+    image = _as_image(value)
+    if image is not None:
+        return Exhibit(caption, png=thumbnail(image))
+    return Exhibit(caption, text=", ".join(f"{number:.4g}" for number in value.ravel()[:64]))
+
+
+def _pieces(text: str, strip: HeatStrip | None) -> list[tuple[str, int]]:
+    """The text in pieces of one colour each: the better a token is known beyond what it is held against, the deeper."""
+    if strip is None:
+        return []
+    cut: list[tuple[str, int]] = []
+    begin = 0
+    for end, value in zip(strip.ends, strip.values, strict=True):
+        step = round(HOTTEST * min(max(value / _DEEPEST, 0.0), 1.0))
+        if cut and cut[-1][1] == step:
+            cut[-1] = (cut[-1][0] + text[begin:end], step)
+        else:
+            cut.append((text[begin:end], step))
+        begin = end
+    return [*cut, (text[begin:], 0)]
+
+
+def _as_image(value: Array) -> Array | None:
+    """``[h, w]``, ``[h, w, 3]`` or channels-first arrays, scaled to [0, 1]; None for a row of a table."""
+    if value.ndim == 3 and value.shape[0] in (1, 3):
+        value = np.moveaxis(value, 0, -1)
+    if value.ndim == 3 and value.shape[-1] == 1:
+        value = value[..., 0]
+    if value.ndim not in (2, 3) or (value.ndim == 3 and value.shape[-1] != 3):
+        return None
+    low, high = float(value.min()), float(value.max())
+    return (value - low) / (high - low) if high > low else np.zeros(value.shape)

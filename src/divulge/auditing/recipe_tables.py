@@ -1,0 +1,115 @@
+"""Every recipe's numbers as tables, and what the tables leave open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from divulge.evaluation.epsilon import BY_NONMEMBERS
+from divulge.report import Fold, Paragraph, Table, in_words
+from divulge.report.markdown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from divulge.report.page import Block
+    from divulge.results import AuditSummary, Numbers
+    from divulge.types import Estimate
+
+_TOGETHER = (
+    "All intervals of AUC, TPR and ε hold together with 95 % confidence, here and in the verdict; that of the "
+    "advantage is as wide as each of them. TPR at FPR is conservative: the threshold's own uncertainty is in the "
+    "interval. ε is a lower bound, 0 where nothing can be claimed; it assumes independent scores, which is only "
+    "approximately true under a single trained model."
+)
+
+
+def table(summary: AuditSummary, *, unseen: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of attacks, of all candidates or of the unseen classes alone."""
+    levels = [f"{level:g}" for level in summary.fpr]
+    columns = ["recipe", "AUC", *(f"TPR at FPR {level}" for level in levels), "advantage", "ε ≥", "queries"]
+    rows = []
+    for name, recipe in summary.recipes.items():
+        numbers = recipe.unseen if unseen else recipe
+        if numbers is None:
+            continue
+        epsilon = "–" if numbers.epsilon is None else f"{numbers.epsilon.low:.2f}"
+        rates = [shown(numbers.tpr_at_fpr[level]) for level in levels]
+        queries = str(summary.about.recipes[name].queries)
+        rows.append([name, shown(numbers.auc), *rates, shown(numbers.advantage), epsilon, queries])
+    return columns, rows
+
+
+def notes(summary: AuditSummary) -> list[str]:
+    """What the tables of attacks leave open: where an ε comes from, which false-positive rates were not kept."""
+    return [*_sure_nonmembers(summary), *_overruns(summary)]
+
+
+def _sure_nonmembers(summary: AuditSummary) -> Iterator[str]:
+    for name, where, numbers in _everywhere(summary):
+        if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS):
+            yield (
+                f"{name}{where}: ε ≥ {epsilon.low:.2f} comes from sure non-members, records that score lower than "
+                "nearly every member; TPR counts sure members, and may still be at chance"
+            )
+
+
+def _overruns(summary: AuditSummary) -> Iterator[str]:
+    for name, where, numbers in _everywhere(summary):
+        for level, rate in numbers.realised_fpr.items():
+            if rate and rate.broken:
+                yield f"{name}{where}: the realised FPR at nominal {level} is {shown(rate.rate)}, {rate.judged}"
+
+
+def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
+    """Every recipe's numbers: of all candidates, then of the unseen classes alone."""
+    for name, recipe in summary.recipes.items():
+        yield name, "", recipe
+        if recipe.unseen is not None:
+            yield name, " on the unseen classes", recipe.unseen
+
+
+def best(summary: AuditSummary, name: str) -> Table:
+    """One recipe in full: each statistic with its interval, beside what guessing has."""
+    recipe = summary.recipes[name]
+    scopes = {"unseen classes": recipe.unseen, "all candidates": recipe} if recipe.unseen else {"": recipe}
+    rows = [["AUC", *(shown(one.auc) for one in scopes.values()), "0.5"]]
+    for level in summary.fpr:
+        rates = [_rate(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
+        rows.append([f"TPR at FPR {in_words.per_cent(level)}", *rates, in_words.per_cent(level)])
+    rows.append(["advantage", *(shown(one.advantage) for one in scopes.values()), "0"])
+    bounds = ["–" if one.epsilon is None else f"≥ {one.epsilon.low:.2f}" for one in scopes.values()]
+    rows.append(["ε", *bounds, "0"])
+    values = [scope or "value" for scope in scopes]
+    return Table(
+        ["statistic", *values, "by guessing"],
+        rows,
+        title=f"{name}: {recipe_words(summary, name)}",
+        note=_TOGETHER,
+        sortable=False,
+    )
+
+
+def recipe_words(summary: AuditSummary, name: str) -> str:
+    """What a recipe does, in a line."""
+    about = summary.about.recipes[name]
+    return about.summary or about.signal
+
+
+def every(summary: AuditSummary) -> Fold:
+    """All recipes, on all candidates and on the unseen classes, and what was run."""
+    blocks: list[Block] = []
+    if summary.unseen_classes:
+        listed = ", ".join(map(str, summary.unseen_classes))
+        title = f"Unseen classes {listed}: the auditor holds no record of them"
+        blocks.append(Table(*table(summary, unseen=True), title=title))
+    blocks.append(Table(*table(summary), title="All candidates", note=_TOGETHER))
+    blocks += [Paragraph(f"{text}.") for text in notes(summary)]
+    explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
+    blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
+    return Fold(f"All recipes ({len(summary.recipes)})", blocks)
+
+
+def _rate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    return f"{100 * estimate.value:.3g} % [{100 * estimate.low:.3g}, {100 * estimate.high:.3g}]"

@@ -1,0 +1,56 @@
+"""A rate as a picture: one dot for each of a hundred or a thousand, those it counts filled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+MOST = 1_000
+_ROWS = {100: 10, 1_000: 50}
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """So many of ``of``: a grid of dots.
+
+    Args:
+        caption: what is counted, in a sentence that says the same as the picture.
+        value: dots that are filled.
+        of: all dots, at most `MOST`.
+        low: of the filled ones, those that the lower end of the interval counts, too; all without an interval.
+        high: dots up to the upper end: those above ``value`` are rings.
+    """
+
+    caption: str
+    value: int
+    of: int
+    low: int | None = None
+    high: int | None = None
+
+
+def svg(dots: Dots) -> str:
+    """The picture as an inline element; colours come from the page.
+
+    Each kind of dot is one path of round points, so that a thousand dots take a few kilobytes.
+
+    Examples:
+        >>> svg(Dots("1 of 2", 1, 2)).count("<path")
+        2
+    """
+    across = _ROWS.get(dots.of, max(1, round(dots.of**0.5)))
+    low = dots.value if dots.low is None else dots.low
+    high = dots.value if dots.high is None else dots.high
+    kinds = {
+        "rest": range(high, dots.of),
+        "ring": range(dots.value, high),
+        "hole": range(dots.value, high),
+        "likely": range(low, dots.value),
+        "sure": range(min(low, dots.value)),
+    }
+    paths = "".join(f'<path class="{kind}" d="{_points(at, across)}"/>' for kind, at in kinds.items() if len(at))
+    rows = -(-dots.of // across)
+    return f'<svg viewBox="0 0 {10 * across} {10 * rows}" aria-hidden="true" focusable="false">{paths}</svg>'
+
+
+def _points(places: Iterable[int], across: int) -> str:
+    return "".join(f"M{10 * (i % across) + 5} {10 * (i // across) + 5}h0" for i in places)

@@ -1,0 +1,86 @@
+"""Rates in everyday words: so many of a hundred."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from divulge.types import Estimate
+
+_OF = (100, 1_000, 10_000, 100_000, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class OutOf:
+    """A rate as a count: ``value`` of ``of``, with an interval that is rounded outwards.
+
+    Examples:
+        >>> str(OutOf(7, 4, 12, 100))
+        '7 of 100 (4 to 12)'
+    """
+
+    value: int
+    low: int
+    high: int
+    of: int
+
+    def counted(self, noun: str) -> str:
+        """The same with what is counted: "7 of 100 training records (4 to 12)"."""
+        return f"{self.value:,} of {self.of:,} {noun}".rstrip() + f" ({self.low:,} to {self.high:,})"
+
+    def __str__(self) -> str:
+        return self.counted("")
+
+
+def out_of(rate: Estimate, chance: float = 0.0) -> OutOf:
+    """``rate`` out of a hundred; or of more, where the interval would otherwise reach ``chance`` by rounding alone.
+
+    Args:
+        rate: a share in [0, 1] with its interval.
+        chance: what guessing has.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> print(out_of(Estimate(0.073, 0.041, 0.118, 0.95, "clopper-pearson"), 0.01))
+        7 of 100 (4 to 12)
+        >>> print(out_of(Estimate(0.021, 0.0131, 0.033, 0.95, "clopper-pearson"), 0.01))
+        21 of 1,000 (13 to 33)
+    """
+    of = next((of for of in _OF if math.floor(rate.low * of) > chance * of or rate.low <= chance), _OF[-1])
+    return OutOf(round(rate.value * of), math.floor(rate.low * of), math.ceil(rate.high * of), of)
+
+
+def one_in(rate: float) -> tuple[int, int] | None:
+    """A round rate as a count of a hundred, a thousand, …; None where it is not one.
+
+    Examples:
+        >>> one_in(0.01), one_in(0.005), one_in(1 / 3)
+        ((1, 100), (5, 1000), None)
+    """
+    for of in _OF:
+        if (count := round(rate * of)) and abs(rate * of - count) < 1e-6:
+            return count, of
+    return None
+
+
+def of_others(rate: float) -> str:
+    """How many others a false-positive rate accuses, in words.
+
+    Examples:
+        >>> of_others(0.001), of_others(1 / 3)
+        ('1 of 1,000 others', '33.3 % of all others')
+    """
+    counted = one_in(rate)
+    return f"{100 * rate:.3g} % of all others" if counted is None else f"{counted[0]:,} of {counted[1]:,} others"
+
+
+def per_cent(rate: float) -> str:
+    """A rate in per cent, as people write it.
+
+    Examples:
+        >>> per_cent(0.05), per_cent(0.001), per_cent(0.0734)
+        ('5 %', '0.1 %', '7.34 %')
+    """
+    return f"{100 * rate:.3g} %"
