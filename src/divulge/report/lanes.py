@@ -41,8 +41,8 @@ def lanes(
         >>> from divulge.types import Estimate
         >>> one = {"class 3": Estimate(0.6, 0.5, 0.7, 0.95, "delong")}
         >>> spec = lanes({"lira": one, "loss": one}, focus="lira", quantity="AUC")
-        >>> [row["series"] for row in spec["layer"][0]["data"]["values"]]
-        ['lira', 'loss']
+        >>> spec["params"][0]
+        {'name': 'focus', 'value': 'lira'}
     """
     checks.choice(focus, "focus", some(series, "series"))
     shown = _shown(series[focus])
