@@ -26,7 +26,7 @@ SHAPES = {"continuous": np.asarray, "rounded": np.round, "two values": np.sign}
 AUCS = {0.65: 0.545, 0.8: 1.190, 0.95: 2.326, 0.99: 3.290}
 BOOTSTRAPS = 50
 GAMMAS = [1.1 if gamma <= 1 else gamma for gamma in np.linspace(0.01, 20, 40).tolist()]
-SLOWER = 4  # times fewer runs of JKBB
+SLOWER = 8  # times fewer runs of JKBB
 
 SOURCES = {
     "`bh`, `storey`, `ptdi`, `adaptive`": "this library",

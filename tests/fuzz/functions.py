@@ -31,6 +31,7 @@ RECEIVED = {
     "decisions.fdr.Rule",
     "decisions.fpr.ConformalThreshold",
     "decisions.groups.GroupSelection",
+    "decisions.planning.Plan",
     "evaluation.CanaryPower",
     "evaluation.NearDuplicates",
     "evaluation.Detectable",

@@ -48,6 +48,7 @@ LOSSES = dv.Evidence(-np.abs(SCORES), -np.abs(REFERENCES))
 NEAR = RNG.normal(size=(200, 2))
 RECORDS = dv.Records(X, Y, np.arange(60))
 COUNTS = Counts.empty(CALIBRATION).add(SCORES)
+STRATA = dv.decisions.strata.Strata(np.arange(60) // 30, np.arange(120) // 60)
 ESTIMATE = dv.Estimate(0.5, 0.4, 0.6, 0.95, "a method")
 CONTROL = dv.decisions.controls.Control("exchangeability", 0.3, 0.05, "40 against 50 scores")
 
@@ -195,11 +196,33 @@ DECISIONS = {
     ),
     "decisions.knockoff.select": call(originals=SCORES, knockoffs=SCORES[::-1], fdr=0.3),
     "decisions.knockoff.symmetry": call(originals=SCORES, knockoffs=SCORES[::-1], level=0.05),
+    "decisions.planning.Setting": call(candidates=20, members=10, auc=0.95),
+    "decisions.planning.power": call(
+        n=50, setting=dv.decisions.planning.Setting(20, 10, 0.95), fdr=0.2, method="storey", seed=0
+    ),
+    "decisions.planning.calibration": call(
+        setting=dv.decisions.planning.Setting(20, 10, 0.95), wanted=0.5, fdr=0.2, method="storey", most=60, seed=0
+    ),
     "decisions.sensitivity.Sensitivity": call(gammas=np.array([2.0, 0.0]), fdr=0.1, use=lambda made: made.up_to()),
     "decisions.sensitivity.of": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey", use=str),
     "decisions.sensitivity.by_rank": call(counts=COUNTS, fdr=0.2, method="storey"),
     "decisions.weighted.Weights": call(
         calibration=np.ones(5), candidates=np.ones(2), auc=0.5, free=("auc",), use=lambda made: made.effective
+    ),
+    "decisions.strata.Strata": call(
+        candidates=np.arange(60) // 30, calibration=np.arange(120) // 60, holdout=np.arange(60) // 30, free=("holdout",)
+    ),
+    "decisions.strata.p_values": call(candidates=SCORES, calibration=CALIBRATION, strata=STRATA),
+    "decisions.strata.select": call(
+        candidates=SCORES, calibration=CALIBRATION, strata=STRATA, fdr=0.2, use=lambda made: made.selected
+    ),
+    "decisions.weighted_fdr.select": call(
+        candidates=SCORES,
+        calibration=CALIBRATION,
+        weights=dv.decisions.weighted.Weights(np.ones(120), np.ones(60)),
+        fdr=0.2,
+        seed=0,
+        use=lambda made: made.selected,
     ),
     "decisions.weighted.density_ratio": call(calibration_features=X, features=X[:20] + 0.1, seed=0),
     "decisions.weighted.p_values": call(

@@ -11,8 +11,11 @@ from divulge.decisions import (
     groups,
     knockoff,
     low_end,
+    planning,
     sensitivity,
+    strata,
     weighted,
+    weighted_fdr,
 )
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Knockoff, Storey
 from divulge.decisions.moments import Moments
@@ -36,6 +39,9 @@ __all__ = [
     "groups",
     "knockoff",
     "low_end",
+    "planning",
     "sensitivity",
+    "strata",
     "weighted",
+    "weighted_fdr",
 ]

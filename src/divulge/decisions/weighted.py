@@ -68,16 +68,20 @@ class Weights:
         return float((self.candidates * (1 - fpr) <= fpr * total).mean())
 
 
-def density_ratio(calibration_features: object, features: object, *, seed: int = 0) -> Weights:
+def density_ratio(calibration_features: object, features: object, *, like: object = None, seed: int = 0) -> Weights:
     """Weights from a probabilistic classifier that tells candidates from calibration records.
 
     Logistic regression on standardised features; each record's weight is the odds that a model fitted without
     its fold gives it, so that no record is weighted by a classifier that has learnt it by heart. Records with
     equal features weigh the same, and no order of the records changes a weight.
 
+    The candidates stand for the non-members among them, which is wrong where members have other features: older
+    dates, say. Known non-members that were drawn as the candidates were, ``like``, then take their place.
+
     Args:
         calibration_features: features or embeddings of the calibration records, ``[n, d]``.
         features: the same of the candidates, ``[m, d]``.
+        like: the same of known non-members like those among the candidates, ``[k, d]``; the candidates when None.
         seed: of the folds.
 
     Raises:
@@ -89,28 +93,36 @@ def density_ratio(calibration_features: object, features: object, *, seed: int =
         >>> bool(600 < found.effective < 900)  # 2000 / E[w²] = 2000 / e on paper
         True
     """
-    calibration = checks.matrix(calibration_features, "calibration_features")
-    candidates = checks.matrix(features, "features", columns=calibration.shape[1])
-    for name, table in (("calibration_features", calibration), ("features", candidates)):
+    calibration = _features(calibration_features, "calibration_features", None)
+    candidates = _features(features, "features", calibration.shape[1])
+    others = candidates if like is None else _features(like, "like", calibration.shape[1])
+    for name, table in (("calibration_features", calibration), ("features" if like is None else "like", others)):
         if len(table) < 2 * _FOLDS:
             raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(table)}")
-        if np.abs(table).max() > _LARGEST:
-            raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} cannot be standardised")
-    sides = [side.astype(np.float64) for side in (calibration, candidates)]
-    order = np.concatenate([np.lexsort(sides[0].T), len(calibration) + np.lexsort(sides[1].T)])
-    rows = np.vstack(sides)[order] + 0.0
-    x = preprocessing.StandardScaler().fit_transform(rows)
+    order = np.concatenate([np.lexsort(calibration.T), len(calibration) + np.lexsort(others.T)])
+    rows = np.vstack([calibration, others])[order] + 0.0
+    scaler = preprocessing.StandardScaler().fit(rows)
+    x, rest = scaler.transform(rows), scaler.transform(candidates + 0.0)
     asked = np.arange(len(x)) >= len(calibration)
     rng = seeds.generator(seed, "weights", "folds", digest(rows))
-    fold = np.r_[rng.permutation(len(calibration)), rng.permutation(len(candidates))] % _FOLDS
-    log_odds = np.empty(len(x))
+    fold = np.r_[rng.permutation(len(calibration)), rng.permutation(len(others))] % _FOLDS
+    log_odds, beside = np.empty(len(x)), np.zeros(len(candidates))
     for k in range(_FOLDS):
         model = linear_model.LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], asked[fold != k])
         log_odds[fold == k] = model.decision_function(x[fold == k])
+        beside += model.decision_function(rest) / _FOLDS
     _, same = np.unique(rows, axis=0, return_inverse=True)
     log_odds[order] = (np.bincount(same.ravel(), log_odds) / np.bincount(same.ravel()))[same.ravel()]
-    odds = np.exp(np.clip(log_odds, -50, 50)) * len(calibration) / len(candidates)
-    return Weights(odds[~asked], odds[asked], _auc(log_odds[asked], log_odds[~asked]))
+    own = log_odds[asked] if like is None else beside
+    odds = [np.exp(np.clip(one, -50, 50)) * len(calibration) / len(others) for one in (log_odds[~asked], own)]
+    return Weights(*odds, _auc(log_odds[asked], log_odds[~asked]))
+
+
+def _features(value: object, name: str, columns: int | None) -> Floats:
+    table = checks.matrix(value, name, columns=columns)
+    if np.abs(table).max() > _LARGEST:
+        raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} cannot be standardised")
+    return table.astype(np.float64)
 
 
 def p_values(calibration: object, scores: object, weights: Weights) -> Floats:

@@ -11,7 +11,9 @@ from divulge import checks
 from divulge.decisions import controls, knockoff
 from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, Knockoff, named
-from divulge.identification import standing
+from divulge.decisions.strata import Strata
+from divulge.decisions.weighted import Weights
+from divulge.identification import adjusted, standing
 from divulge.identification.decide import METHODS, Policy, choose, decide
 from divulge.identification.several import held_out, learned, mean_rank
 from divulge.identification.standing import LEVEL, together
@@ -43,6 +45,7 @@ def identify(
     calibration_knockoffs: object = None,
     members: object = None,
     truth: object = None,
+    adjust: Strata | Weights | None = None,
     seed: int = 0,
 ) -> Selection:
     """Which candidates were used for training, with the false discovery rate bounded by ``fdr``.
@@ -73,12 +76,14 @@ def identify(
         members: scores ``[k]`` of documents known to have been used (planted ones, or a twin model's):
             ``usage`` is then estimated with them, see `divulge.decisions.usage.mixture`.
         truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
+        adjust: `divulge.decisions.strata.Strata` or `divulge.decisions.weighted.Weights`, where the calibration
+            differs from the candidates in something known of both; "bh" then decides within strata, or by weights.
         seed: of random splits.
 
     Raises:
         divulge.InputError: NaN or infinity (the rows are named), empty or constant scores, calibration too
             small for the level, a text among both candidates and calibration, texts of one side alone,
-            lengths or numbers of signals that differ.
+            lengths or numbers of signals that differ; strata or weights that cannot carry the level.
 
     Examples:
         >>> rng = np.random.default_rng(0)
@@ -96,6 +101,12 @@ def identify(
     apart = None if holdout is None else _signals(holdout, "holdout")
     if apart is not None:
         _same_width(judged, apart, "holdout")
+    if adjust is not None:
+        if not isinstance(adjust, Weights):
+            checks.instance(adjust, "adjust", Strata, "a decisions.strata.Strata or weighted.Weights")
+        given = {"candidate_texts": candidate_texts, "calibration_texts": calibration_texts, "knockoffs": knockoffs}
+        adjusted.refuse(asked, judged.ndim, **given, members=members)
+        return adjusted.select(judged, known, apart, adjust, fdr=fdr, seed=seed)
     if knockoffs is not None:
         knockoffs = checks.vector(knockoffs, "knockoffs", length=len(judged))
     if calibration_knockoffs is not None:

@@ -1,0 +1,160 @@
+"""How much calibration a wanted power takes, before any is collected: by simulation, for every method.
+
+`divulge.decisions.fdr.required_calibration` says what makes a selection possible. Its power depends on how well the
+scores separate. Here non-members' scores are standard normal and members' are shifted by what the area under the curve
+asks for; real scores with the same area may need more or less, so half of a plan is to measure the area on a pilot.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, lazy, seeds
+from divulge.decisions import fdr as step_up
+from divulge.decisions.counts import Counts
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from scipy import special
+
+    from divulge.decisions.methods import StepUp
+    from divulge.types import Floats
+else:
+    special = lazy.module("scipy.special")
+
+_RUNS = 100  # of each size tried
+_LAST = 400  # of the size that is named
+_STEP = 1.1  # between sizes tried
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is expected of the candidates.
+
+    Args:
+        candidates: how many there are.
+        members: how many of them are members.
+        auc: how well scores tell a member from a non-member: above 0.5, below 1.
+
+    Raises:
+        divulge.InputError: no candidates, more members than candidates, an AUC outside (0.5, 1).
+    """
+
+    candidates: int
+    members: int
+    auc: float
+
+    def __post_init__(self) -> None:
+        checks.integer(self.candidates, "candidates", least=1, most=10**6)
+        checks.integer(self.members, "members", least=1, most=self.candidates)
+        checks.number(self.auc, "auc", above=0.5, below=1)
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Counts, Floats]:
+        """Candidates and ``n`` calibration scores, and the scores of the members."""
+        scores = rng.normal(size=self.candidates)
+        scores[: self.members] += math.sqrt(2) * float(special.ndtri(self.auc))
+        return Counts.empty(rng.normal(size=n)).add(scores), scores[: self.members]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A size of the calibration.
+
+    Args:
+        calibration: records needed; None where ``most`` of them do not reach the power.
+        power: with that many, simulated; with ``most`` of them where that is not enough.
+        least: without which nothing could be selected, if all members scored above all calibration.
+    """
+
+    calibration: int | None
+    power: Estimate
+    least: int
+
+
+def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str = "storey", seed: int = 0) -> Estimate:
+    """The share of members that is selected, on average over 400 simulated draws.
+
+    Args:
+        n: calibration scores.
+        setting: what is expected of the candidates.
+        fdr: the level.
+        method: see `divulge.decisions.fdr.decide`.
+        seed: of the draws.
+
+    Raises:
+        divulge.InputError: no calibration, a level outside (0, 1), a method that does not apply.
+
+    Examples:
+        >>> print(power(500, Setting(1000, 500, 0.95), fdr=0.1))
+        0.8354 [0.8320, 0.8387]
+    """
+    checks.integer(n, "n", least=1, most=10**7)
+    level = checks.number(fdr, "fdr", above=0, below=1)
+    return _simulated(n, setting, level, method, _LAST, seed)
+
+
+def calibration(
+    setting: Setting,
+    wanted: float,
+    *,
+    fdr: float = 0.05,
+    method: StepUp | str = "storey",
+    most: int = 20_000,
+    seed: int = 0,
+) -> Plan:
+    """The calibration that a wanted power takes.
+
+    Sizes in steps of a tenth are tried with 100 draws each, the same candidates for all; the one named is simulated
+    again, 400 times, with other draws.
+
+    Args:
+        setting: what is expected of the candidates.
+        wanted: share of members to be selected, on average.
+        fdr: the level.
+        method: see `divulge.decisions.fdr.decide`.
+        most: the largest size considered.
+        seed: of the draws.
+
+    Raises:
+        divulge.InputError: a power or a level outside (0, 1), a method that does not apply, ``most`` too small for
+            any selection.
+
+    Examples:
+        >>> plan = calibration(Setting(200, 100, 0.95), 0.7, fdr=0.1)
+        >>> plan.calibration, plan.least
+        (31, 19)
+    """
+    level, share = checks.number(fdr, "fdr", above=0, below=1), checks.number(wanted, "wanted", above=0, below=1)
+    least = step_up.required_calibration(setting.candidates, level, setting.members)
+    checks.integer(most, "most", least=least, most=10**7)
+    steps = math.ceil(math.log(most / least) / math.log(_STEP))
+    sizes = np.unique(np.minimum(np.ceil(least * _STEP ** np.arange(steps + 1)).astype(int), most)).tolist()
+
+    def enough(n: int) -> bool:
+        return _simulated(n, setting, level, method, _RUNS, seed).value >= share
+
+    low, high = -1, len(sizes)
+    while high - low > 1:  # the power rises with the size
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(sizes[middle]) else (middle, high)
+    size = sizes[high] if high < len(sizes) else None
+    return Plan(size, power(size or most, setting, fdr=level, method=method, seed=seed + 1), least)
+
+
+def _simulated(n: int, setting: Setting, level: float, method: StepUp | str, runs: int, seed: int) -> Estimate:
+    checks.instance(setting, "setting", Setting, "a decisions.planning.Setting")
+    found = np.empty(runs)
+    for run in range(runs):
+        counts, members = setting.draw(n, seeds.generator(seed, "planning", run))
+        if step_up.too_small(n, level):
+            found[run] = 0.0
+            continue
+        found[run] = np.mean(members > step_up.decide(counts, fdr=level, method=method).cut)
+    error = 1.96 * float(found.std(ddof=1)) / math.sqrt(runs)
+    mean = float(found.mean())
+    says = f"{runs} draws of normal scores with this AUC; normal interval"
+    return Estimate(mean, max(mean - error, 0.0), min(mean + error, 1.0), 0.95, says)

@@ -1,0 +1,139 @@
+"""Candidates compared within strata: with calibration of their own year, source or length.
+
+Where the calibration differs from the candidates in something that is known of every document, and non-members of one
+stratum score alike on both sides, p-values within strata are valid, whatever the shares of the strata. So is Benjamini
+and Hochberg's step-up on all of them: together with the calibration of its stratum a non-member is each of these
+records with equal probability, given everybody else, and the argument of `divulge.decisions.weighted_fdr` applies with
+equal weights in each stratum. Nothing is estimated; what is paid is that a small stratum has no small p-values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.decisions import conformal
+from divulge.types import Guarantee, Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from divulge.types import Array, Bools, Floats
+
+ASSUMES = ("within each stratum non-member candidates are exchangeable with the calibration records",)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Strata:
+    """The stratum of every document, as text or whole numbers.
+
+    Args:
+        candidates: ``[m]``.
+        calibration: ``[n]``.
+        holdout: ``[h]``, of a holdout to be compared within strata; None where there is none.
+
+    Raises:
+        divulge.InputError: neither texts nor whole numbers, or no stratum with both candidates and calibration.
+
+    Examples:
+        >>> Strata(["2019", "2023"], ["2023", "2023"]).uncovered
+        1
+    """
+
+    candidates: Any
+    calibration: Any
+    holdout: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("candidates", "calibration", "holdout"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _names(value, f"strata.{name}"))
+        if self.uncovered == len(self.candidates):
+            raise checks.InputError("strata: no calibration record is of the stratum of any candidate")
+
+    @property
+    def uncovered(self) -> int:
+        """Candidates of strata without calibration: their p-value is 1."""
+        return int((~np.isin(self.candidates, self.calibration)).sum())
+
+    def each(self) -> Iterator[tuple[Bools, Bools]]:
+        """Which candidates ``[m]`` and which calibration records ``[n]`` belong together, stratum by stratum."""
+        for name in np.intersect1d(self.candidates, self.calibration):
+            yield self.candidates == name, self.calibration == name
+
+
+def p_values(candidates: object, calibration: object, strata: Strata) -> Floats:
+    """Conformal p-values within strata, ``[m]``; 1 in a stratum without calibration.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that do not fit.
+
+    Examples:
+        >>> p_values([5.0, 5.0, 5.0], [1.0, 9.0, 2.0], Strata(["a", "b", "c"], ["a", "b", "a"])).round(3)
+        array([0.333, 1.   , 1.   ])
+    """
+    checks.instance(strata, "strata", Strata, "a decisions.strata.Strata")
+    scores = checks.vector(candidates, "candidates", length=len(strata.candidates))
+    known = checks.vector(calibration, "calibration", length=len(strata.calibration))
+    p = np.ones(len(scores))
+    for judged, beside in strata.each():
+        p[judged] = conformal.p_values(known[beside], scores[judged])
+    return p
+
+
+def select(candidates: object, calibration: object, strata: Strata, *, fdr: float = 0.05) -> Selection:
+    """The candidates that were used for training, each judged by the calibration of its stratum.
+
+    Args:
+        candidates: scores ``[m]``, larger = more member-like.
+        calibration: scores ``[n]`` of known non-members.
+        strata: of both.
+        fdr: bound on the expected share of non-members among the selected.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that do not fit, strata too small for any selection.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> year, of = np.repeat([0, 1], 500), np.repeat([0, 1], [50, 150])  # scores rise with the year
+        >>> known, scores = rng.normal(size=1000) + 3 * year, rng.normal(size=200) + 3 * of
+        >>> scores[:100] += 4
+        >>> select(scores, known, Strata(of, year), fdr=0.1)
+        Selection(104 of 200 selected; FDR ≤ 0.1, assuming within each stratum non-member ...)
+    """
+    level = checks.number(fdr, "fdr", above=1e-12, below=1)
+    p, m = p_values(candidates, calibration, strata), len(strata.candidates)
+    least = np.ones(m)
+    for judged, beside in strata.each():
+        least[judged] = 1 / (beside.sum() + 1)
+    if not _step_up(least, level).any():
+        raise checks.InputError(
+            f"calibration: its strata are too small for fdr={level:g}: not even a selection of all candidates could be "
+            f"proven; a stratum of all candidates would take {math.ceil(1 / level - 1 - 1e-9)} records"
+        )
+    chosen = _step_up(p, level)
+    scores = np.asarray(candidates, np.float64)
+    low = float(scores[chosen].min()) if chosen.any() else math.inf
+    said = f"{strata.uncovered} of {m} candidates are of strata without calibration and cannot be selected"
+    return Selection(chosen, p, low, None, Guarantee("FDR", level, ASSUMES), (said,) if strata.uncovered else ())
+
+
+def _step_up(p_values: Floats, level: float) -> Bools:
+    """Benjamini and Hochberg's selection, of p-values on different grids."""
+    m = len(p_values)
+    ordered = np.sort(p_values)
+    reached = np.flatnonzero(ordered * m <= level * np.arange(1, m + 1) * (1 + 1e-12))
+    return p_values <= ordered[reached[-1]] if len(reached) else np.zeros(m, bool)
+
+
+def _names(value: object, name: str) -> Array:
+    given = checks.nonempty(checks.plain(value, name), name)
+    if given.ndim != 1 or given.dtype.kind not in "iuUS":
+        raise checks.InputError(
+            f"{name}: one name or whole number is needed for each document, got {given.dtype} of shape {given.shape}"
+        )
+    return given.astype(str)

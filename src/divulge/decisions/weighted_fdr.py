@@ -1,0 +1,124 @@
+"""False discoveries under covariate shift: calibration documents count by how much they look like the candidates.
+
+Where calibration and candidates differ in length, date or source, a non-member's score may still depend on these alone
+in the same way on both sides. With ``w(x)``, the density of these features among non-member candidates over that among
+the calibration, ``p_j = (Σ w_i·1{S_i ≥ T_j} + w_j) / (Σ w_i + w_j)`` is a p-value. Benjamini and Hochberg's step-up is
+not known to keep its bound on such p-values, which share their weights; Jin and Candès's selection is:
+
+1. For candidate ``j``, put it and the calibration together, as they would be if ``j`` were one of them, and take
+   everybody else's p-values from that: the step-up with ``j`` counted as selected would select ``R_j``. Given who is in
+   that heap, a non-member ``j`` is each of them with probability ``w / Σ w``, whatever ``R_j`` is.
+2. ``j`` stays if ``p_j ≤ fdr · R_j / m``, which has probability at most ``fdr · R_j / m`` given the heap.
+3. Of these, with one uniform ``ξ``, the largest ``r`` is taken such that ``r`` of them have ``ξ R_j ≤ r``: the mean of
+   ``1 / r`` over ``ξ``, where ``j`` is selected, is at most ``1 / R_j``. The sum over non-members is ``fdr · m0 / m``.
+
+Equal weights give Benjamini and Hochberg's selection, less often than once in a number of selected by ``ξ``. Where the
+weights are wrong by a factor of up to ``γ`` either way, whatever common factor they have, the second step has a
+probability of at most ``γ²`` times as much, and so has the bound.
+
+Source: Jin & Candès, "Model-free selective inference under covariate shift via weighted conformal p-values",
+Biometrika 2025 (arXiv 2307.09291; homogeneous pruning); with p-values that count ties against the candidate.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, seeds
+from divulge.decisions import weighted
+from divulge.decisions.weighted import Weights
+from divulge.statistics.canonical import digest
+from divulge.types import Guarantee, Selection
+
+if TYPE_CHECKING:
+    from divulge.types import Bools, Floats, Ints
+
+ASSUMES = (
+    "a non-member's score depends on whether it is a candidate or a calibration record only through what is weighted",
+    "the weights are, up to a common factor, the true density ratio of non-member candidates to the calibration",
+)
+_EXACT = 1e-12  # of all weight: equal weights must meet the level exactly where whole numbers do
+
+
+def select(candidates: object, calibration: object, weights: Weights, *, fdr: float = 0.05, seed: int = 0) -> Selection:
+    """The candidates that were used for training; where the weights are right, at a false discovery rate of ``fdr``.
+
+    Args:
+        candidates: scores ``[m]``, larger = more member-like.
+        calibration: scores ``[n]`` of known non-members.
+        weights: density ratios of both, see `divulge.decisions.weighted.density_ratio`; those of candidates above 0.
+        fdr: bound on the expected share of non-members among the selected.
+        seed: of the one number that is drawn.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that do not fit; weights that cannot carry the level: the
+            calibration is worth too few records that look like the candidates, or half of the candidates lie where
+            there is next to none.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> x, of = rng.normal(size=2000), rng.normal(1, 1, 100)  # a feature that raises all scores
+        >>> known, scores = x + rng.normal(size=2000), of + rng.normal(size=100) + 4 * (np.arange(100) < 50)
+        >>> select(scores, known, weighted.Weights(np.exp(x), np.exp(of)), fdr=0.1)
+        Selection(55 of 100 selected; FDR ≤ 0.1, assuming a non-member ...)
+    """
+    level = checks.number(fdr, "fdr", above=1e-12, below=1)
+    checks.integer(seed, "seed", least=0)
+    scores, known = checks.vector(candidates, "candidates"), checks.vector(calibration, "calibration")
+    p = weighted.p_values(known, scores, weights)
+    _refuse(weights, level)
+    sizes = _sizes(scores, known, weights, level)
+    first = p <= level * sizes / len(p) + _EXACT
+    drawn = seeds.generator(seed, "weighted fdr", digest(*(np.sort(side) + 0.0 for side in (scores, known)))).random()
+    chosen = _pruned(first, drawn * sizes)
+    notes = [f"{len(known)} calibration records count as {weights.effective:.0f} that look like the candidates"]
+    if first.any() and not chosen.any():
+        notes.append(f"nothing was selected: the step that corrects for unequal weights left none of {first.sum()}")
+    low = float(scores[chosen].min()) if chosen.any() else math.inf
+    return Selection(chosen, p, low, None, Guarantee("FDR", level, ASSUMES), tuple(notes))
+
+
+def _refuse(weights: Weights, level: float) -> None:
+    if weights.candidates.min() <= 0:
+        raise checks.InputError("weights.candidates: must be above 0; 0 says that no such document is unused")
+    effective, reachable = weights.effective, weights.reachable(level)
+    if level * (round(effective, 6) + 1) < 1 - 1e-9:
+        raise checks.InputError(
+            f"weights: the {len(weights.calibration)} calibration records are worth {effective:.1f} that look like the "
+            f"candidates, and {math.ceil(1 / level - 1 - 1e-9)} are needed for fdr={level:g}; no valid correction is "
+            "possible"
+        )
+    if reachable < 0.5:
+        raise checks.InputError(
+            f"weights: only {reachable:.0%} of the candidates lie where there are enough calibration records for "
+            f"fdr={level:g}; no valid correction is possible"
+        )
+
+
+def _sizes(scores: Floats, known: Floats, weights: Weights, level: float) -> Ints:
+    """``R_j`` of the candidates that can stay, ``[m]``; others get one more than the number that score above them.
+
+    Better candidates than ``j`` have smaller p-values in the heap of ``j`` than ``j`` has, so only the ``k`` beyond
+    them decide: the ``k``-th best is within the level where ``w_j`` is at most a bound that no ``j`` enters.
+    """
+    m, total = len(scores), math.fsum(weights.calibration)
+    best = np.sort(scores)[::-1]
+    order = np.lexsort((weights.calibration, known))
+    beyond = np.append(np.cumsum(weights.calibration[order][::-1])[::-1], 0.0)
+    at_least = beyond[np.searchsorted(known[order], best, side="left")]
+    part = level * np.arange(1, m + 1) / m
+    bound = (part * total - at_least) / (1 - part) + _EXACT * total
+    reach = np.maximum.accumulate(bound[::-1])  # ascending: the largest bound of the last 1, 2, … ranks
+    largest = m - np.searchsorted(reach, weights.candidates, side="left")
+    above = m - np.searchsorted(best[::-1], scores, side="right")
+    return np.maximum(largest, above + 1)
+
+
+def _pruned(first: Bools, sizes: Floats) -> Bools:
+    """Of the ``first``, the largest set such that each one's size is at most the number in it."""
+    ordered = np.sort(sizes[first])
+    fits = np.flatnonzero(ordered <= np.arange(1, len(ordered) + 1))
+    return first & (sizes <= (fits[-1] + 1 if len(fits) else 0))

@@ -1,0 +1,61 @@
+"""Plans for the calibration, against simulations of other make."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+import divulge as dv
+from divulge.decisions import fdr, planning
+from divulge.decisions.planning import Setting
+
+
+@pytest.mark.parametrize("method", fdr.METHODS)
+def test_a_plan_reaches_what_was_wanted(method):
+    """By draws of its own, through `fdr.select`; the scatter of 200 means is .013 at most."""
+    plan, rng = planning.calibration(Setting(120, 60, 0.97), 0.7, fdr=0.2, method=method), np.random.default_rng(1)
+    power = []
+    for _ in range(200):
+        scores = np.append(rng.normal(np.sqrt(2) * norm.ppf(0.97), 1, 60), rng.normal(size=60))
+        power.append(fdr.select(scores, rng.normal(size=plan.calibration), fdr=0.2, method=method).selected[:60].mean())
+    assert 0.64 < np.mean(power) < 0.86
+    assert plan.power.low - 0.05 < np.mean(power) < plan.power.high + 0.05
+    assert plan.least <= plan.calibration
+
+
+def test_power_with_much_calibration_is_that_of_known_non_members():
+    """Benjamini and Hochberg's cut with known densities solves one equation."""
+    shift, level, share = np.sqrt(2) * norm.ppf(0.95), 0.1, 0.5
+
+    def excess(cut):
+        return norm.sf(cut) - level * ((1 - share) * norm.sf(cut) + share * norm.sf(cut - shift))
+
+    expected = norm.sf(brentq(excess, 0.5, 5) - shift)
+    found = planning.power(20_000, Setting(2000, 1000, 0.95), fdr=level, method="bh")
+    assert found.low - 0.005 < expected < found.high + 0.005
+
+
+def test_what_no_calibration_reaches():
+    plan = planning.calibration(Setting(200, 20, 0.65), 0.5, most=2000)
+    assert plan.calibration is None
+    assert plan.power.high < 0.1
+
+
+def test_one_seed_one_plan():
+    setting = Setting(60, 30, 0.95)
+    assert planning.calibration(setting, 0.6, seed=3) == planning.calibration(setting, 0.6, seed=3)
+
+
+def test_bad_input_is_named():
+    for bad in ((0, 1, 0.9), (5, 6, 0.9), (5, 0, 0.9), (5, 2, 0.5), (5, 2, 1.0)):
+        with pytest.raises(dv.InputError, match=r"candidates|members|auc"):
+            Setting(*bad)
+    setting = Setting(100, 10, 0.9)
+    with pytest.raises(dv.InputError, match="most: "):
+        planning.calibration(setting, 0.5, fdr=0.05, most=100)
+    with pytest.raises(dv.InputError, match="wanted"):
+        planning.calibration(setting, 1.0)
+    with pytest.raises(dv.InputError, match="method"):
+        planning.power(100, setting, method="best")
+    with pytest.raises(dv.InputError, match="setting"):
+        planning.power(100, 7)

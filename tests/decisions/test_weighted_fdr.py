@@ -1,0 +1,184 @@
+"""A calibration unlike the candidates: by weights, and within strata."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import divulge as dv
+from divulge.decisions import fdr, strata, weighted, weighted_fdr
+from divulge.decisions.strata import Strata
+from divulge.decisions.weighted import Weights
+
+LEVEL = 0.2
+
+
+def literal(scores, known, weights, level, drawn):
+    """Jin and Candès's selection as written: one heap per candidate."""
+    w, own, m = weights.calibration, weights.candidates, len(scores)
+    p, sizes = np.empty(m), np.empty(m, int)
+    for j in range(m):
+        heap = [(w[known >= s].sum() + own[j] * (scores[j] >= s)) / (w.sum() + own[j]) for s in scores]
+        p[j], heap[j] = heap[j], 0.0
+        sizes[j] = np.flatnonzero(np.sort(heap) <= level * np.arange(1, m + 1) / m + 1e-12)[-1] + 1
+    first = p <= level * sizes / m + 1e-12
+    fits = [r for r in range(1, m + 1) if (drawn * sizes[first] <= r).sum() >= r]
+    return first & (drawn * sizes <= max(fits, default=0))
+
+
+@pytest.mark.parametrize("shape", [np.asarray, np.round])
+def test_one_heap_per_candidate(shape):
+    rng = np.random.default_rng(0)
+    for trial in range(60):
+        n, m, spread = rng.integers(5, 40), rng.integers(2, 15), trial % 3
+        known, scores = shape(rng.normal(size=n)), shape(rng.normal(1, 1, m))
+        weights = Weights(np.exp(spread * rng.normal(size=n)), np.exp(spread * rng.normal(size=m)))
+        level, drawn = rng.choice([0.2, 0.3, 0.5]), rng.random()
+        first = weighted.p_values(known, scores, weights) * m <= level * (
+            sizes := weighted_fdr._sizes(scores, known, weights, level)
+        ) * (1 + 1e-12)
+        expected = literal(scores, known, weights, level, drawn)
+        assert np.array_equal(weighted_fdr._pruned(first, drawn * sizes), expected)
+
+
+def test_equal_weights_are_benjamini_and_hochberg():
+    rng = np.random.default_rng(1)
+    for trial in range(40):
+        known, scores = rng.normal(size=200), np.append(rng.normal(3, 1, 30), rng.normal(size=30))
+        plain = fdr.select(scores, known, fdr=0.1, method="bh")
+        found = weighted_fdr.select(scores, known, Weights(np.full(200, 7.0), np.full(60, 7.0)), fdr=0.1, seed=trial)
+        assert np.array_equal(found.selected, plain.selected)
+        assert found.p_values == pytest.approx(plain.p_values)
+
+
+def shifted(rng, n, m, members, lift, of_members):
+    """Scores that rise with a feature, which is greater among candidates by ``lift``; members' by ``of_members``."""
+    there, here = rng.normal(size=n), rng.normal(lift, 1, m)
+    here[:members] += of_members - lift
+    known, scores = there + rng.normal(size=n), here + rng.normal(size=m)
+    scores[:members] += 4
+    return there, here, known, scores
+
+
+def limit(runs, level):
+    """The largest mean of ``runs`` proportions with mean ``level``, exceeded with probability 1e-6 or less.
+
+    A proportion between 0 and 1 exceeds no more often than a coin of that mean (Hoeffding 1963, theorem 1).
+    """
+    return binom.isf(1e-7, runs, level) / runs
+
+
+@pytest.mark.parametrize("members", [0, 20, 60])
+def test_true_weights_bound_false_discoveries(members):
+    """Members of any features; each cell exceeds its limit with probability 1e-6."""
+    runs, rng, plain, found = 400, np.random.default_rng(members), [], []
+    for seed in range(runs):
+        there, here, known, scores = shifted(rng, 300, 80, members, 1.0, -0.5)
+        chosen = weighted_fdr.select(scores, known, Weights(np.exp(there), np.exp(here)), fdr=LEVEL, seed=seed).selected
+        found.append(chosen[members:].sum() / max(chosen.sum(), 1))
+        chosen = fdr.select(scores, known, fdr=LEVEL, method="bh").selected
+        plain.append(chosen[members:].sum() / max(chosen.sum(), 1))
+    assert np.mean(found) <= limit(runs, LEVEL * (80 - members) / 80)
+    assert members == 60 or np.mean(plain) > LEVEL + 0.05
+
+
+def test_wrong_weights_break_it_by_no_more_than_their_error():
+    """The worst non-members: twice as likely as the weights say where scores are high, half as likely where low."""
+    runs, rng, false = 400, np.random.default_rng(5), []
+    for seed in range(runs):
+        known, scores = rng.random(600), rng.random(40)
+        high = rng.random(40) < 2 / 3  # the upper third of the calibration has two thirds of them
+        scores = np.where(high, 2 / 3 + scores / 3, scores * 2 / 3)
+        found = weighted_fdr.select(scores, known, Weights(np.ones(600), np.ones(40)), fdr=0.1, seed=seed)
+        false.append(found.count > 0)
+    assert 0.1 < np.mean(false) <= limit(runs, 0.4)
+
+
+def test_estimated_weights_repair_what_they_can_see():
+    """Members of other features mislead weights that are made of all candidates, and not those made of a holdout."""
+    rng, rates = np.random.default_rng(6), {"candidates": [], "like": []}
+    for seed in range(25):
+        there, here, known, scores = shifted(rng, 500, 100, 50, 1.0, -1.0)
+        for name, like in (("candidates", None), ("like", rng.normal(1, 1, (300, 1)))):
+            weights = weighted.density_ratio(there[:, None], here[:, None], like=like, seed=seed)
+            chosen = weighted_fdr.select(scores, known, weights, fdr=LEVEL, seed=seed).selected
+            rates[name].append(chosen[50:].sum() / max(chosen.sum(), 1))
+    assert np.mean(rates["candidates"]) > LEVEL
+    assert np.mean(rates["like"]) < LEVEL
+
+
+def test_within_strata_nothing_is_estimated():
+    """Strata of other sizes and levels of scores, members of other strata; 1e-6 per cell."""
+    runs, lift = 200, np.array([0.0, 2.0, 4.0])
+    for members in (0, 40):
+        rng, plain, found = np.random.default_rng([7, members]), [], []
+        for _ in range(runs):
+            there, here = rng.choice(3, 300, p=[0.7, 0.2, 0.1]), rng.choice(3, 80, p=[0.1, 0.2, 0.7])
+            here[:members] = rng.choice(3, members, p=[0.8, 0.1, 0.1])
+            known, scores = lift[there] + rng.normal(size=300), lift[here] + rng.normal(size=80)
+            scores[:members] += 4
+            chosen = strata.select(scores, known, Strata(here, there), fdr=LEVEL).selected
+            found.append(chosen[members:].sum() / max(chosen.sum(), 1))
+            chosen = fdr.select(scores, known, fdr=LEVEL, method="bh").selected
+            plain.append(chosen[members:].sum() / max(chosen.sum(), 1))
+        assert np.mean(found) <= limit(runs, LEVEL * (80 - members) / 80)
+        assert np.mean(plain) > LEVEL + 0.05
+
+
+def test_one_stratum_is_benjamini_and_hochberg():
+    rng = np.random.default_rng(8)
+    for shape in (np.asarray, np.round):
+        known, scores = shape(rng.normal(size=200)), shape(np.append(rng.normal(3, 1, 30), rng.normal(size=30)))
+        found = strata.select(scores, known, Strata(["a"] * 60, ["a"] * 200), fdr=0.1)
+        assert np.array_equal(found.selected, fdr.select(scores, known, fdr=0.1, method="bh").selected)
+
+
+def test_what_cannot_carry_the_level_is_refused():
+    known, scores = np.arange(100.0), np.arange(50.0, 70.0)
+    with pytest.raises(dv.InputError, match=r"worth 1\.0 that look like"):
+        weighted_fdr.select(scores, known, Weights(np.r_[1e6, np.full(99, 1e-6)], np.ones(20)))
+    with pytest.raises(dv.InputError, match="only 0% of the candidates"):
+        weighted_fdr.select(scores, known, Weights(np.ones(100), np.full(20, 1e6)))
+    with pytest.raises(dv.InputError, match=r"weights\.candidates"):
+        weighted_fdr.select(scores, known, Weights(np.ones(100), np.arange(20.0)))
+    with pytest.raises(dv.InputError, match="strata are too small"):
+        strata.select(scores, known, Strata(np.arange(20) // 2, np.arange(100) // 10), fdr=0.05)
+    with pytest.raises(dv.InputError, match="no calibration record"):
+        Strata(["a"], ["b"])
+    with pytest.raises(dv.InputError, match=r"strata\.candidates"):
+        Strata([0.5], ["b"])
+
+
+def test_a_whole_decision():
+    rng = np.random.default_rng(9)
+    there, here = np.repeat([0, 1], [400, 200]), np.repeat([0, 1], [40, 160])
+    known, scores = 3.0 * there + rng.normal(size=600), 3.0 * here + rng.normal(size=200)
+    scores[::2] += 5
+    within = dv.identify(scores, known, fdr=0.1, adjust=Strata(here, there))
+    assert within.guarantee.standing == "holds"
+    assert within.selected[::2].mean() > 0.9
+    assert any("rests on your word" in said for said in within.warnings)
+    same = np.repeat([0, 1], 100)
+    apart = dv.identify(scores, known, fdr=0.1, holdout=3.0 * same + rng.normal(size=200),
+                        adjust=Strata(here, there, same))  # fmt: skip
+    assert apart.guarantee.standing == "holds"
+    moved = dv.identify(scores, known, fdr=0.1, holdout=3.0 * same + rng.normal(1.5, 1, 200),
+                        adjust=Strata(here, there, same))  # fmt: skip
+    assert moved.guarantee.standing == "void"
+    weights = weighted.density_ratio(there[:, None], here[:, None])
+    by_weight = dv.identify(scores, known, fdr=0.1, adjust=weights)
+    assert by_weight.guarantee.standing == "doubtful"
+    assert by_weight.warnings[0].startswith("the guarantee is in doubt: nothing here checks")
+
+
+def test_what_has_no_place_beside_it_is_named():
+    known, scores, weights = np.arange(100.0), np.arange(20.0), Weights(np.ones(100), np.ones(20))
+    others = {"knockoffs": scores, "members": scores, "candidate_texts": ["a"] * 20, "holdout": known}
+    for name, value in others.items():
+        with pytest.raises(dv.InputError, match=f"^{name}"):
+            dv.identify(scores, known, adjust=weights, **{name: value})
+    with pytest.raises(dv.InputError, match="method"):
+        dv.identify(scores, known, adjust=weights, method="storey")
+    with pytest.raises(dv.InputError, match="adjust"):
+        dv.identify(np.ones((20, 2)), np.ones((100, 2)), adjust=weights)
+    with pytest.raises(dv.InputError, match="adjust"):
+        dv.identify(scores, known, adjust="length")
