@@ -92,6 +92,7 @@ def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str =
         >>> print(power(500, Setting(1000, 500, 0.95), fdr=0.1))
         0.8354 [0.8320, 0.8387]
     """
+    checks.instance(setting, "setting", Setting, "a decisions.planning.Setting")
     checks.integer(n, "n", least=1, most=10**7)
     level = checks.number(fdr, "fdr", above=0, below=1)
     return _simulated(n, setting, level, method, _LAST, seed)
@@ -128,6 +129,7 @@ def calibration(
         >>> plan.calibration, plan.least
         (31, 19)
     """
+    checks.instance(setting, "setting", Setting, "a decisions.planning.Setting")
     level, share = checks.number(fdr, "fdr", above=0, below=1), checks.number(wanted, "wanted", above=0, below=1)
     least = step_up.required_calibration(setting.candidates, level, setting.members)
     checks.integer(most, "most", least=least, most=10**7)
@@ -138,7 +140,7 @@ def calibration(
         return _simulated(n, setting, level, method, _RUNS, seed).value >= share
 
     low, high = -1, len(sizes)
-    while high - low > 1:  # the power rises with the size
+    while high - low > 1:  # but for scatter and the grid of p-values, the power rises with the size
         middle = (low + high) // 2
         low, high = (low, middle) if enough(sizes[middle]) else (middle, high)
     size = sizes[high] if high < len(sizes) else None
@@ -146,7 +148,6 @@ def calibration(
 
 
 def _simulated(n: int, setting: Setting, level: float, method: StepUp | str, runs: int, seed: int) -> Estimate:
-    checks.instance(setting, "setting", Setting, "a decisions.planning.Setting")
     found = np.empty(runs)
     for run in range(runs):
         counts, members = setting.draw(n, seeds.generator(seed, "planning", run))
