@@ -142,13 +142,16 @@ def test_a_plan_may_name_one(divulge, tmp_path):
         np.savez(tmp_path / f"{name}.npz", x=data.x, y=data.y)
     (tmp_path / "labelling.py").write_text(CODE)
     files = 'members = "members.npz"\nnonmembers = "nonmembers.npz"\npopulation = "population.npz"\n'
-    for at, model in enumerate(("labelling:guesses", "labelling:make")):
-        plan = tmp_path / f"plan{at}.toml"
-        plan.write_text(f'recipes = ["correct", "noise"]\nfpr = [0.05]\n[target]\nmodel = "{model}"\n[data]\n{files}')
-        code, told, _ = divulge("audit", plan, "--out", tmp_path / f"run{at}")
-        assert code == 0
-        assert "noise" in told
-    plan.write_text(f'recipes = ["loss"]\nfpr = [0.05]\n[target]\nmodel = "{model}"\n[data]\n{files}')
+    plan = tmp_path / "plan.toml"
+
+    def wanted(recipes, model):
+        plan.write_text(f'recipes = {recipes}\nfpr = [0.05]\n[target]\nmodel = "{model}"\n[data]\n{files}')
+
+    wanted('["correct", "noise"]', "labelling:make")
+    code, told, _ = divulge("audit", plan, "--out", tmp_path / "run")
+    assert code == 0
+    assert "noise" in told
+    wanted('["loss"]', "labelling:guesses")
     code, _, said = divulge("audit", plan, "--out", tmp_path / "run9")
     assert code == 2
     assert "it gives labels alone, but loss read logits" in said
