@@ -66,7 +66,10 @@ def test_they_run_beside_each_other_and_find_a_leak_in_classes_seen_and_not():
     for name in NAMES:
         assert result[name].on(unseen).auc.value > 0.6, name
         assert result[name].on(~unseen).auc.value > 0.6, name
-    assert any(note.startswith("auto: chose ") for note in result.warnings)
+    chosen = result.about.recipes["auto"].chosen
+    assert chosen in {option.name for option in dv.attacks.auto.OPTIONS}
+    assert any(note.startswith(f"auto: chose {chosen} of ") for note in result.warnings)
+    assert result.about.recipes["lira"].chosen is None
 
 
 def test_nothing_is_told_of_a_target_that_leaks_nothing_and_rates_stay_nominal():

@@ -107,8 +107,8 @@ class Auto:
         >>> signals = 3 * hard + rng.normal(size=(5, 600)) + 2 * np.vstack([np.zeros(600, bool), inside])
         >>> evidence = Evidence([9.0, 0.0], np.zeros((4, 2)), population=signals[0], population_references=signals[1:],
         ...                     population_trained_on=inside)
-        >>> Auto().run(evidence).notes[0].split(":")[0]
-        'chose lira of 6 options on the reference models alone'
+        >>> Auto().run(evidence).chosen
+        'lira'
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_OUT, Need.POPULATION, Need.FEATURES, Need.LABELS})
@@ -153,7 +153,7 @@ class Auto:
         merits = {option.name: [_merit(option, *game) for game in played] for option in options}
         chosen = max(options, key=lambda option: sum(map(sum, merits[option.name]))) if played else options[0]
         scored = chosen.attack.run(_in_unit(evidence, chosen.unit))
-        return replace(scored, notes=(_said(chosen, merits, len(played)), *scored.notes))
+        return replace(scored, notes=(_said(chosen, merits, len(played)), *scored.notes), chosen=chosen.name)
 
     def seeded(self, seed: int) -> Auto:
         """The same with another seed, in the options too."""

@@ -54,12 +54,14 @@ class Scored:
         notes: what the reader of the result must know (fallbacks taken).
         nominal: the attack's nominal threshold for a false-positive rate, where it has one.
         calibration: calibration scores, of known non-members that the attack set aside itself, ``[k]``, where it does.
+        chosen: name of the attack that it used, where it chose one of several (see `Auto`).
     """
 
     scores: Floats
     notes: tuple[str, ...] = ()
     nominal: Callable[[float], float] | None = None
     calibration: Floats | None = None
+    chosen: str | None = None
 
 
 @runtime_checkable

@@ -36,7 +36,7 @@ def score(recipe: Recipe, signal: str, views: Sequence[Measurements], further: S
     runs = [attack.run(evidence) for evidence in evidences(recipe, signal, views, further)]
     scores = np.mean([_scores(recipe, one, views[0].layout.scored) for one in runs], axis=0)
     notes = dict.fromkeys(note for one in runs for note in one.notes)
-    return Scored(scores, tuple(notes), runs[0].nominal)
+    return Scored(scores, tuple(notes), runs[0].nominal, chosen=runs[0].chosen)
 
 
 def evidences(

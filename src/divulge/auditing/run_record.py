@@ -29,6 +29,7 @@ def recipes(case: Case, log: Log, scored: Mapping[str, Scored], fpr: Sequence[fl
             queries=log.queries.get(signals[recipe.name], _queries(case, recipe)),
             raw_thresholds=_raw_thresholds(scored[recipe.name], fpr),
             completed_by=None if case.partial is None else case.partial.completer(recipe),
+            chosen=scored[recipe.name].chosen,
         )
         for recipe in case.given.recipes
     }

@@ -84,6 +84,7 @@ class Conducted:
         queries: how many records the target was queried on.
         raw_thresholds: level → threshold that the attack would set by itself.
         completed_by: what completed partly known records; None where whole records are.
+        chosen: the attack that the recipe chose of several; None where it has but one.
     """
 
     signal: str
@@ -95,6 +96,7 @@ class Conducted:
     queries: int
     raw_thresholds: Mapping[str, float]
     completed_by: str | None
+    chosen: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
