@@ -23,7 +23,7 @@ from divulge.signals.versions import ImageVersions, NoisyVersions
 from divulge.targets import TorchTarget
 from partial_cases import adult, fashion
 
-SEEDS, MODELS, POPULATION = 3, (1, 2, 4), 2000
+SEEDS, MODELS, POPULATION = 3, (1, 2, 3, 4), 2000
 SIGNALS = ("scaled-logit", "confidence")
 
 

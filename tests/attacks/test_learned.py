@@ -1,12 +1,15 @@
 """The learned score: leave-one-out features against plain loops, and what it does with what it learned."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 import divulge as dv
-from divulge.attacks import Learned, LogRatio, Threshold
+from divulge.attacks import Learned, LiRA, LogRatio, Threshold
+from divulge.attacks.reference_moments import equal_counts
 from divulge.evaluation import auc
 
 
@@ -120,3 +123,71 @@ def test_bad_settings():
         Learned("onlin")
     with pytest.raises(dv.InputError, match=r"Learned\.most: must be at least 1"):
         Learned(most=0)
+
+
+def test_with_one_reference_the_lesson_is_that_model_against_the_target():
+    given, _ = simulated(3, models=2, records=30, population=60)
+    inside = given.population_trained_on[0]
+    rows = [
+        naive_features(own, np.array([told]), np.array([False]), online=False)
+        for own, told in zip(given.population_references[0], given.population, strict=True)
+    ]
+    asked = [
+        naive_features(own, np.array([told]), np.array([False]), online=False)
+        for own, told in zip(given.target, given.references[0], strict=True)
+    ]
+    scale = StandardScaler().fit(rows)
+    fitted = LogisticRegression(max_iter=1000).fit(scale.transform(rows), inside)
+    np.testing.assert_allclose(
+        Learned(few=True).score(given), fitted.decision_function(scale.transform(asked)), atol=1e-3
+    )
+
+
+def test_equal_counts_are_equal_and_drawn_among_the_models_without_the_record():
+    rng = np.random.default_rng(0)
+    out, member = rng.random((5, 400)) < 0.6, rng.random(400) < 0.5
+    drawn, full = equal_counts(out, member, rng)
+    assert not (drawn & ~out).any()
+    assert len(set(drawn[:, full].sum(axis=0))) == 1
+    assert full.mean() > 0.85
+    assert drawn[:, full].mean(axis=1).min() > 0.1  # no model is left out
+
+
+@pytest.mark.parametrize("models", [1, 2, 3])
+def test_with_few_references_it_is_no_worse_than_the_best_and_better_than_without_the_target(models):
+    """Halves of a population, as audits train them; a standard error of the mean AUC is .005."""
+    found = {"few": [], "plain": [], "lira": [], "loss": []}
+    for seed in range(8):
+        given, member = halves(seed, models)
+        found["few"].append(auc(Learned(few=True).score(given), member).value)
+        found["lira"].append(auc(LiRA().score(given), member).value)
+        found["loss"].append(auc(given.target, member).value)
+        if models >= Learned().least_references:
+            found["plain"].append(auc(Learned().score(given), member).value)
+    mean = {name: np.mean(values) for name, values in found.items() if values}
+    assert mean["few"] > max(mean["lira"], mean["loss"]) - 0.005
+    assert mean["few"] > mean.get("plain", 0.0) + 0.01
+
+
+def halves(seed, models):
+    """Reference models trained on random halves of the population, pair by pair; the target on half the candidates."""
+    rng = np.random.default_rng(seed)
+    inside = rng.random((models + 1, 1600)) < 0.5
+    inside[2::2] = ~inside[1:-1:2][: len(inside[2::2])]
+    inside[0, 800:], inside[1:, :800] = False, False
+    signals = 2 * rng.normal(size=1600) + rng.normal(size=inside.shape) + 1.0 * inside
+    c, p = np.s_[:800], np.s_[800:]
+    parts = {"population": signals[0, p], "population_references": signals[1:, p]}
+    return dv.Evidence(signals[0, c], signals[1:, c], **parts, population_trained_on=inside[1:, p]), inside[0, c]
+
+
+def test_few_is_offline_and_follows_the_seed():
+    with pytest.raises(dv.InputError, match=r"Learned\.few: only offline"):
+        Learned("online", few=True)
+    given, _ = halves(0, 2)
+    with pytest.raises(dv.InputError, match=r"Learned\(few=True\): evidence\.population is needed"):
+        Learned(few=True).score(dataclasses.replace(given, population=None))
+    given, _ = halves(0, 3)
+    first, again, other = (Learned(few=True, seed=seed).score(given) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)

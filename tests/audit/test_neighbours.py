@@ -249,7 +249,9 @@ READS = {
     **dict.fromkeys(
         ("calibrated", "lira", "lira-online", "learned-online", "bavaria-online", "base", "base-online"), MODELS
     ),
-    **dict.fromkeys(("rmia", "rmia-online", "learned", "bavaria"), MODELS | POPULATION | POPULATION_MODELS),
+    **dict.fromkeys(
+        ("rmia", "rmia-online", "learned", "learned-few", "bavaria"), MODELS | POPULATION | POPULATION_MODELS
+    ),
     "lira-residual": MODELS | CONDITIONS,
     **dict.fromkeys(
         ("rmia-residual", "learned-residual", "auto"),

@@ -14,6 +14,7 @@ from divulge.attacks.bavaria import BaVarIA
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import LiRA
 from divulge.attacks.protocol import Attack, Need, Scored, seeded
+from divulge.attacks.reference_moments import equal_counts
 from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
@@ -179,7 +180,7 @@ def _games(evidence: Evidence, most: int, seed: int) -> Iterator[tuple[Evidence,
         asked, known = np.sort(rows[::2]), np.sort(rows[1::2])
         known = known[~inside[model, known]]
         out = np.vstack([np.delete(~inside, model, axis=0), np.ones(inside.shape[1], bool)])
-        drawn, full = _equally(out[:, asked], inside[model, asked], rng)
+        drawn, full = equal_counts(out[:, asked], inside[model, asked], rng)
         asked, drawn = asked[full], drawn[:, full]
         member = inside[model, asked]
         if min(member.sum(), (~member).sum(), len(known)) < _LEAST:
@@ -205,18 +206,6 @@ def _game(
         population_labels=None if labels is None else labels[known],
         population_trained_on=~out[:, known],
     )
-
-
-def _equally(out: Bools, member: Bools, rng: np.random.Generator) -> tuple[Bools, Bools]:
-    """As many OUT models for every record, drawn at random: which, ``[m, n]``, and the records that have so many.
-
-    The number is the largest that nine in ten of the members have, and nine in ten of the others.
-    """
-    count = out.sum(axis=0)
-    sides = [count[member], count[~member]]
-    number = max(1, min(int(np.quantile(side, 0.1, method="lower")) if len(side) else 1 for side in sides))
-    order = np.where(out, rng.random(out.shape), 2.0).argsort(axis=0).argsort(axis=0)
-    return out & (order < number), count >= number
 
 
 def _merit(option: Option, game: Evidence, member: Bools) -> tuple[float, float]:

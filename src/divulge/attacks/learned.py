@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from divulge import checks, lazy, seeds
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
-from divulge.attacks.reference_moments import ColumnMoments, LessOne, moments
+from divulge.attacks.reference_moments import ColumnMoments, LessOne, equal_counts, moments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sklearn import linear_model, pipeline, preprocessing
 
-    from divulge.types import Bools, Evidence, Floats
+    from divulge.types import Bools, Evidence, Floats, Ints
 else:
     linear_model = lazy.module("sklearn.linear_model")
     pipeline = lazy.module("sklearn.pipeline")
@@ -41,7 +41,11 @@ class Learned:
         mode: "offline" learns from the population, on which the reference models were trained; "online" from
             the candidates themselves, and also reads the mean of the IN models.
         most: greatest number of (model, record) pairs to learn from; records are drawn if there are more.
-        seed: of that draw.
+        seed: of that draw, and of the OUT models drawn.
+        few: lessons for few reference models. The target, which saw none of the population, is one more OUT model in
+            each, so one reference is enough; and every record of a lesson has equally many OUT models, drawn at random.
+            Otherwise members have more of them than others have, as no candidate has, and with few models that
+            spoils the weights. Offline only.
 
     Raises:
         divulge.InputError: a setting out of its range.
@@ -56,17 +60,22 @@ class Learned:
         True
     """
 
-    least_references: ClassVar[int] = 3
-    """Fewest reference models: each is attacked with the others, which must both hold and lack a record."""
-
     mode: Literal["offline", "online"] = "offline"
     most: int = 200_000
     seed: int = 0
+    few: bool = False
 
     def __post_init__(self) -> None:
         checks.choice(self.mode, "Learned.mode", ("offline", "online"))
         checks.integer(self.most, "Learned.most", least=1)
         checks.integer(self.seed, "Learned.seed", least=0)
+        if checks.flag(self.few, "Learned.few") and self.mode == "online":
+            raise checks.InputError("Learned.few: only offline, where the target saw none of the population")
+
+    @property
+    def least_references(self) -> int:
+        """Fewest reference models: each is attacked with the others, which must both hold and lack a record."""
+        return 1 if self.few else 3
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -91,7 +100,7 @@ class Learned:
                 f"and not on others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the "
                 "pairs"
             )
-        learned = self._fit(signals, trained_on)
+        learned = self._fit_few(signals, trained_on, evidence) if self.few else self._fit(signals, trained_on)
         inside = np.zeros(references.shape, dtype=bool) if evidence.trained_on is None else evidence.trained_on
         views = _views(references)
         out = [moments(view, inside, complement=True) for view in views]
@@ -115,11 +124,31 @@ class Learned:
         kind = "" if self.mode == "online" else "population_"
         known = needs.part(trained_on, "Learned", f"{kind}trained_on", "what each reference model was trained on")
         asked = needs.part(signals, "Learned", f"{kind}references", "scaled logits of the population")
+        rows = self._rows(asked)
+        return asked[:, rows], known[:, rows]
+
+    def _rows(self, asked: Floats) -> Ints | slice:
+        """The records to learn from."""
         count = max(1, self.most // len(asked))
         if count >= asked.shape[1]:
-            return asked, known
-        rows = np.sort(seeds.generator(self.seed, "learned").permutation(asked.shape[1])[:count])
-        return asked[:, rows], known[:, rows]
+            return slice(None)
+        return np.sort(seeds.generator(self.seed, "learned").permutation(asked.shape[1])[:count])
+
+    def _fit_few(self, signals: Floats, trained_on: Bools, evidence: Evidence) -> pipeline.Pipeline:
+        """As `_fit`, with the target among the OUT models, and equally many of these for every record."""
+        population = needs.part(evidence.population, "Learned(few=True)", "population", "the target's scaled logits")
+        assert evidence.population_references is not None
+        target = population[self._rows(evidence.population_references)]
+        rows, truth = [], []
+        for model, held in enumerate(trained_on):
+            rng = seeds.generator(self.seed, "learned", "few", model)
+            others = np.vstack([np.delete(signals, model, axis=0), target])
+            out = np.vstack([np.delete(~trained_on, model, axis=0), np.ones_like(held)])
+            drawn, full = equal_counts(out, held, rng)
+            means = [moments(view[:, full], drawn[:, full]) for view in _views(others)]
+            rows.append(_features(_views(signals[model, full]), means, []))
+            truth.append(held[full])
+        return _regression().fit(np.concatenate(rows), np.concatenate(truth))
 
     def _fit(self, signals: Floats, trained_on: Bools) -> pipeline.Pipeline:
         views = _views(signals)
@@ -131,10 +160,11 @@ class Learned:
             others = [less(values, ~held) for less, values in zip(out, own, strict=True)]
             left_out = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
             rows.append(_features(own, others, left_out))
-        regression = pipeline.make_pipeline(
-            preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=1000)
-        )
-        return regression.fit(np.concatenate(rows), trained_on.ravel())
+        return _regression().fit(np.concatenate(rows), trained_on.ravel())
+
+
+def _regression() -> pipeline.Pipeline:
+    return pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=1000))
 
 
 def _views(logits: Floats) -> list[Floats]:

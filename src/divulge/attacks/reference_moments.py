@@ -174,3 +174,16 @@ def means(into: ColumnMoments, out: ColumnMoments) -> tuple[Floats, Floats]:
 
 def _or_one(variance: float) -> float:
     return variance if variance > 0.0 else 1.0
+
+
+def equal_counts(out: Bools, member: Bools, rng: np.random.Generator) -> tuple[Bools, Bools]:
+    """As many OUT models for every record, drawn at random: which, ``[m, n]``, and the records that have so many.
+
+    The number is the largest that nine in ten of the members have, and nine in ten of the others. In most designs a
+    member of one model has more models left that did not see it, and nothing should be learnt from that.
+    """
+    count = out.sum(axis=0)
+    sides = [count[member], count[~member]]
+    number = max(1, min(int(np.quantile(side, 0.1, method="lower")) if len(side) else 1 for side in sides))
+    order = np.where(out, rng.random(out.shape), 2.0).argsort(axis=0).argsort(axis=0)
+    return out & (order < number), count >= number

@@ -105,6 +105,13 @@ def _plain() -> tuple[Recipe, ...]:
         ),
         Recipe("learned", "scaled-logit", Learned(), "out", "log-odds learned on the reference models' own records"),
         Recipe(
+            "learned-few",
+            "scaled-logit",
+            Learned(few=True),
+            "out",
+            "the same with the target among the models not trained on a record; for few references",
+        ),
+        Recipe(
             "learned-online",
             "scaled-logit",
             Learned("online"),
