@@ -9,7 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge import plan
-from divulge.datafiles import FileLayout, read
+from divulge.datafiles import FileLayout, read, refuse_unlabelled
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
 
@@ -39,10 +39,9 @@ def test_every_kind_gives_the_same_records(tmp_path, kind):
     ("text", "message"),
     [
         ("a,b,label\n", r"a header \(a, b, label\) and no rows"),
-        ("a;b;label\n1;2;0\n", r"separated by semicolons; set data\.separator = ';'"),
-        ("a\tb\tlabel\n1\t2\t0\n", r"separated by tabs; set data\.separator"),
         ("a,name,label\n1,x,0\n", r"the columns name are not numeric"),
-        ("a,label\n1,yes\n", r"y: numbers are needed, got 'yes'"),
+        ("a,label\n1,yes\n2,no\n", r"set data\.classes to all of them, .*: \['no', 'yes'\] in alphabetical order"),
+        ("a,label\n1,yes\n2,\n", r"'label': 1 records have no class"),
         ("a,label\n1,0.5\n", r"y: whole-number labels are needed, got dtype float64"),
         ("a,label\n,0\n1,1\n", r"x: 1 values are NaN"),
         ("a,label\n1,\n2,1\n", r"y: 1 values are NaN"),
@@ -177,9 +176,6 @@ def test_texts_of_another_kind_are_refused(tmp_path):
         read(tmp_path / "data.npz", TEXTS)
     with pytest.raises(dv.InputError, match=r"data\.scale: texts have no scale"):
         read(tmp_path / "data.parquet", FileLayout(text="body", scale=2.0))
-    (tmp_path / "data.csv").write_text("body;class\na;1\n")
-    with pytest.raises(dv.InputError, match=r"set data\.separator = ';'"):
-        read(tmp_path / "data.csv", TEXTS)
     (tmp_path / "data.csv").write_text("body,class\n")
     with pytest.raises(dv.InputError, match="and no rows"):
         read(tmp_path / "data.csv", TEXTS)
@@ -279,3 +275,119 @@ def test_a_base_is_fine_tuned_as_the_plan_says(tmp_path):
         path.write_text(path.read_text().replace('base = "base"', f'base = "{base}"').replace('"absent"', f'"{base}"'))
         with pytest.raises(dv.InputError, match=message):
             plan._references(plan.read(path).references, "cpu", tmp_path)
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_the_header_tells_the_separator_unless_the_user_set_one(tmp_path, sign):
+    path = tmp_path / "data.csv"
+    path.write_text(f"a{sign}b{sign}label\n1{sign}2{sign}0\n")
+    assert read(path, FileLayout()).records.x.tolist() == [[1, 2]]
+    texts = FileLayout(text="a")
+    assert read(path, texts).records.x.tolist() == ["1"]
+    with pytest.raises(dv.InputError, match=r"one column only.*set data\.separator"):
+        read(path, FileLayout(named=frozenset({"separator"})))
+
+
+def test_classes_with_names_are_numbered_in_the_order_of_the_models_outputs(tmp_path):
+    frame = pl.DataFrame({"a": [1.0, 2.0, 3.0], "label": ["yes", "no", "yes"]})
+    layout = FileLayout(classes=("yes", "no", "never"))
+    frame.write_csv(tmp_path / "a.csv")
+    frame.cast({"label": pl.Categorical}).write_parquet(tmp_path / "a.parquet")
+    np.savez(tmp_path / "a.npz", x=frame["a"].to_numpy()[:, None], y=["yes", "no", "yes"])
+    for name in ("a.csv", "a.parquet", "a.npz"):
+        assert read(tmp_path / name, layout).records.y.tolist() == [0, 1, 0]
+        with pytest.raises(dv.InputError, match=r"data\.classes: a class in '(label|y)': 'no' is unknown"):
+            read(tmp_path / name, FileLayout(classes=("yes", "never")))
+    np.savez(tmp_path / "b.npz", x=X, y=Y)
+    with pytest.raises(dv.InputError, match=r"are numbers, which need no names"):
+        read(tmp_path / "b.npz", layout)
+
+
+def test_columns_name_the_values_of_a_record_and_leave_out_the_others(tmp_path):
+    frame = pl.DataFrame({"note": ["p", "q"], "b": [1, 2], "a": [0.5, 1.5], "label": [0, 1]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    read_ = read(tmp_path / "a.parquet", FileLayout(columns=("a", "b")))
+    assert read_.records.x.tolist() == [[0.5, 1], [1.5, 2]]
+    assert read_.columns == ("a", "b")
+    for columns, message in ((("c",), "'c' is unknown"), (("label",), "is the label, the id or the group")):
+        with pytest.raises(dv.InputError, match=message):
+            read(tmp_path / "a.parquet", FileLayout(columns=columns))
+
+
+def test_a_column_that_may_hold_the_classes_is_suggested(tmp_path):
+    pl.DataFrame({"a": [0.5, 1.5], "Target": [0, 1]}).write_csv(tmp_path / "a.csv")
+    layout = FileLayout()
+    with pytest.raises(dv.InputError, match=r"set data\.label to the column that holds them; 'Target' may be it"):
+        refuse_unlabelled({"members": read(tmp_path / "a.csv", layout)}, layout)
+
+
+def saved(folder, frame, names=("data-00000-of-00001.arrow",)):
+    """As `datasets` saves a data set."""
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+    for name in names:
+        frame.write_ipc_stream(folder / name.rpartition("/")[2])
+    return folder
+
+
+def test_a_data_set_saved_by_datasets_is_read_like_a_table(tmp_path):
+    frame = pl.DataFrame({"text": ["one", "two"], "a": [1.0, 2.0], "label": [0, 1]})
+    folder = saved(tmp_path / "all" / "train", frame, ("data-0.arrow", "data-1.arrow"))
+    assert read(folder, FileLayout(text="text")).records.x.tolist() == ["one", "two"] * 2
+    assert read(folder, FileLayout(columns=("a",))).records.y.tolist() == [0, 1, 0, 1]
+    (tmp_path / "all" / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    with pytest.raises(dv.InputError, match="several data sets; name one of its folders: train"):
+        read(tmp_path / "all", FileLayout())
+    (folder / "data-1.arrow").write_bytes(b"damaged")
+    with pytest.raises(dv.InputError, match=r"data-1\.arrow"):
+        read(folder, FileLayout())
+    for name in ("../train/data-0.arrow", "/etc/passwd"):
+        with pytest.raises(dv.InputError, match="a file of the folder itself is needed"):
+            read(saved(tmp_path / name.replace("/", "_"), frame, (name,)), FileLayout())
+
+
+def painted(folder, mode, size=(4, 3), start=0):
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for shade in (0, 255):
+        Image.new(mode, size, shade if mode == "L" else (shade, 0, 51)).save(folder / f"{start + shade}.png")
+
+
+def test_a_folder_of_images_has_a_class_for_each_folder(tmp_path):
+    painted(tmp_path / "dog", "L")
+    painted(tmp_path / "cat", "L")
+    records = read(tmp_path, FileLayout()).records
+    assert records.x.shape == (4, 1, 3, 4)
+    assert records.y.tolist() == [0, 0, 1, 1]
+    assert records.x[:, 0, 0, 0].tolist() == [0, 1, 0, 1]
+    assert records.ids.tolist()[:2] == ["cat/0.png", "cat/255.png"]
+    assert read(tmp_path, FileLayout(classes=("dog", "cat", "cow"))).records.y.tolist() == [1, 1, 0, 0]
+    with pytest.raises(dv.InputError, match="'dog' is unknown"):
+        read(tmp_path, FileLayout(classes=("cat", "cow")))
+    painted(tmp_path / "dog", "RGB", start=1)
+    records = read(tmp_path, FileLayout()).records
+    assert records.x.shape == (6, 3, 3, 4)
+    np.testing.assert_allclose(records.x[-1, :, 0, 0], [1, 0, 0.2])
+    painted(tmp_path / "dog", "L", size=(5, 3), start=1)
+    with pytest.raises(dv.InputError, match=r"dog.*pixels where"):
+        read(tmp_path, FileLayout())
+    (tmp_path / "dog" / "1.png").write_bytes(b"no image")
+    with pytest.raises(dv.InputError, match=r"1\.png: no image"):
+        read(tmp_path, FileLayout())
+    with pytest.raises(dv.InputError, match="is no folder of images"):
+        read(tmp_path / "cat", FileLayout())
+
+
+def test_a_torch_data_set_becomes_records():
+    torch = pytest.importorskip("torch")
+    dataset = torch.utils.data.TensorDataset(torch.arange(6.0).reshape(3, 2), torch.tensor([1, 0, 1]))
+    records = dv.Records.of(dataset)
+    assert records.x.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert records.y.tolist() == [1, 0, 1]
+    assert dv.Records.of([("one", 0), ("two", 1)]).x.dtype == object
+    for wrong, message in (
+        ([(1, 2, 3)], "pairs"), ([([1.0], 0), ([1.0, 2.0], 0)], "one shape"), (7, "dataset: an object"), ([], "x:"),
+    ):  # fmt: skip
+        with pytest.raises(dv.InputError, match=message):
+            dv.Records.of(wrong)

@@ -16,6 +16,21 @@ _PER_TOKEN = 4  # characters, in most languages and tokenizers
 _STATISTICS = 7 * 8  # bytes per token of the target
 
 
+def needed(case: Case, *, on_disk: bool) -> float:
+    """Bytes that an audit will hold at once, see `check`."""
+    view = case.views[0]
+    rows = case.layout.total
+    outputs = rows * case.classes * _LOGITS
+    features = 0 if view.x.dtype == object else 2 * 8 * view.x.size
+    signals = len({recipe.signal_name for recipe in case.given.recipes})
+    models = _models(case)
+    versions = 1 + len({at for places in case.further.values() for at in places})
+    said = models * rows * versions * (signals * _SIGNAL + 1)
+    if on_disk:
+        said = min(said, 2 * MOST_BYTES * _kinds(case))
+    return float(outputs + features + said + _tokens(case, models))
+
+
 def check(case: Case, *, on_disk: bool) -> None:
     """Raise where what an audit will hold at once is more than this machine can still give.
 
@@ -29,26 +44,25 @@ def check(case: Case, *, on_disk: bool) -> None:
     Raises:
         divulge.InputError: it does not fit; the sizes are named.
     """
-    view = case.views[0]
-    rows = case.layout.total
-    outputs = rows * case.classes * _LOGITS
-    features = 0 if view.x.dtype == object else 2 * 8 * view.x.size
-    signals = len({recipe.signal_name for recipe in case.given.recipes})
-    kinds = sum(any(kind in recipe.needs for recipe in case.given.recipes) for kind in KINDS)
-    models = 0 if case.references is None else case.references.count * kinds
-    versions = 1 + len({at for places in case.further.values() for at in places})
-    said = models * rows * versions * (signals * _SIGNAL + 1)
-    if on_disk:
-        said = min(said, 2 * MOST_BYTES * kinds)
-    said += _tokens(case, models)
+    rows, models = case.layout.total, _models(case)
     checks.memory(
-        float(outputs + features + said),
+        needed(case, on_disk=on_disk),
         "members, nonmembers, population",
         f"they are {rows:,} records"
         + (f", of {case.classes:,} classes" if case.classes else "")
         + (f" and the answers of {models:,} reference models" if models else "")
         + ("; use fewer records" if on_disk or not models else "; set out=, or use fewer records or models"),
     )
+
+
+def _models(case: Case) -> int:
+    """Reference models of all kinds."""
+    return 0 if case.references is None else case.references.count * _kinds(case)
+
+
+def _kinds(case: Case) -> int:
+    """Of how many kinds some recipe reads models."""
+    return sum(any(kind in recipe.needs for recipe in case.given.recipes) for kind in KINDS)
 
 
 def _tokens(case: Case, models: int) -> int:

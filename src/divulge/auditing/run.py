@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, errors, store
 from divulge.auditing import (
     active,
     documents,
     exhibits,
+    forecasts,
     further_versions,
     heat,
     memory,
@@ -37,8 +38,9 @@ from divulge.targets import GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from divulge.auditing.forecasts import Forecast
     from divulge.evidence import Measurements
     from divulge.references import Progress
     from divulge.results import Settings, TransferSummary
@@ -69,6 +71,7 @@ def audit(
     progress: Progress | None = None,
     pool: str | Path | None = None,
     plan: Mapping[str, Any] | None = None,
+    expect: Callable[[Forecast], object] | None = None,
 ) -> Audit:
     """How well can an adversary tell ``target``'s training records from others?
 
@@ -102,6 +105,7 @@ def audit(
         progress: called with (done, total, note) while reference models are trained.
         pool: where finished reference models are kept and found; ``out/pool`` when None.
         plan: the plan the arguments came from, to be kept in the run directory.
+        expect: called with what the audit will take (`divulge.auditing.Forecast`) before it starts, such as ``print``.
 
     Returns:
         An `Audit`: ``result["lira"].auc``, ``result["lira"].tpr_at_fpr(0.01)``, ``result.report(path)``.
@@ -151,14 +155,30 @@ def audit(
         groups=groups,
         known=known,
     )
+    if expect is not None:
+        checks.able(expect, "expect")
     case, settings = _prepared(target, subject, options, progress or silent, models)
     memory.check(case, on_disk=out is not None)
+    if expect is not None:
+        with errors.theirs("expect"):
+            expect(forecasts.foresee(case, on_disk=out is not None))
     if isinstance(out, Draft):
         return _kept(case, tuple(fpr), settings, plan, out)
     if folder is None:
         return _result(case, tuple(fpr), settings, None)
     with Dossier(folder).writing(KIND, store.digest(settings), overwrite=overwrite) as draft:
         return _kept(case, tuple(fpr), settings, plan, draft)
+
+
+def forecast(target: Any, subject: Subject, options: Options) -> Forecast:
+    """What an audit will take; everything is checked as `audit` would, and ten records are scored.
+
+    Raises:
+        divulge.InputError: as `audit`, before work starts.
+    """
+    case, _ = _prepared(target, subject, options, silent, None)
+    memory.check(case, on_disk=True)
+    return forecasts.asked(case, forecasts.foresee(case, on_disk=True))
 
 
 def _prepared(

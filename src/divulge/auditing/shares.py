@@ -12,8 +12,9 @@ from divulge.auditing.run import audit
 from divulge.dossier import Dossier
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from divulge.auditing.forecasts import Forecast
     from divulge.auditing.result import Audit
 
 
@@ -24,6 +25,7 @@ def over_shares(
     out: str | Path | None = None,
     overwrite: bool = False,
     pool: str | Path | None = None,
+    expect: Callable[[Forecast], object] | None = None,
     **arguments: Any,
 ) -> list[Audit]:
     """One audit for each entry of ``known``; the report of the first shows them all, by known share.
@@ -37,6 +39,7 @@ def over_shares(
         out: run directory, or None.
         overwrite: replace a finished run in ``out``.
         pool: where finished reference models are kept and found; ``out/pool`` when None.
+        expect: called with what the first of the audits will take, before it starts.
         arguments: every other argument of `divulge.audit`.
 
     Raises:
@@ -45,11 +48,13 @@ def over_shares(
     if isinstance(known, str) or not len(known):
         raise checks.InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
     if out is None:
-        return [audit(target, known=mask, pool=pool, **arguments) for mask in known]
+        said = [expect, *[None] * (len(known) - 1)]
+        each = zip(known, said, strict=True)
+        return [audit(target, known=mask, pool=pool, expect=first, **arguments) for mask, first in each]
     key = store.digest("shares", *known, *describe.words(arguments))
     with Dossier(Path(out)).writing(KIND, key, overwrite=overwrite) as draft:
         shared = draft.home / "pool" if pool is None else pool
-        first = audit(target, known=known[0], out=draft, pool=shared, **arguments)
+        first = audit(target, known=known[0], out=draft, pool=shared, expect=expect, **arguments)
         more = {}
         for at, mask in enumerate(known[1:], start=1):
             with draft.part(f"known-{at}", KIND, key) as inner:

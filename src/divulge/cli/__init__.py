@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 def main() -> None:
     """Run the command line: every error is one line on standard error and an exit code of its own."""
     printing.prepare()
+    if "_DIVULGE_COMPLETE" in os.environ:  # a shell asks how a line may go on
+        typer.main.get_command(app)(prog_name="divulge")
     code = run(sys.argv[1:])
     printing.finish()
     raise SystemExit(code)

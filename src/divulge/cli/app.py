@@ -5,14 +5,14 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, canaries, extract, identify, labels, pool, printing, weights
+from divulge.cli import audit, canaries, extract, identify, labels, plan_files, pool, printing, weights
 
 app = typer.Typer(
     name="divulge",
     help="Find out what a trained model gives away about its training data, and prove it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -29,6 +29,8 @@ def divulge(
     """Find out what a trained model gives away about its training data, and prove it."""
 
 
+app.command("init")(plan_files.init)
+app.command("check")(plan_files.check)
 app.command("audit")(audit.audit)
 app.command("report")(audit.report)
 app.command("decide")(audit.decide)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge import lazy
-from divulge.cli import printing
+from divulge.cli import options, printing
 from divulge.cli.exit_codes import Exit
 from divulge.cli.identify import stands, warn
 from divulge.errors import InputError
@@ -53,37 +53,41 @@ def audit(
     plan: Annotated[
         Path | None, typer.Argument(help="Plan (TOML); with --demo: images or text.", show_default=False)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory to write.")] = None,
+    out: options.Out = None,
     demo: Annotated[
         bool, typer.Option("--demo", help="Audit a model of the bundled Fashion-MNIST images, or of text.")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="With --demo: a small, fast one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     seed: Annotated[int | None, typer.Option(help="With --demo: seed of every random draw.", min=0)] = None,
-    trust: Annotated[
-        list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")
+    fpr: Annotated[
+        list[float] | None, typer.Option(help="False-positive rate to report, in place of the plan's; may be repeated.")
     ] = None,
+    trust: options.Trust = None,
     json: printing.Json = False,
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
-    if out is None:
-        raise InputError("--out: a run directory is needed")
     if not demo and plan is None:
-        raise InputError("audit: give a plan, or --demo")
+        raise InputError("audit: give a plan (divulge init writes one), or --demo")
     if not demo and (quick or seed is not None):
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
+    if demo and fpr:
+        raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
+    wanted = "images" if plan is None else str(plan)
     if demo:
-        wanted = "images" if plan is None else checks.choice(str(plan), "--demo", _DEMOS)
-        finished = _DEMOS[wanted](out, seed or 0, quick, overwrite)
+        checks.choice(wanted, "--demo", _DEMOS)
+    folder = options.folder(out, "demo" if demo else Path(wanted).stem)
+    if demo:
+        finished = _DEMOS[wanted](folder, seed or 0, quick, overwrite)
     else:
-        finished = _planned(plan, out, overwrite, trust or ())
+        finished = _planned(Path(wanted), folder, overwrite, trust or (), fpr)
     if json:
         told = {name: result.summary() for name, result in finished.items()}
         printing.as_json(results.plain(told.get("", told)))
         return
     for title, result in finished.items():
         _show(result, title)
-    printing.line(f"Report: {out / 'report.html'}")
+    printing.line(f"Report: {folder / 'report.html'}")
 
 
 def _demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, auditing.Audit]:
@@ -100,17 +104,25 @@ def _text_demo(out: Path, seed: int, quick: bool, overwrite: bool) -> dict[str, 
 _DEMOS = {"images": _demo, "text": _text_demo}
 
 
-def _planned(path: Path | None, out: Path, overwrite: bool, trust: Sequence[str]) -> dict[str, auditing.Audit]:
-    where = Path(path or "")
-    ready = plans.resolve(plans.read(where), where.parent, trust)
+def _planned(
+    where: Path, out: Path, overwrite: bool, trust: Sequence[str], fpr: Sequence[float] | None
+) -> dict[str, auditing.Audit]:
+    plan = plans.read(where)
+    if fpr:
+        plan = plan.model_copy(update={"fpr": [checks.number(rate, "--fpr", above=0, below=1) for rate in fpr]})
+    ready = plans.resolve(plan, where.parent, trust)
     for key, origin in ready.origins.items():
         printing.lines(sys.stderr, f"{key}: from {origin}")
     work: Any = auditing.over_shares if isinstance(ready.subject.known, tuple) else auditing.audit
     with references.Bar("reference models") as bar:
-        finished = work(ready.target, out=out, overwrite=overwrite, progress=bar, **ready.keywords())
+        finished = work(ready.target, out=out, overwrite=overwrite, progress=bar, expect=_expect, **ready.keywords())
     if not isinstance(finished, list):
         return {"": finished}
     return {f"known: {words}": result for words, result in zip(ready.plan["known"], finished, strict=True)}
+
+
+def _expect(forecast: auditing.Forecast) -> None:
+    printing.lines(sys.stderr, f"ahead: {forecast.text}")
 
 
 def _show(result: auditing.Audit, title: str) -> None:

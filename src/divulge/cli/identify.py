@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from divulge import lazy
-from divulge.cli import printing
+from divulge.cli import options, printing
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def identify(
     ] = False,
     model: Annotated[str | None, typer.Option(help="Score texts first: hf:NAME, or a name with --endpoint.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="OpenAI-compatible server, http://…/v1.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for selection, summary and report.")] = None,
+    out: options.Out = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished run in --out.")] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Train a small language model and find its texts.")] = False,
     seed: Annotated[int, typer.Option(help="Seed of every random draw.", min=0)] = 0,
@@ -86,9 +86,9 @@ def identify(
         _demo(out, fdr, method, seed, overwrite, json)
         return
     judged = [*(tables or []), *(candidates or [])]
-    _needed(judged=judged, calibration=calibration, out=out)
+    _needed(judged=judged, calibration=calibration)
     given = (judged, list(calibration or []), list(holdout or []), list(members or []))
-    folder, scores = Path(out or ""), score or []
+    folder, scores = options.folder(out, "identify"), score or []
 
     def plan(first: Sequence[Path], scores: Sequence[str]) -> from_tables.DecisionPlan:
         frame = score_files.scan(first, "candidates")
@@ -114,13 +114,11 @@ def _decided(
         )
 
 
-def _needed(*, judged: Sequence[Path], calibration: Sequence[Path] | None, out: Path | None) -> None:
+def _needed(*, judged: Sequence[Path], calibration: Sequence[Path] | None) -> None:
     if not judged:
         raise InputError("candidates: at least one table is needed (or --demo)")
     if not calibration:
         raise InputError("--calibration: a table of documents known not to have been used is needed")
-    if out is None:
-        raise InputError("--out: a folder for the results is needed")
 
 
 def score(

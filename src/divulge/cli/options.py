@@ -5,8 +5,20 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Out = Annotated[Path | None, typer.Option(help="Run directory to write (default: runs/NAME-TIME).", show_default=False)]
+Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")]
+
+
+def folder(out: Path | None, name: str) -> Path:
+    """The run directory asked for, or a fresh one under ``runs``."""
+    return out if out is not None else Path("runs") / f"{name or 'run'}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def unfold(command: Callable[..., None]) -> Callable[..., None]:

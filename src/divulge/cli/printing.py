@@ -104,11 +104,17 @@ def ask(question: str) -> bool:
     Raises:
         divulge.InputError: nobody is there to answer.
     """
-    _write(sys.stderr, visible(question))
-    answer = sys.stdin.readline()
-    if not answer:
+    said = answer(question)
+    if said is None:
         raise InputError("--yes: nothing was done, as there was no answer; give it where nobody can be asked")
-    return answer.strip().lower() in ("y", "yes")
+    return said.lower() in ("y", "yes")
+
+
+def answer(question: str) -> str | None:
+    """What the user says, without blanks around it; None where nobody is there."""
+    _write(sys.stderr, visible(question))
+    said = sys.stdin.readline()
+    return said.strip() if said else None
 
 
 @contextmanager

@@ -1,4 +1,7 @@
-"""Files of records: arrays in an ``.npz``, or a table with a column of texts or one column per value."""
+"""Files of records: arrays in an ``.npz``, or a table with a column of texts or one column per value.
+
+A folder of images, or a data set that Hugging Face `datasets` saved, is read like a file.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from divulge import checks, lazy, store
-from divulge.datafiles import json_lines
+from divulge.datafiles import classes, folders, json_lines
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -38,7 +41,9 @@ class FileLayout:
         group: column of the subgroups; None where there are none.
         text: column of the documents; None for records of numbers.
         scale: factor on every value.
-        separator: between the values of a ``.csv``.
+        separator: between the values of a ``.csv``; where the user did not set it, that of the header.
+        columns: of the values of a record, in their order; all that are left when None.
+        classes: names of the classes, in the order of the model's outputs; None where they are numbers.
         named: which of these the user set, so that they must be there.
     """
 
@@ -48,6 +53,8 @@ class FileLayout:
     text: str | None = None
     scale: float = 1.0
     separator: str = ","
+    columns: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
     named: frozenset[str] = frozenset()
 
 
@@ -77,9 +84,11 @@ def read(path: Path, layout: FileLayout) -> DataFile:
         divulge.InputError: no such file, a damaged one, columns that are missing or not numeric, no rows, rows without
             a text.
     """
-    if not path.is_file():
+    if not (path.is_file() or path.is_dir()):
         raise checks.InputError(f"no such file: {path}")
     try:
+        if path.is_dir() and not folders.saved(path):
+            return _from_images(path, layout)
         if layout.text is not None:
             return _from_texts(path, layout, layout.text)
         return _from_arrays(path, layout) if path.suffix == ".npz" else _from_table(path, layout)
@@ -136,7 +145,7 @@ def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:
             there = f"no column {layout.label!r} among {_some(file.columns)}" if file.columns else "no array 'y'"
             raise checks.InputError(
                 f"data.{key}: there are no labels ({there}), which the recipes read; "
-                "set data.label to the column that holds them"
+                f"set data.label to the column that holds them{classes.likely(file.columns)}"
             )
 
 
@@ -147,30 +156,57 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
     group = None
     if layout.group is not None:
         group = arrays[checks.choice(layout.group, "data.group", arrays)]
+    if layout.columns is not None:
+        raise checks.InputError("data.columns: the array x of an .npz is taken whole; leave them out")
     columns = tuple(map(str, np.ravel(arrays["columns"]))) if "columns" in arrays else ()
-    return DataFile(Records(_scaled(arrays["x"], layout.scale), arrays.get("y"), arrays.get("ids")), group, columns)
+    y = None if "y" not in arrays else classes.numbered(arrays["y"], layout.classes, "y")
+    return DataFile(Records(_scaled(arrays["x"], layout.scale), y, arrays.get("ids")), group, columns)
+
+
+def _from_images(path: Path, layout: FileLayout) -> DataFile:
+    records = folders.images(path, layout.classes)
+    if layout.group is not None or layout.text is not None or layout.columns is not None:
+        raise checks.InputError("data.group, data.text, data.columns: a folder of images has no columns")
+    return DataFile(Records(_scaled(records.x, layout.scale), records.y, records.ids))
 
 
 def _from_table(path: Path, layout: FileLayout) -> DataFile:
     frame = _frame(path, layout)
     _named(layout, frame.columns)
     apart = _apart(frame, layout)
-    rest = frame.drop(list(apart))
+    rest = _values(frame, layout, list(apart))
     _refuse_odd(rest)
     x = rest.cast(pl.Float64).to_numpy()
     records = Records(_scaled(x, layout.scale), apart.get(layout.label), apart.get(layout.id))
     return DataFile(records, apart.get(layout.group or ""), tuple(rest.columns))
 
 
+def _values(frame: pl.DataFrame, layout: FileLayout, apart: Sequence[str]) -> pl.DataFrame:
+    """The columns that make a record."""
+    if layout.columns is None:
+        return frame.drop(apart)
+    for name in layout.columns:
+        _choose(name, "data.columns", frame.columns)
+        if name in apart:
+            raise checks.InputError(f"data.columns: {name!r} is the label, the id or the group")
+    return frame.select(layout.columns)
+
+
 def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     """Documents from one column; of the others only labels, ids and groups are read."""
-    kind = checks.choice(path.suffix, "file type of texts", _TABLES)
+    kind = "" if path.is_dir() else checks.choice(path.suffix, "file type of texts", _TABLES)
+    if layout.columns is not None:
+        raise checks.InputError("data.columns: of documents, only data.text is read")
     if layout.scale != 1.0:
         raise checks.InputError("data.scale: texts have no scale")
     wanted = tuple(dict.fromkeys((text, layout.label, layout.id, *([] if layout.group is None else [layout.group]))))
     if kind in json_lines.ENDINGS:
         table = json_lines.read(path, wanted)
         header, frame, where = table.keys, table.frame, [f"line {number}" for number in table.numbers]
+        _choose(text, "data.text", header)
+    elif not kind:
+        frame = folders.arrow(path)
+        header, where = frame.columns, [f"row {row}" for row in range(len(frame))]
         _choose(text, "data.text", header)
     else:
         with store.tables(str(path)), path.open("rb") as opened:
@@ -193,14 +229,29 @@ def _columns(opened: BinaryIO, kind: str, layout: FileLayout, wanted: Sequence[s
     if kind == ".parquet":
         return header, pl.read_parquet(opened, columns=there)
     as_text = {wanted[0]: pl.String}
-    options: dict[str, Any] = {"separator": layout.separator, "schema_overrides": as_text, "infer_schema_length": None}
+    sign = _separator(opened, layout)
+    options: dict[str, Any] = {"separator": sign, "schema_overrides": as_text, "infer_schema_length": None}
     return header, pl.read_csv(opened, columns=there, **options)
 
 
 def _header(opened: BinaryIO, layout: FileLayout) -> list[str]:
+    return pl.read_csv(opened, separator=_separator(opened, layout), n_rows=0).columns
+
+
+def _separator(opened: BinaryIO, layout: FileLayout) -> str:
+    """What the user set, or else what separates the names of the header, where commas do not."""
+    place = opened.tell()
     names = pl.read_csv(opened, separator=layout.separator, n_rows=0).columns
-    _refuse_separator(names, layout)
-    return names
+    opened.seek(place)
+    for sign, called in _SEPARATORS.items():
+        if len(names) == 1 and sign in names[0] and sign != layout.separator:
+            if "separator" not in layout.named:
+                return sign
+            raise checks.InputError(
+                f"one column only, {checks.shown(names[0])}: the values seem to be separated by {called}; "
+                f"set data.separator = {sign!r}"
+            )
+    return layout.separator
 
 
 def _texts(column: pl.Series, where: Sequence[str]) -> Array:
@@ -234,31 +285,26 @@ def _choose(name: str, key: str, header: Sequence[str]) -> None:
 def _apart(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:
     """Labels, ids and groups, by the names of their columns."""
     names = [layout.label, layout.id, *([] if layout.group is None else [layout.group])]
-    return {name: frame[name].to_numpy() for name in names if name in frame.columns}
+    apart = {name: frame[name].to_numpy() for name in names if name in frame.columns}
+    if layout.label in apart:
+        apart[layout.label] = classes.numbered(apart[layout.label], layout.classes, layout.label)
+    return apart
 
 
 def _frame(path: Path, layout: FileLayout) -> pl.DataFrame:
+    if path.is_dir():
+        return folders.arrow(path)
     kind = checks.choice(path.suffix, "file type", [".npz", *_TABLES])
     if kind in json_lines.ENDINGS:
         return json_lines.read(path).frame
     with store.tables(str(path)), path.open("rb") as opened:  # not by name: polars takes * and [ in one for a pattern
-        frame = pl.read_parquet(opened) if kind == ".parquet" else pl.read_csv(opened, separator=layout.separator)
-    if kind == ".csv":
-        _refuse_separator(frame.columns, layout)
+        if kind == ".parquet":
+            frame = pl.read_parquet(opened)
+        else:
+            frame = pl.read_csv(opened, separator=_separator(opened, layout))
     if frame.is_empty():
         raise checks.InputError(f"a header ({_some(frame.columns)}) and no rows; at least 1 record is needed")
     return frame
-
-
-def _refuse_separator(columns: Sequence[str], layout: FileLayout) -> None:
-    if len(columns) != 1:
-        return
-    for sign, called in _SEPARATORS.items():
-        if sign in columns[0] and sign != layout.separator:
-            raise checks.InputError(
-                f"one column only, {checks.shown(columns[0])}: the values seem to be separated by {called}; "
-                f"set data.separator = {sign!r}"
-            )
 
 
 def _refuse_odd(rest: pl.DataFrame) -> None:
@@ -268,7 +314,7 @@ def _refuse_odd(rest: pl.DataFrame) -> None:
     if wrong:
         raise checks.InputError(
             f"the columns {_some(wrong)} are not numeric; encode them, or name one as data.label, data.id or "
-            "data.group, or as data.text if it holds the documents"
+            "data.group, or as data.text if it holds the documents; or name those that make a record in data.columns"
         )
     for name, kind in rest.schema.items():
         if kind.is_integer() and (rest[name].cast(pl.Int128).abs() > _EXACT).any():

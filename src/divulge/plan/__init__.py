@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +48,12 @@ class Ready:
     options: Options
     pool: Path | None
     plan: Mapping[str, Any]
+
+    @property
+    def first(self) -> Subject:
+        """What is audited first: with the first mask of several."""
+        known = self.subject.known
+        return replace(self.subject, known=known[0]) if isinstance(known, tuple) else self.subject
 
     def keywords(self) -> dict[str, Any]:
         """All but the target, as keywords of `divulge.audit`."""
@@ -266,8 +272,17 @@ def _held(plan: AccessPlan, file: DataFile, seed: int) -> tuple[Records, tuple[i
     return population, dropped
 
 
+def _once(names: Sequence[str], key: str) -> None:
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise checks.InputError(f"{key}: each may be named once, got {repeated[0]!r} more than once")
+
+
 def _layout(plan: DataPlan) -> FileLayout:
     settings = plan.model_dump(include={field.name for field in fields(FileLayout)})
+    for key in ("columns", "classes"):
+        if settings[key] is not None:
+            _once(settings[key], f"data.{key}")
+            settings[key] = tuple(settings[key])
     return FileLayout(**settings, named=frozenset(plan.model_fields_set))
 
 

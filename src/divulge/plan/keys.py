@@ -31,9 +31,10 @@ class TargetPlan(_Strict):
 
 
 class DataPlan(_Strict):
-    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``; ``columns`` names them), or tables.
+    """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``; ``columns`` names them), tables, or folders.
 
-    Tables are ``.parquet``, ``.csv``, ``.jsonl`` or ``.ndjson``; ``text`` names the column of documents.
+    Tables are ``.parquet``, ``.csv``, ``.jsonl`` or ``.ndjson``; ``text`` names the column of documents. A folder is a
+    data set saved by `datasets`, or one of images with a folder for each class.
     """
 
     members: str
@@ -45,6 +46,8 @@ class DataPlan(_Strict):
     text: str | None = None
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
+    columns: Annotated[list[str], Field(min_length=1)] | None = None
+    classes: Annotated[list[str], Field(min_length=2)] | None = None
 
 
 class LoRAPlan(_Strict):

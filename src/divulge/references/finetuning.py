@@ -79,6 +79,10 @@ class Opened:
         """Number of reference models."""
         return self.config.count
 
+    def brief(self) -> Opened:
+        """One model for one epoch, in this process: what a forecast of the time is made from."""
+        return _with(self, replace(self.config, count=1, epochs=1, engine="serial"))
+
     def fit(
         self,
         records: Records,
@@ -209,9 +213,8 @@ class Documents:
             config.epochs * -(-sum(len(documents[row]) for row in job.rows) // config.batch_size) for job in jobs
         )
         few = [documents[row] for row in jobs[0].rows[: _TRIED * config.batch_size]]
-        brief = replace(self.opened.config, epochs=1)
         began = time.perf_counter()
-        _with(self.opened, brief).tuned(few, 0, lambda share: None)
+        self.opened.brief().tuned(few, 0, lambda share: None)
         return "serial", steps * (time.perf_counter() - began) / _TRIED, ""
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:

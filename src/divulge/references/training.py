@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,10 @@ class Train(Hyperparameters):
         Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
         checks.integer(self.count, "count", least=1, most=10**6)
         self._place  # noqa: B018 - checked when it is made
+
+    def brief(self) -> Train:
+        """One model for one epoch, in this process: what a forecast of the time is made from."""
+        return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
 
     @property
     def _place(self) -> Placement:

@@ -1,0 +1,130 @@
+"""Folders of records: a data set saved by Hugging Face `datasets`, or images in one folder for each class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import checks, lazy, store
+from divulge.errors import extra
+from divulge.types import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import polars as pl
+    from PIL import Image
+else:
+    Image = lazy.module("PIL.Image")
+    pl = lazy.module("polars")
+
+_STATE = "state.json"
+_IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+
+
+def saved(path: Path) -> bool:
+    """Whether a folder is a data set that `datasets` saved.
+
+    Raises:
+        divulge.InputError: it holds several, its splits, of which one is to be named.
+    """
+    if (path / "dataset_dict.json").is_file():
+        splits = sorted(each.name for each in path.iterdir() if (each / _STATE).is_file())
+        raise checks.InputError(f"{path} holds several data sets; name one of its folders: {', '.join(splits)}")
+    return (path / _STATE).is_file()
+
+
+def arrow(path: Path) -> pl.DataFrame:
+    """The table of a data set that `datasets` saved.
+
+    Raises:
+        divulge.InputError: a damaged file, or one outside the folder.
+    """
+    listed = store.read_json(path / _STATE)
+    try:
+        names = [str(one["filename"]) for one in listed["_data_files"]]
+    except (KeyError, TypeError):
+        raise checks.InputError(f"{path / _STATE}: names no files of data") from None
+    if not names:
+        raise checks.InputError(f"{path}: there are no files of data; at least 1 record is needed")
+    for name in names:
+        if Path(name).name != name:
+            raise checks.InputError(f"{path / _STATE}: a file of the folder itself is needed, got {checks.shown(name)}")
+    parts = []
+    for name in names:
+        with store.tables(str(path / name)), (path / name).open("rb") as opened:
+            parts.append(pl.read_ipc_stream(opened))
+    with store.tables(str(path)):
+        return pl.concat(parts)
+
+
+def images(path: Path, classes: Sequence[str] | None) -> Records:
+    """Images ``[n, channels, height, width]`` from 0 to 1, as torchvision's ``ToTensor`` makes them.
+
+    Args:
+        path: a folder with one folder of images for each class.
+        classes: the names of all classes, in the order of the model's outputs; the folders' own, in alphabetical
+            order, when None.
+
+    Raises:
+        divulge.InputError: no such folders, images of several sizes, files that are no images, more than memory takes.
+        divulge.MissingExtraError: Pillow is not installed.
+    """
+    folders = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+    files = [sorted(each for each in folder.rglob("*") if each.suffix.lower() in _IMAGES) for folder in folders]
+    if not any(files):
+        raise checks.InputError(
+            f"{path} is no folder of images (one folder for each class), nor a data set that was saved by `datasets`"
+        )
+    names = [folder.name for folder in folders]
+    place = {name: at for at, name in enumerate(names if classes is None else classes)}
+    for name in names:
+        checks.choice(name, "data.classes: a folder's name", place)
+    labels = np.repeat([place[name] for name in names], [len(own) for own in files])
+    every = [file for own in files for file in own]
+    return Records(_read(every), labels, [file.relative_to(path).as_posix() for file in every])
+
+
+def _read(files: Sequence[Path]) -> np.ndarray:
+    first = _image(files[0], None)
+    size = 4.0 * len(files) * 3 * first.shape[-1] * first.shape[-2]
+    checks.memory(size, str(files[0].parent.parent), "use fewer images")
+    grey = all(_mode(file) in ("L", "1") for file in files)
+    every = np.empty((len(files), 1 if grey else 3, *first.shape[-2:]), dtype=np.float32)
+    for row, file in enumerate(files):
+        own = _image(file, "L" if grey else "RGB")
+        if own.shape[-2:] != first.shape[-2:]:
+            height, width = own.shape[-2:]
+            raise checks.InputError(
+                f"{file}: {height} x {width} pixels where {files[0].name} has {first.shape[-2]} x {first.shape[-1]}; "
+                "bring all images to the size that the model takes"
+            )
+        every[row] = own
+    every /= np.float32(255)
+    return every
+
+
+def _mode(file: Path) -> str:
+    with _opened(file) as image:
+        return image.mode
+
+
+def _image(file: Path, mode: str | None) -> np.ndarray:
+    """Channels first, 0 to 255."""
+    with _opened(file) as image:
+        try:
+            pixels = np.asarray(image if mode is None else image.convert(mode))
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise checks.InputError(f"{file}: damaged or half-written ({checks.reason(error)})") from None
+    return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
+
+
+def _opened(file: Path) -> Image.Image:
+    try:
+        return Image.open(file)
+    except ImportError:
+        raise extra("Pillow", "images") from None
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise checks.InputError(f"{file}: no image ({checks.reason(error)})") from None

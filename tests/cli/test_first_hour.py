@@ -1,0 +1,150 @@
+"""From nothing to a first audit: `init`, `check`, `audit` without `--out`, completion, `-h`."""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import tomllib
+
+import numpy as np
+import polars as pl
+import pytest
+
+from divulge import plan as plans
+from divulge.plan import template
+
+COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]
+MODEL = """
+import numpy as np
+
+def scores(x):
+    return np.stack([x[:, 0], -x[:, 0]], axis=1)
+"""
+
+
+@pytest.mark.parametrize("records", ["images", "table", "text"])
+@pytest.mark.parametrize("references", ["0", "4"])
+def test_every_plan_that_init_writes_is_valid(tmp_path, divulge, records, references):
+    code, _, err = divulge("init", tmp_path / "new", "--records", records, "--references", references)
+    assert code == 0, err
+    read = plans.read(tmp_path / "new" / "plan.toml")
+    assert (read.references is not None) == (references != "0")
+    stub = tmp_path / "new" / "my_model.py"
+    assert stub.exists() == (records == "images" or (records == "table" and references == "4"))
+    if stub.exists():
+        compile(stub.read_text(), "my_model.py", "exec")
+    code, _, err = divulge("init", tmp_path / "new")
+    assert code == 2
+    assert "plan.toml is there already" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--records", "sounds"), "--records: 'sounds' is unknown"),
+        (("--references", "1"), "--references: 0 or at least 2 are needed, got 1"),
+        (("--references", "-3"), "--references: a whole number from 0 is needed, got '-3'"),
+        (("--model", ""), "--model"),
+    ],
+)
+def test_what_init_cannot_use_is_refused_before_a_file_is_written(tmp_path, divulge, options, message):
+    code, _, err = divulge("init", tmp_path / "new", *options)
+    assert code == 2
+    assert message in err
+    assert not (tmp_path / "new").exists()
+
+
+def test_names_that_need_quotes_come_back_as_they_were(tmp_path):
+    odd = 'a "b" \\ c\x7f\x1b\né'
+    given = {"model": odd, "members": odd, "nonmembers": odd, "population": odd, "label": odd}
+    for records in ("images", "table", "text"):
+        read = tomllib.loads(template.plan(template.Answers.collect(given | {"records": records}, None)))
+        assert read["target"]["model"] == read["data"]["members"] == odd
+        assert odd in (read["data"].get("label"), read["data"].get("text"))
+
+
+def test_init_asks_a_person_what_no_option_says(tmp_path):
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "init", str(tmp_path / "new"), "--records", "table"], stdin=theirs, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    os.write(ours, b"mine.onnx\n\n\n\nclass\n0\n")
+    _, err = process.communicate()
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 0, err
+    assert err.count("[") == 6
+    read = plans.read(tmp_path / "new" / "plan.toml")
+    assert (read.target.model, read.data.members, read.data.label) == ("mine.onnx", "members.csv", "class")
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A model in a module, tables as people have them: semicolons, classes with names, columns that are no values."""
+    rng = np.random.default_rng(0)
+    for name in ("members", "nonmembers", "population"):
+        x = rng.normal(size=(120, 2))
+        names = np.where(x[:, 1] > 0, "up", "down")
+        frame = pl.DataFrame({"note": ["n"] * 120, "a": x[:, 0], "b": x[:, 1], "class": names})
+        frame.write_csv(tmp_path / f"{name}.csv", separator=";")
+    (tmp_path / "first_hour_model.py").write_text(MODEL)
+    (tmp_path / "plan.toml").write_text(
+        """recipes = ["loss", "quantile"]
+fpr = [0.05]
+[target]
+model = "first_hour_model:scores"
+[data]
+members = "members.csv"
+nonmembers = "nonmembers.csv"
+population = "population.csv"
+label = "class"
+columns = ["a", "b"]
+classes = ["up", "down"]
+"""
+    )
+    return tmp_path
+
+
+def test_check_says_what_the_audit_will_take_and_writes_nothing(project, divulge):
+    before = sorted(project.iterdir())
+    code, out, err = divulge("check", project / "plan.toml")
+    assert code == 0, err
+    assert "plan.toml can be run: loss, quantile" in out
+    assert re.search(r"Ahead: 360 records; scoring at most about \\d+ s; memory about \d+ MiB", out)
+    assert [path for path in sorted(project.iterdir()) if path.name != "__pycache__"] == before
+    code, out, _ = divulge("check", project / "plan.toml", "--json")
+    assert json.loads(out)["forecast"]["models"] == 0
+    (project / "members.csv").write_text("a;b;class\n1;2;sideways\n3;4;up\n")
+    code, out, err = divulge("check", project / "plan.toml")
+    assert code == 2
+    assert "'sideways' is unknown" in err
+
+
+def test_an_audit_says_what_is_ahead_and_finds_itself_a_folder(project, divulge, monkeypatch):
+    monkeypatch.chdir(project)
+    code, out, err = divulge("audit", "plan.toml", "--fpr", 0.1, "--fpr", 0.2)
+    assert code == 0, err
+    assert "ahead: 360 records; memory" in err
+    (run,) = (project / "runs").iterdir()
+    assert re.fullmatch(r"plan-\d{8}-\d{6}", run.name)
+    assert f"Report: runs/{run.name}/report.html" in out
+    assert tomllib.loads((run / "plan.toml").read_text())["fpr"] == [0.1, 0.2]
+    code, _, err = divulge("audit", "plan.toml", "--fpr", 1.5)
+    assert code == 2
+    assert "--fpr" in err
+
+
+def test_help_has_a_short_name(divulge):
+    for command in ((), ("audit",), ("labels", "attack"), ("canaries", "plan")):
+        code, out, _ = divulge(*command, "-h")
+        assert code == 0
+        assert "Usage: divulge" in out
+
+
+def test_the_shell_completes_commands():
+    asked = os.environ | {"_DIVULGE_COMPLETE": "complete_bash", "COMP_WORDS": "divulge ca", "COMP_CWORD": "1"}
+    done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["canaries"]
