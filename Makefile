@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-light setup setup-dev lint docs clean
+.PHONY: demo test test-light wheel wheel-demo setup setup-dev lint docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/divulge audit --demo --out runs/demo --overwrite
@@ -19,6 +19,19 @@ test-light:
 	$(PYTHON) -m venv $(LIGHT)
 	$(LIGHT)/bin/python -m pip install -q -c constraints.txt -e '.[light-test]'
 	$(LIGHT)/bin/python -m pytest -n auto $(addprefix tests/,$(LIGHT_TESTS))
+
+# What others install: dist/divulge-….whl.
+wheel: $(VENV)/.demo
+	rm -rf dist
+	$(BIN)/python -m pip wheel -q --no-deps -w dist .
+
+# The demo from that wheel, in an environment where nothing of this clone can be imported.
+WHEEL := .venv-wheel
+wheel-demo: wheel
+	rm -rf $(WHEEL)
+	$(PYTHON) -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip install -q -c constraints.txt "$$(ls dist/*.whl)[demo]"
+	cd $(WHEEL) && bin/divulge audit --demo --quick
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -45,4 +58,4 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	touch $@ $(VENV)/.demo
 
 clean:
-	rm -rf $(VENV) $(LIGHT) runs site dist
+	rm -rf $(VENV) $(LIGHT) $(WHEEL) runs site dist

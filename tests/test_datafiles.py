@@ -382,12 +382,12 @@ def test_a_folder_of_images_has_a_class_for_each_folder(tmp_path):
 def test_a_torch_data_set_becomes_records():
     torch = pytest.importorskip("torch")
     dataset = torch.utils.data.TensorDataset(torch.arange(6.0).reshape(3, 2), torch.tensor([1, 0, 1]))
-    records = dv.Records.of(dataset)
+    records = dv.from_pairs(dataset)
     assert records.x.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert records.y.tolist() == [1, 0, 1]
-    assert dv.Records.of([("one", 0), ("two", 1)]).x.dtype == object
+    assert dv.from_pairs([("one", 0), ("two", 1)]).x.dtype == object
     for wrong, message in (
         ([(1, 2, 3)], "pairs"), ([([1.0], 0), ([1.0, 2.0], 0)], "one shape"), (7, "dataset: an object"), ([], "x:"),
     ):  # fmt: skip
         with pytest.raises(dv.InputError, match=message):
-            dv.Records.of(wrong)
+            dv.from_pairs(wrong)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from divulge.canaries import Claim
     from divulge.errors import InputError, MissingExtraError
     from divulge.identification import identify
+    from divulge.pairs import from_pairs
     from divulge.people import by_person
     from divulge.types import Estimate, Evidence, Guarantee, PartialRecords, Records, Selection
 
@@ -55,6 +56,7 @@ __all__ = [
     "decisions",
     "evaluation",
     "extraction",
+    "from_pairs",
     "identify",
     "labels",
     "margin",
@@ -80,6 +82,7 @@ _HOMES = {
     "Selection": "divulge.types",
     "audit": "divulge.auditing",
     "by_person": "divulge.people",
+    "from_pairs": "divulge.pairs",
     "identify": "divulge.identification",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, canaries, extract, identify, labels, plan_files, pool, printing, weights
+from divulge.cli import audit, canaries, extract, identify, labels, plan_files, pool, printing, view, weights
 
 app = typer.Typer(
     name="divulge",
@@ -36,6 +36,7 @@ app.command("report")(audit.report)
 app.command("decide")(audit.decide)
 app.command("compare")(audit.compare)
 app.command("gate")(audit.gate)
+app.command("view")(view.view)
 app.command("list")(audit.list_all)
 app.command("identify")(identify.identify)
 app.command("score")(identify.score)

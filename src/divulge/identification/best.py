@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import results
-from divulge.decisions import fdp
+from divulge.decisions import fdp, methods
+from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
 from divulge.dossier import Dossier
+from divulge.identification.decide import Choice, Policy, decide
 from divulge.report import Chart, Paragraph, Table, charts
 from divulge.report.curves import Curve
 from divulge.results import IdentificationSummary
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 KIND = "identification"
 _SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of non-members, in the table
+_USED = (methods.BH, methods.PTDI, methods.Storey, methods.Adaptive, methods.AdaDetect)
 _POINTS = 300  # of the curve
 
 
@@ -45,6 +48,44 @@ def of(summary: IdentificationSummary, folder: Path, confidence: float = 0.95) -
     """`envelope`, of a run that is open."""
     bounds = fdp.of(Counts.load(folder / "counts.npz"), confidence=confidence, seed=summary.settings.seed)
     return replace(bounds, guarantee=bounds.guarantee.at_most(summary.guarantee.standing))
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a run would select at another level; nothing of it is changed.
+
+    Args:
+        selected: how many candidates.
+        candidates: of how many.
+        claim: what would be claimed.
+        warnings: what the user must know before relying on it.
+    """
+
+    selected: int
+    candidates: int
+    claim: str
+    warnings: tuple[str, ...]
+
+
+def preview(directory: str | Path, fdr: float) -> Preview:
+    """The selection of a finished run at another level, by the method it used.
+
+    Raises:
+        divulge.InputError: not such a directory, an unfinished or damaged run, a level outside (0, 1).
+    """
+    folder = Path(directory)
+    return Dossier(folder).read(KIND, lambda: _at(results.read(folder, IdentificationSummary), folder, fdr))
+
+
+def _at(summary: IdentificationSummary, folder: Path, fdr: float) -> Preview:
+    judged, asked = Counts.load(folder / "counts.npz"), summary.settings
+    used = Choice(methods.named(summary.used, _USED, eta=asked.eta, lam=asked.lam))
+    controls = [
+        Control(each.name, each.p_value, each.level, each.says, each.auc, each.conclusive) for each in summary.controls
+    ]
+    made = decide(judged, controls, Policy(fdr, used.method), used=used, notes=asked.notes)
+    selected = int(judged.reached[made.rule.rank]) if made.rule.rank >= 0 else 0
+    return Preview(selected, judged.total, str(made.guarantee), made.warnings)
 
 
 def line(bounds: Envelope, k: int) -> str:

@@ -19,7 +19,18 @@ class _Strict(BaseModel):
 
 
 class TargetPlan(_Strict):
-    """The model under audit."""
+    """The model under audit.
+
+    Args:
+        model: a file (.safetensors with a factory, .onnx, .skops), a Hugging Face folder or ``hf:NAME``, or
+            "package.module:name" of a model, a predictor or a function that returns one.
+        base: of a LoRA adapter: folder or ``hf:NAME`` of the model that it was trained on.
+        dtype: of a Hugging Face model.
+        bos: whether a language model's documents begin with a BOS token.
+        factory: "package.module:callable" that builds the empty network for the weights.
+        trust: types that a .skops file may be built from, beside scikit-learn's own.
+        outputs: what the model returns.
+    """
 
     model: str
     base: str | None = None
@@ -35,6 +46,20 @@ class DataPlan(_Strict):
 
     Tables are ``.parquet``, ``.csv``, ``.jsonl`` or ``.ndjson``; ``text`` names the column of documents. A folder is a
     data set saved by `datasets`, or one of images with a folder for each class.
+
+    Args:
+        members: records that the model was trained on.
+        nonmembers: records of the same kind that it was not trained on.
+        population: further records that it was not trained on: attacks learn from them, decisions are calibrated on
+            them.
+        label: column of the classes.
+        id: column of the identifiers.
+        group: column of the subgroups that are reported apart.
+        text: column of the documents.
+        scale: factor on every value.
+        separator: between the values of a .csv; the header's own where this is not said.
+        columns: of the values of a record, in the model's order; all other columns where this is not said.
+        classes: names of the classes, in the order of the model's outputs, where they are not numbers.
     """
 
     members: str
@@ -51,7 +76,14 @@ class DataPlan(_Strict):
 
 
 class LoRAPlan(_Strict):
-    """Adapters in place of a full fine-tune, see `divulge.references.LoRA`."""
+    """Adapters in place of a full fine-tune, see `divulge.references.LoRA`.
+
+    Args:
+        rank: of each adapter.
+        alpha: their scale is alpha / rank.
+        dropout: on what goes into them.
+        modules: names of the layers that get one; the architecture's usual ones where this is not said.
+    """
 
     rank: Annotated[int, Field(ge=1)] = _LORA.rank
     alpha: Annotated[float, Field(gt=0, allow_inf_nan=False)] = _LORA.alpha
@@ -63,6 +95,14 @@ class ReferencesPlan(_Strict):
     """How reference models are trained; further keys go to the class that trains them as they are.
 
     ``make_model`` for `divulge.references.Train`, ``base`` for `divulge.references.FineTune`.
+
+    Args:
+        make_model: "package.module:callable" that returns a new network.
+        base: folder or ``hf:NAME`` of the language model that the target was fine-tuned from.
+        lora: adapters in place of a full fine-tune.
+        count: number of models.
+        epochs: passes over a model's records.
+        pool: folder of finished models; in the run directory where this is not said.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
@@ -86,7 +126,14 @@ class ReferencesPlan(_Strict):
 
 
 class AccessPlan(_Strict):
-    """What the auditor does not hold: taken away from the population before anything learns from it."""
+    """What the auditor does not hold: taken away from the population before anything learns from it.
+
+    Args:
+        drop_classes: these classes.
+        drop_share: this share of the classes, drawn.
+        keep_per_class: all but so many records of each class.
+        drop_groups: these subgroups.
+    """
 
     drop_classes: list[Annotated[int, Field(ge=0)]] = []
     drop_share: _Rate | None = None
@@ -95,7 +142,25 @@ class AccessPlan(_Strict):
 
 
 class Plan(_Strict):
-    """A whole audit. Files and modules are looked for in ``folder``, which is the plan's own if not given."""
+    """A whole audit.
+
+    Args:
+        target: the model under audit.
+        data: the records.
+        references: how reference models are trained.
+        access: what the auditor does not hold.
+        recipes: attacks by name (`divulge list`), or "package.module:Class".
+        unseen_classes: classes of which the population has no records, reported apart.
+        known: which values of a record the adversary knows, such as "share:0.4"; several in a list.
+        imputer: what completes the unknown ones.
+        fpr: false-positive rates to report.
+        calibration: share of the population that decisions are calibrated on.
+        duplicates: what to do about records that occur in several sets.
+        texts: whether the most exposed documents may be kept and shown.
+        device: where torch runs: auto, cpu, cuda, mps.
+        folder: where files and modules are looked for; the plan's own where this is not said.
+        seed: of every random draw.
+    """
 
     target: TargetPlan
     data: DataPlan

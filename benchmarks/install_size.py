@@ -1,0 +1,57 @@
+"""How large an install is: the plain one, package by package, and what each extra adds, in MB on disk.
+
+    python benchmarks/install_size.py
+
+Counted are the files of every package that is needed, as they are installed here, with their byte code.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+
+def closure(name: str, extras: frozenset[str] = frozenset()) -> set[str]:
+    """All packages that a package needs, itself included."""
+    wanted, done = [(canonicalize_name(name), extras)], set()
+    while wanted:
+        package, chosen = wanted.pop()
+        if (package, chosen) in done:
+            continue
+        done.add((package, chosen))
+        for line in metadata.distribution(package).requires or ():
+            needed = Requirement(line)
+            if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in (*chosen, "")):
+                wanted.append((canonicalize_name(needed.name), frozenset(needed.extras)))
+    return {package for package, _ in done}
+
+
+def size(package: str) -> float:
+    """MB of its files and their byte code."""
+    files = [Path(str(file.locate())) for file in metadata.distribution(package).files or ()]
+    return sum(file.stat().st_size for file in files if file.is_file()) / 1e6
+
+
+def main() -> None:
+    plain = closure("divulge")
+    needed = [line for line in metadata.requires("divulge") or () if "extra" not in line]
+    direct = [canonicalize_name(Requirement(line).name) for line in needed]
+    print(f"plain: {sum(map(size, plain)):.0f} MB\n\n| package | with what it needs alone |\n|---|---:|")
+    for name in sorted(direct, key=lambda name: -size(name)):
+        others = set().union(*(closure(other) for other in direct if other != name))
+        print(f"| {name} | {sum(map(size, closure(name) - others)):.0f} |")
+    print("\n| extra | adds |\n|---|---:|")
+    for extra in metadata.metadata("divulge").get_all("Provides-Extra") or ():
+        try:
+            added = closure("divulge", frozenset({extra})) - plain
+        except metadata.PackageNotFoundError as error:
+            print(f"| {extra} | not installed here: {error} |")
+            continue
+        print(f"| {extra} | {sum(map(size, added)):.0f} |")
+
+
+if __name__ == "__main__":
+    main()

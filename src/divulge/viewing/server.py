@@ -1,0 +1,219 @@
+"""The pages of `divulge view`: nothing is written, and nothing outside the directories is read."""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from divulge import auditing, checks, lazy
+from divulge.auditing import audit_summary
+from divulge.auditing import compare as comparing
+from divulge.auditing.result import KIND as AUDIT
+from divulge.identification import best
+from divulge.identification.table_results import KIND as IDENTIFICATION
+from divulge.report import markdown
+from divulge.report.page import HEADINGS
+
+if TYPE_CHECKING:
+    import jinja2
+    from starlette import applications, requests, responses, routing
+
+    from divulge.viewing.shelf import Entry, Shelf
+else:
+    applications = lazy.module("starlette.applications")
+    jinja2 = lazy.module("jinja2")
+    requests = lazy.module("starlette.requests")
+    responses = lazy.module("starlette.responses")
+    routing = lazy.module("starlette.routing")
+
+_COOKIE = "divulge-view"
+_OWN = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'"
+)
+# A report may have been edited: it may draw and fold, in a page that has no origin and no connection.
+_REPORT = (
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+)
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+_ASSETS = {"style.css": "text/css", "view.js": "text/javascript"}
+
+
+def application(shelf: Shelf, token: str, hosts: tuple[str, ...]) -> applications.Starlette:
+    """The web application.
+
+    Args:
+        shelf: the runs.
+        token: whoever opens an address with it is let in; others on this machine are not.
+        hosts: names under which it may be asked for, so that no name that points here serves another site's page.
+    """
+    pages = _Pages(shelf)
+    routes = [
+        routing.Route("/", pages.listing),
+        routing.Route("/runs/{key:str}", pages.run),
+        routing.Route("/runs/{key:str}/decision", pages.decision),
+        routing.Route("/runs/{key:str}/report", pages.report),
+        routing.Route("/compare", pages.compare),
+        routing.Route("/assets/{name:str}", pages.asset),
+    ]
+    made = applications.Starlette(routes=routes)
+    made.add_middleware(_Door, token=token, hosts=hosts)
+    return made
+
+
+class _Door:
+    """Lets in whoever has the token, under a known name, to read."""
+
+    def __init__(self, app: Any, *, token: str, hosts: tuple[str, ...]) -> None:
+        self._app, self._token, self._hosts = app, token, hosts
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":  # the server's own start and end
+            await self._app(scope, receive, send)
+            return
+        request = requests.Request(scope)
+        answer = self._refusal(request)
+        if answer is None and "token" in request.query_params:
+            answer = responses.RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
+            answer.set_cookie(_COOKIE, self._token, httponly=True, samesite="strict", path="/")
+        await (answer or self._app)(scope, receive, send)
+
+    def _refusal(self, request: requests.Request) -> responses.Response | None:
+        name = (request.headers.get("host") or "").rsplit(":", 1)[0]
+        if name not in self._hosts:
+            return responses.PlainTextResponse("unknown host", status_code=400, headers=_HEADERS)
+        if request.method not in ("GET", "HEAD"):
+            return responses.PlainTextResponse("this server only shows", status_code=405, headers=_HEADERS)
+        given = request.query_params.get("token") or request.cookies.get(_COOKIE) or ""
+        if not hmac.compare_digest(given.encode(), self._token.encode()):
+            words = "open the address that divulge view printed, with its token"
+            return responses.PlainTextResponse(words, status_code=403, headers=_HEADERS)
+        return None
+
+
+class _Pages:
+    """One method for each address."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self._shelf = shelf
+        self._templates = jinja2.Environment(
+            autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+            loader=jinja2.FunctionLoader(_asset),
+        )  # fmt: skip
+
+    def listing(self, request: requests.Request) -> responses.Response:
+        every = self._shelf.entries()
+        kind, words = request.query_params.get("kind", ""), request.query_params.get("words", "")
+        shown = [
+            entry for entry in every
+            if kind in ("", entry.kind) and words.lower() in f"{entry.name} {entry.says}".lower()
+        ]  # fmt: skip
+        kinds = sorted({entry.kind for entry in every})
+        return self._page("list.html.j2", entries=shown, kinds=kinds, kind=kind, words=words, total=len(every))
+
+    def run(self, request: requests.Request) -> responses.Response:
+        def made(entry: Entry) -> responses.Response:
+            level = _level(request, "0.05" if entry.kind == IDENTIFICATION else "0.01")
+            others = [e for e in self._shelf.entries() if e.kind == entry.kind == AUDIT and e.key != entry.key]
+            decision = _decision(entry, level) if entry.finished else None
+            return self._page("run.html.j2", entry=entry, decision=decision, level=f"{level:g}", others=others)
+
+        return self._of(request, made)
+
+    def decision(self, request: requests.Request) -> responses.Response:
+        def made(entry: Entry) -> responses.Response:
+            return self._page("decision.html.j2", decision=_decision(entry, _level(request, "")))
+
+        return self._of(request, made)
+
+    def report(self, request: requests.Request) -> responses.Response:
+        def made(entry: Entry) -> responses.Response:
+            path = entry.report
+            if path is None:
+                return self._missing("this run has no report")
+            headers = _HEADERS | {"Content-Security-Policy": _REPORT}
+            return responses.FileResponse(path, media_type="text/html", headers=headers)
+
+        return self._of(request, made)
+
+    def compare(self, request: requests.Request) -> responses.Response:
+        try:
+            before, after = (self._shelf.entry(request.query_params.get(name, "")) for name in ("before", "after"))
+        except KeyError:
+            return self._missing("there is no such run")
+        try:
+            changes = comparing.compare(auditing.load(before.path), auditing.load(after.path))
+        except checks.InputError as error:
+            return self._page("failed.html.j2", status=400, words=str(error))
+        return self._page("compare.html.j2", before=before, after=after, changes=changes)
+
+    def asset(self, request: requests.Request) -> responses.Response:
+        name = request.path_params["name"]
+        if name not in _ASSETS:
+            return self._missing("there is no such file")
+        return responses.Response(_asset(name), media_type=_ASSETS[name], headers=_HEADERS)
+
+    def _of(self, request: requests.Request, made: Callable[[Entry], responses.Response]) -> responses.Response:
+        """What is made of the run an address names."""
+        try:
+            return made(self._shelf.entry(request.path_params["key"]))
+        except KeyError:
+            return self._missing("there is no such run")
+        except checks.InputError as error:
+            return self._page("failed.html.j2", status=400, words=str(error))
+
+    def _missing(self, words: str) -> responses.Response:
+        return self._page("failed.html.j2", status=404, words=words)
+
+    def _page(self, template: str, *, status: int = 200, **values: Any) -> responses.Response:
+        text = self._templates.get_template(template).render(headings=HEADINGS, when=_when, **values)
+        # Half a surrogate pair (from a damaged file name, say) cannot be written as UTF-8.
+        body = text.encode("utf-8", "replace")
+        return responses.HTMLResponse(body, status_code=status, headers=_HEADERS | {"Content-Security-Policy": _OWN})
+
+
+def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
+    """What is decided at a level, as a table; None for runs that decide nothing."""
+    if entry.kind == IDENTIFICATION:
+        seen = best.preview(entry.path, level)
+        rows = [[f"{seen.selected:,} of {seen.candidates:,}", seen.claim]]
+        return _table("FDR", level, ["selected", "what is claimed"], rows, seen.warnings)
+    if entry.kind != AUDIT:
+        return None
+    audit = auditing.load(entry.path)
+    chosen = {name: audit[name].selection(fpr=level) for name in audit}
+    told = {name: audit_summary.decided(audit[name], made, level, len(audit)) for name, made in chosen.items()}
+    columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
+    rows = [
+        [name, f"{d.selected:,}", *map(markdown.shown, (d.fpr, d.tpr, d.precision)), d.guarantee]
+        for name, d in told.items()
+    ]
+    return _table("FPR", level, columns, rows, dict.fromkeys(note for d in told.values() for note in d.warnings))
+
+
+def _table(rate: str, level: float, columns: list[str], rows: list[list[str]], warnings: Any) -> dict[str, Any]:
+    return {"rate": rate, "level": f"{level:g}", "columns": columns, "rows": rows, "warnings": list(warnings)}
+
+
+def _level(request: requests.Request, default: str) -> float:
+    given = request.query_params.get("level", default)
+    try:
+        return checks.number(float(given), "level", above=0, below=1)
+    except ValueError:
+        raise checks.InputError(f"level: a number between 0 and 1 is needed, got {checks.shown(given)}") from None
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _asset(name: str) -> str:
+    return resources.files("divulge.viewing").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,54 @@
+"""The server behind `divulge view`."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from divulge import checks, lazy
+from divulge.viewing.server import application
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from divulge.viewing.shelf import Shelf
+else:
+    uvicorn = lazy.module("uvicorn")
+
+
+def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object]) -> None:
+    """Serve until interrupted.
+
+    Args:
+        shelf: the runs.
+        host: address to listen at.
+        port: to listen at; 0 for a free one.
+        ready: called with the address to open, token included, once the port is ours.
+
+    Raises:
+        divulge.InputError: an address or port that cannot be had.
+    """
+    checks.integer(port, "--port", least=0, most=65535)
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise checks.InputError(f"--port: {host}:{port} cannot be had ({error.strerror or error})") from None
+    token = secrets.token_urlsafe(24)  # a key, not a draw that a result depends on
+    shown = f"[{host}]" if ":" in host else host
+    server = uvicorn.Server(
+        uvicorn.Config(
+            application(shelf, token, (shown, "localhost")), log_level="critical", access_log=False, lifespan="off"
+        )
+    )
+    ready(f"http://{shown}:{listening.getsockname()[1]}/?token={token}")
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass  # the only way to end it
+    finally:
+        listening.close()

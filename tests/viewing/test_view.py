@@ -1,0 +1,208 @@
+"""`divulge view` as a server and in a real browser: what it shows, and to whom."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import divulge as dv
+from divulge.viewing import Shelf
+
+httpx = pytest.importorskip("httpx")
+pytest.importorskip("uvicorn")
+pytest.importorskip("starlette")
+
+COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]
+
+
+def model(x):
+    return np.stack([x[:, 0], -x[:, 0]], axis=1)
+
+
+def records(rng, n, shift=0.0):
+    return dv.Records(rng.normal(size=(n, 2)) + shift, rng.integers(0, 2, n))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two audits of the same candidates and an identification, one folder below another."""
+    folder = tmp_path_factory.mktemp("runs")
+    rng = np.random.default_rng(0)
+    given = {"members": records(rng, 150), "nonmembers": records(rng, 150), "population": records(rng, 200)}
+    for name in ("before", "team/after"):
+        dv.audit(model, recipes=["loss"], fpr=(0.1,), out=folder / name, **given)
+    pl.DataFrame({"score": rng.normal(size=200) + 2}).write_csv(folder / "candidates.csv")
+    pl.DataFrame({"score": rng.normal(size=400)}).write_csv(folder / "calibration.csv")
+    tables = [folder / "candidates.csv", "--calibration", folder / "calibration.csv", "--score", "score"]
+    subprocess.run([*COMMAND, "identify", *map(str, tables), "--out", str(folder / "texts")], check=True)
+    (folder / "broken").mkdir()
+    (folder / "broken" / "run.json").write_text("{")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(runs):
+    process = subprocess.Popen(
+        [*COMMAND, "view", str(runs), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    line = process.stdout.readline()
+    yield re.fullmatch(r"Open (http://127\.0\.0\.1:\d+/\?token=\S+)\n", line)[1]
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert not err
+
+
+@pytest.fixture
+def client(address):
+    with httpx.Client(base_url=address.partition("?")[0], follow_redirects=True) as client:
+        assert client.get(address).status_code == 200
+        yield client
+
+
+def keys(runs):
+    return {entry.name.partition("/")[2]: entry.key for entry in Shelf((runs,)).entries()}
+
+
+def digests(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_all_readable_runs_are_listed_and_filtered(client, runs):
+    page = client.get("/").text
+    assert "3 of 3 runs" in page
+    for name in ("before", "team/after", "texts"):
+        assert f"{runs.name}/{name}</a>" in page
+    assert "1 of 3 runs" in client.get("/?kind=identification").text
+    assert "2 of 3 runs" in client.get("/?kind=audit&words=").text
+    assert "1 of 3 runs" in client.get("/?words=team").text
+
+
+def test_other_thresholds_are_decided_by_the_library_and_nothing_is_changed(client, runs):
+    before = digests(runs)
+    audit = dv.audit  # the very functions that the pages call
+    assert audit
+    from divulge import auditing
+    from divulge.identification import best
+
+    loaded = auditing.load(runs / "before")
+    for level in (0.05, 0.2):
+        page = client.get(f"/runs/{keys(runs)['before']}/decision?level={level}").text
+        assert f"<td>{loaded['loss'].selection(fpr=level).count}</td>" in page
+        page = client.get(f"/runs/{keys(runs)['texts']}/decision?level={level}").text
+        assert f"<td>{best.preview(runs / 'texts', level).selected} of 200</td>" in page
+    assert digests(runs) == before
+
+
+def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
+    import json
+
+    from divulge.identification import best
+
+    shutil.copytree(runs / "texts", tmp_path / "texts")
+    for level in (0.01, 0.1, 0.3):
+        seen = best.preview(tmp_path / "texts", level)
+        code, out, err = divulge("decide", tmp_path / "texts", "--fdr", level, "--method", "storey", "--json")
+        assert code == 0, err
+        told = json.loads(out)
+        assert (seen.selected, seen.candidates, seen.claim) == (told["selected"], told["candidates"], told["claim"])
+
+
+def test_two_audits_are_compared(client, runs):
+    own = keys(runs)
+    page = client.get(f"/compare?before={own['before']}&after={own['team/after']}").text
+    assert "<td>loss</td><td>auc</td>" in page
+    failed = client.get(f"/compare?before={own['before']}&after={own['texts']}")
+    assert failed.status_code == 400
+    assert "Not shown" in failed.text
+
+
+@pytest.mark.parametrize("level", ["0", "1", "nan", "inf", "-1", "x", "", "<b>"])
+def test_a_level_that_is_none_is_refused_in_words(client, runs, level):
+    answer = client.get(f"/runs/{keys(runs)['before']}/decision", params={"level": level})
+    assert answer.status_code == 400
+    assert "level" in answer.text
+    assert "<b>" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/runs/none", "/runs/none/report", "/runs/..%2f..%2fetc/report", "/assets/..%2fserver.py", "/assets/server.py"]
+)
+def test_no_address_leads_out_of_the_directories(client, path):
+    assert client.get(path).status_code == 404
+
+
+def test_a_report_that_is_a_link_is_not_followed_and_one_that_is_served_has_no_origin(client, runs, tmp_path):
+    key = keys(runs)["before"]
+    answer = client.get(f"/runs/{key}/report")
+    assert answer.content == (runs / "before" / "report.html").read_bytes()
+    assert "sandbox allow-scripts;" in answer.headers["content-security-policy"]
+    assert "allow-same-origin" not in answer.headers["content-security-policy"]
+    (tmp_path / "secret.html").write_text("secret")
+    kept = runs / "before" / "report.html"
+    moved = kept.rename(tmp_path / "report.html")
+    kept.symlink_to(tmp_path / "secret.html")
+    try:
+        assert client.get(f"/runs/{key}/report").status_code == 404
+    finally:
+        kept.unlink()
+        shutil.move(moved, kept)
+
+
+def test_only_whoever_has_the_token_may_read_and_nobody_may_write(address, runs):
+    home = address.partition("?")[0]
+    assert httpx.get(home).status_code == 403
+    assert httpx.get(f"{home}?token=wrong").status_code == 403
+    assert httpx.get(f"{home}runs/{keys(runs)['before']}/report", cookies={"divulge-view": "wrong"}).status_code == 403
+    assert httpx.get(address, headers={"Host": "evil.example"}).status_code == 400
+    for method in ("POST", "PUT", "DELETE"):
+        assert httpx.request(method, address).status_code == 405
+    entered = httpx.get(address)
+    assert entered.status_code == 303
+    assert "token" not in entered.headers["location"]
+    assert "HttpOnly" in entered.headers["set-cookie"]
+    assert "samesite=strict" in entered.headers["set-cookie"].lower()
+
+
+def test_directories_and_ports_that_cannot_be_had_are_refused(divulge, tmp_path, runs):
+    import socket
+
+    assert "no such directory" in divulge("view", tmp_path / "none")[2]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = divulge("view", runs, "--port", taken.getsockname()[1])
+    assert code == 2
+    assert "--port" in err
+
+
+@pytest.mark.browser
+def test_the_slider_moves_the_selection_in_a_browser(address, runs):
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.skip("no Chromium is on the path")
+    from divulge.identification import best
+
+    with playwright.sync_playwright() as started:
+        flags = ["--no-sandbox"] if os.getuid() == 0 else []
+        browser = started.chromium.launch(executable_path=path, args=flags)
+        page = browser.new_page(viewport={"width": 400, "height": 800})
+        complaints = []
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.goto(address)
+        assert "token" not in page.url
+        page.get_by_role("link", name=f"{runs.name}/texts").click()
+        page.get_by_label("FDR of at most").fill("0.3")
+        page.wait_for_selector("#decision[data-level='0.3']")
+        assert f"{best.preview(runs / 'texts', 0.3).selected} of 200" in page.locator("#decision").inner_text()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.get_by_role("link", name="Report").click()
+        page.wait_for_selector("h1")
+        assert page.evaluate("location.origin + window.origin").endswith("null")
+        browser.close()
+    assert not [text for text in complaints if "sandbox" not in text]
