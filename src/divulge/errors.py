@@ -69,7 +69,7 @@ def theirs(name: str, *passed: type[Exception]) -> Generator[None]:
 
 # Optional packages and the extras they come with.
 _EXTRAS = {
-    "PIL": "text",
+    "PIL": "images",
     "httpx": "http",
     "huggingface_hub": "text",
     "onnxruntime": "onnx",
@@ -77,6 +77,8 @@ _EXTRAS = {
     "peft": "text",
     "ray": "ray",
     "skops": "sklearn",
+    "starlette": "view",
+    "uvicorn": "view",
     "tokenizers": "text",
     "torch": "torch",
     "transformers": "text",

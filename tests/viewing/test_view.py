@@ -132,7 +132,8 @@ def test_a_level_that_is_none_is_refused_in_words(client, runs, level):
 
 
 @pytest.mark.parametrize(
-    "path", ["/runs/none", "/runs/none/report", "/runs/..%2f..%2fetc/report", "/assets/..%2fserver.py", "/assets/server.py"]
+    "path",
+    ["/runs/none", "/runs/none/report", "/runs/..%2f..%2fetc/report", "/assets/..%2fserver.py", "/assets/server.py"],
 )
 def test_no_address_leads_out_of_the_directories(client, path):
     assert client.get(path).status_code == 404
