@@ -24,9 +24,12 @@ def from_pairs(dataset: Any) -> Records:
         Records(n=2, shape=(3,), classes=2)
     """
     checks.able(dataset, "dataset", "__len__", "__getitem__")
+    with errors.theirs("dataset: its length"):
+        count = len(dataset)
+    checks.integer(count, "dataset: its length", least=1)
     x: list[Any] = []
     y: list[Any] = []
-    for row in range(len(dataset)):
+    for row in range(count):
         with errors.theirs("dataset"):
             pair = dataset[row]
         if not isinstance(pair, tuple | list) or len(pair) != 2:

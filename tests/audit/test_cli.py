@@ -196,7 +196,6 @@ def test_plans_are_checked_whole_before_work(project, tmp_path, changes, message
 
 
 def test_usage_errors(project, tmp_path):
-    assert "--out" in divulge("audit", project / "plan.toml", code=2).stderr
     assert "give a plan, or --demo" in divulge("audit", "--out", tmp_path / "x", code=2).stderr
     assert (
         "go with --demo"

@@ -57,25 +57,25 @@ def describe(done: float, total: int, seconds: float, before: float = 0.0) -> st
 
     Examples:
         >>> describe(5, 16, 120.0, before=1)
-        '5.0/16 models, 2.0 models/min, 6 min left'
+        '5 of 16 models, 2.0 a minute, 6 min left'
     """
-    fresh = done - before
-    if fresh <= 0 or seconds <= 0:
-        return f"{done:.1f}/{total} models"
+    fresh, whole = done - before, f"{int(done + 1e-9)} of {total} models"
+    if fresh <= 0 or seconds <= 0 or done >= total:
+        return whole
     left = (total - done) * seconds / fresh
     words = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-    return f"{done:.1f}/{total} models, {60 * fresh / seconds:.1f} models/min, {words} left"
+    return f"{whole}, {60 * fresh / seconds:.1f} a minute, {words} left"
 
 
 class Bar:
-    """A progress bar on a terminal or in a notebook; in a log file one line every ten seconds.
+    """A progress bar on a terminal or in a notebook; in a log file one line a minute.
 
     Examples:
         >>> with Bar("references") as bar:  # doctest: +SKIP
         ...     train.fit(records, splits, seed=0, progress=bar)
     """
 
-    def __init__(self, title: str, *, every: float = 10.0, stream: TextIO | None = None) -> None:
+    def __init__(self, title: str, *, every: float = 60.0, stream: TextIO | None = None) -> None:
         self._title, self._every = title, checks.number(every, "every", above=0, closed=True)
         self._stream = stream or sys.stderr
 
