@@ -387,7 +387,10 @@ def test_a_torch_data_set_becomes_records():
     assert records.y.tolist() == [1, 0, 1]
     assert dv.from_pairs([("one", 0), ("two", 1)]).x.dtype == object
     for wrong, message in (
-        ([(1, 2, 3)], "pairs"), ([([1.0], 0), ([1.0, 2.0], 0)], "one shape"), (7, "dataset: an object"), ([], "dataset: its length"),
-    ):  # fmt: skip
+        ([(1, 2, 3)], "pairs"),
+        ([([1.0], 0), ([1.0, 2.0], 0)], "one shape"),
+        (7, "dataset: an object"),
+        ([], "dataset: its length"),
+    ):
         with pytest.raises(dv.InputError, match=message):
             dv.from_pairs(wrong)

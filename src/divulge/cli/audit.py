@@ -68,7 +68,7 @@ def audit(
 ) -> None:
     """Was this record used? Run the attacks of a plan on its target."""
     if not demo and plan is None:
-        raise InputError("audit: give a plan (divulge init writes one), or --demo")
+        raise InputError("audit: give a plan, or --demo; divulge init writes a plan")
     if not demo and (quick or seed is not None):
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
     if demo and fpr:
