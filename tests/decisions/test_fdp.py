@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge.decisions import fdp, null_paths
+from divulge.decisions import Storey, fdp, fdr, null_paths
 from divulge.decisions.counts import Counts
 
 
@@ -135,3 +135,20 @@ def test_bad_input_is_named():
             best.false(k)
     with pytest.raises(dv.InputError, match="fdp"):
         best.largest(1.5)
+
+
+@pytest.mark.parametrize("shape", [np.asarray, np.round])
+def test_choices_are_the_selections_at_every_level(shape):
+    rng = np.random.default_rng(11)
+    calibration, candidates = shape(rng.normal(size=80)), shape(np.append(rng.normal(2, 1, 30), rng.normal(size=30)))
+    counts = Counts.empty(calibration).add(candidates)
+    made, bounds = fdp.choices(counts, method="storey"), fdp.envelope(calibration, candidates)
+    assert made.best[-1] == 60
+    assert made.bounds.tolist() == [bounds.bound(k) for k in made.best.tolist()]
+    for k, q in zip(made.best.tolist(), made.q_values.tolist(), strict=True):
+        if q < 0.999:
+            assert fdr.select(candidates, calibration, fdr=q * (1 + 1e-9), method="storey").count >= k
+        if q > 1 / 81:
+            lower = fdr.step_up(counts, q * (1 - 1e-9), Storey()).rank
+            assert (counts.reached[lower] if lower >= 0 else 0) < k
+    assert not bounds.at_most("void").guarantee.says

@@ -26,6 +26,7 @@ RECEIVED = {
     "canaries.Proof",
     "completion.FittedImputer",
     "decisions.controls.Control",
+    "decisions.fdp.Choices",
     "decisions.fdp.Envelope",
     "decisions.fdr.Judged",
     "decisions.fdr.Rule",

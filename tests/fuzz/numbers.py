@@ -165,6 +165,7 @@ DECISIONS = {
         candidates=SCORES[:20], calibration=CALIBRATION, fdr=0.3, seed=0, use=lambda made: made.selected
     ),
     "decisions.fdp.envelope": call(calibration=CALIBRATION, candidates=SCORES, confidence=0.9, seed=0, use=np.asarray),
+    "decisions.fdp.choices": call(counts=COUNTS, method="storey", confidence=0.9, seed=0),
     "decisions.fdp.of": call(counts=COUNTS, confidence=0.9, seed=0, use=np.asarray),
     "decisions.fdr.threshold": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),
     "decisions.fdr.select": call(candidates=SCORES, calibration=CALIBRATION, fdr=0.2, method="storey"),

@@ -15,12 +15,13 @@ Roquain, "Post hoc confidence bounds on false positives using reference families
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import checks
+from divulge.decisions import fdr
 from divulge.decisions.counts import Counts
 from divulge.decisions.null_paths import bands
 from divulge.types import Guarantee
@@ -28,7 +29,8 @@ from divulge.types import Guarantee
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from divulge.types import Ints
+    from divulge.decisions.methods import StepUp
+    from divulge.types import Floats, Ints, Standing
 
 ASSUMES = ("non-member candidates are exchangeable with the calibration records",)
 _SUREST = 0.999  # a greater confidence takes more simulated paths than are drawn
@@ -73,6 +75,15 @@ class Envelope:
         held = np.repeat(self.most, np.diff(self.reached, prepend=0))
         spare = np.repeat(np.append(0, self._spared[:-1]), np.diff(self.reached, prepend=0))
         return (np.minimum(held, number - spare) / number).astype(dtype or np.float64, copy=False)
+
+    def at_most(self, standing: Standing) -> Envelope:
+        """The same bounds, whose guarantee stands no better than that of the selection they are shown beside.
+
+        Examples:
+            >>> print(envelope(range(99), [120.0] * 30).at_most("void").guarantee.says)
+            False
+        """
+        return replace(self, guarantee=self.guarantee.at_most(standing))
 
     @property
     def nonmembers(self) -> int:
@@ -184,3 +195,42 @@ def of(counts: Counts, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
     says = f"simultaneous band of {len(made.ranks)} calibration ranks; its confidence is {law}"
     claim = Guarantee("chance that any of these bounds fails", round(1 - confidence, 12), ASSUMES)
     return Envelope(reached, most[first], float(confidence), says, claim)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choices:
+    """Every selection of best candidates that p-values tell apart, with both kinds of bound.
+
+    Args:
+        best: number of candidates in each, ascending to ``m``, ``[r]``.
+        bounds: false discovery proportion at most, in all of them at once, ``[r]``.
+        q_values: the least level at which the method selects that many, ``[r]``; 1 where no level below 1 does.
+    """
+
+    best: Ints
+    bounds: Floats
+    q_values: Floats
+
+
+def choices(counts: Counts, *, method: StepUp | str = "storey", confidence: float = 0.95, seed: int = 0) -> Choices:
+    """What can be chosen, from the numbers of candidates above each calibration score alone: for tables and sliders.
+
+    Args:
+        counts: candidates above each calibration score.
+        method: of the q-values, see `divulge.decisions.fdr.decide`.
+        confidence: of the bounds.
+        seed: of the bounds, see `envelope`.
+
+    Raises:
+        divulge.InputError: no candidates, a confidence outside (0, 0.999], a method that does not apply.
+
+    Examples:
+        >>> made = choices(Counts.empty(range(99)).add([98.5, 120.0, 121.0, 7.0]), method="bh")
+        >>> made.best.tolist(), made.q_values.round(3).tolist()
+        ([3, 4], [0.013, 0.93])
+    """
+    envelope = of(counts, confidence=confidence, seed=seed)
+    q = fdr.decide(counts, fdr=1 - 1e-9, method=method).q_values
+    best, first = np.unique(counts.reached, return_index=True)
+    best, first = best[best > 0], first[best > 0]
+    return Choices(best, np.asarray(envelope)[best - 1], q[first])

@@ -115,9 +115,9 @@ def decide(
 def choose(policy: Policy, controls: Sequence[Control], *, several: bool = False) -> Choice:
     """The method to use: the one asked for, or what `Auto` takes.
 
-    Of one score it takes `Adaptive`, which finds more weak members than `Storey` and loses next to nothing on strong
-    ones; but a shift of the scores hurts it more, and so do odd documents at the low end of the calibration, so only
-    where a holdout was compared, low scores apart. Else `Storey`.
+    Of one score it takes `Adaptive`, which finds more weak members than `Storey` and loses little on strong ones; but a
+    shift of the scores hurts it more, and so do odd documents at the low end of the calibration, so only where a
+    holdout was compared, low scores apart. Else `Storey`.
 
     Args:
         policy: what is asked for.
