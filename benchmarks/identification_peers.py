@@ -165,7 +165,8 @@ def rates(runs):
             limit = norm.isf(0.05 / len(z))
             top = max(found, key=lambda one: one[0])
             n, m, share, level = top[4]
-            rows.append((name, shape, len(z), f"{top[0]:.2f}", f"{min(z.max(), 999):.1f}", int((z > limit).sum())))
+            most = f"{np.clip(z.max(), -999, 999):.1f}"
+            rows.append((name, shape, len(z), f"{top[0]:.2f}", most, int((z > limit).sum())))
             if (z > limit).any():
                 top = max((one for one in found if one[1] > limit), key=lambda one: one[0])
                 n, m, share, level = top[4]

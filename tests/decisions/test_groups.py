@@ -8,7 +8,7 @@ import divulge as dv
 from divulge.decisions import fdr, groups
 
 RUNS = 600
-LIMIT = binom.isf(1e-7, RUNS, 0.2) / RUNS  # .288: means of proportions exceed it less often than 1e-6, as coins would
+LIMIT = binom.isf(1e-7, RUNS, 0.2) / RUNS  # .288: means exceed it with probability 1e-5 at most
 
 
 def draw(rng, count, size, shared, lift=0.0):

@@ -60,16 +60,16 @@ def shifted(rng, n, m, members, lift, of_members):
 
 
 def limit(runs, level):
-    """The largest mean of ``runs`` proportions with mean ``level``, exceeded with probability 1e-6 or less.
+    """The largest mean of ``runs`` proportions with mean ``level``, exceeded with probability 1e-5 or less.
 
-    A proportion between 0 and 1 exceeds no more often than a coin of that mean (Hoeffding 1963, theorem 1).
+    Hoeffding (1963, theorem 1): the bound of coins holds for all proportions of that mean.
     """
     return binom.isf(1e-7, runs, level) / runs
 
 
 @pytest.mark.parametrize("members", [0, 20, 60])
 def test_true_weights_bound_false_discoveries(members):
-    """Members of any features; each cell exceeds its limit with probability 1e-6."""
+    """Members of any features; each cell exceeds its limit with probability 1e-5 at most."""
     runs, rng, plain, found = 400, np.random.default_rng(members), [], []
     for seed in range(runs):
         there, here, known, scores = shifted(rng, 300, 80, members, 1.0, -0.5)
@@ -107,7 +107,7 @@ def test_estimated_weights_repair_what_they_can_see():
 
 
 def test_within_strata_nothing_is_estimated():
-    """Strata of other sizes and levels of scores, members of other strata; 1e-6 per cell."""
+    """Strata of other sizes and levels of scores, members of other strata; 1e-5 per cell."""
     runs, lift = 200, np.array([0.0, 2.0, 4.0])
     for members in (0, 40):
         rng, plain, found = np.random.default_rng([7, members]), [], []
