@@ -30,8 +30,8 @@ SLOWER = 8  # times fewer runs of JKBB
 
 SOURCES = {
     "`bh`, `storey`, `ptdi`, `adaptive`": "this library",
-    "JKBB": "a description of a copy of the code, not checked against the authors' repository; it gives the ends of the grid "
-    "of γ alone, we take 40 steps",
+    "JKBB": "a description of a copy of the code, not checked against the authors' repository; it gives the ends of "
+    "the grid of γ alone, we take 40 steps",
     "min-Storey": "the formula: Storey's estimate with its +1, the least over λ = .5, .55, …, .95, no correction",
     "MIAFdR, evaluation": "the authors' code (ChenxuZhao0/MIAFdR, 8fa37c1, 20b27a6): Benjamini-Hochberg on conformal "
     "p-values at α / .5, its default; of the paper the abstract was read",
