@@ -187,13 +187,13 @@ def decide(
     if json:
         printing.as_json(results.plain(decisions))
         return
-    columns = ["recipe", "selected", "FPR", "TPR", "precision", "guarantee"]
-    rows = [
-        [name, d.selected, *map(markdown.shown, (d.fpr, d.tpr, d.precision)), d.guarantee]
-        for name, d in decisions.items()
-    ]
+    columns = ["recipe", "selected", "FPR", "TPR", "precision"]
+    rows = [[name, d.selected, *map(markdown.shown, (d.fpr, d.tpr, d.precision))] for name, d in decisions.items()]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
+    for guarantee in dict.fromkeys(d.guarantee for d in decisions.values()):
+        whose = [name for name, d in decisions.items() if d.guarantee == guarantee]
+        printing.line(guarantee if len(whose) == len(decisions) else f"{', '.join(whose)}: {guarantee}")
     for note in dict.fromkeys(warning for d in decisions.values() for warning in d.warnings):
         whose = [name for name, d in decisions.items() if note in d.warnings]
         # What is said of some recipes only names them.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from divulge import lazy
+from divulge.cli import tables
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 
     from rich import console as rich_console
     from rich import progress as rich_progress
-    from rich import table as rich_table
     from rich import text as rich_text
-    from rich.table import Table
-    from rich.text import Text
 
     from divulge.report import page
     from divulge.types import Tone
@@ -32,7 +30,6 @@ else:
     page = lazy.module("divulge.report.page")
     rich_console = lazy.module("rich.console")
     rich_progress = lazy.module("rich.progress")
-    rich_table = lazy.module("rich.table")
     rich_text = lazy.module("rich.text")
 
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on standard output.")]
@@ -89,13 +86,9 @@ def verdict(tone: Tone, text: str) -> None:
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table whose first column is left-aligned and the others right-aligned."""
-    drawn = rich_table.Table(title=rich_text.Text(visible(title)), title_justify="left", title_style="bold")
-    for index, column in enumerate(columns):
-        drawn.add_column(rich_text.Text(visible(column)), justify="left" if index == 0 else "right", overflow="fold")
-    for row in rows:
-        drawn.add_row(*(rich_text.Text(visible(cell)) for cell in row))
-    _show(drawn)
+    """Print a table, as wide as the terminal allows."""
+    body = [[visible(cell) for cell in row] for row in rows]
+    _show(tables.drawn(visible(title), [visible(name) for name in columns], body, _console(sys.stdout).width))
 
 
 def ask(question: str) -> bool:
@@ -138,7 +131,7 @@ def finish() -> None:
         _write(stream, "")
 
 
-def _show(renderable: Table | Text, *, soft_wrap: bool = False) -> None:
+def _show(renderable: rich_console.RenderableType, *, soft_wrap: bool = False) -> None:
     console = _console(sys.stdout)
     with console.capture() as captured:
         console.print(renderable, soft_wrap=soft_wrap)

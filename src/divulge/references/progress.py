@@ -83,6 +83,7 @@ class Bar:
         console = rich_console.Console(file=self._stream)
         self._started = self._spoke = time.monotonic()
         self._start: float | None = None
+        self._finished = False
         self._live = console.is_terminal or console.is_jupyter
         columns = (
             rich_progress.TextColumn("{task.description}", markup=False),
@@ -107,8 +108,9 @@ class Bar:
         fresh = describe(done, total, now - self._started, self._start)
         words = f"{fresh} ({note})" if note else fresh
         self._bar.update(self._task, completed=done, total=float(total), words=words)
-        if not self._live and (now - self._spoke >= self._every or done >= total):
-            self._spoke = now
+        finished = done >= total
+        if not self._live and (now - self._spoke >= self._every or (finished and not self._finished)):
+            self._spoke, self._finished = now, finished
             with contextlib.suppress(BrokenPipeError):  # nobody reads any more: the work goes on
                 self._stream.write(f"{self._title}: {words}\n")
                 self._stream.flush()
