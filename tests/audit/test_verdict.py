@@ -87,7 +87,7 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     assert epsilon.method.endswith("from sure non-members")
     notes, told = audit_page.notes(audit.summary()), audit.summary().recipes["loss"].epsilon
     assert 3 < told.low < epsilon.low
-    assert any(f"ε ≥ {told.low:.2f} comes from sure non-members" in note for note in notes)
+    assert any(f"(ε ≥ {told.low:.2f})" in note and "from sure non-members" in note for note in notes)
     assert any(epsilon.method in str(recipe.epsilon) for recipe in audit.summary().recipes.values())
     turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
     assert turned["loss"].epsilon().method.endswith("from sure members")

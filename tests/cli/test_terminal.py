@@ -1,5 +1,6 @@
 """What reaches a terminal: plain text, whatever was read; and the exit codes, each with one meaning."""
 
+import io
 import json
 import os
 import re
@@ -222,3 +223,21 @@ def test_wrong_usage_is_one_line_that_names_the_help(capsys):
 def test_the_documented_codes_are_the_codes():
     page = Path(__file__).parents[2] / "docs" / "cli.md"
     assert [int(code) for code in re.findall(r"^\| (\d+) \|", page.read_text(), re.MULTILINE)] == list(Exit)
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 160])
+def test_no_table_breaks_an_interval_or_a_word_at_any_width(width):
+    from rich.console import Console
+
+    from divulge.cli import tables
+
+    columns = ["recipe", "AUC", "TPR at FPR 0.01", "ε ≥"]
+    rows = [["transductive", "0.606 [0.551, 0.659]", "0.026 [0.000, 0.090]", "0.32"], ["loss", "–", "0.5", "1.00"]]
+    console = Console(width=width, file=io.StringIO())
+    for titled in (rows, [[*row[:3], "a sentence that is longer than any column ought to be made"] for row in rows]):
+        with console.capture() as captured:
+            console.print(tables.drawn("All", columns, titled, width))
+        lines = captured.get().splitlines()
+        assert max(map(len, lines)) <= width
+        for unbroken in ("transductive", "[0.551, 0.659]", "[0.000, 0.090]"):
+            assert any(unbroken in line for line in lines), (width, unbroken)

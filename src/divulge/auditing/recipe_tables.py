@@ -44,20 +44,25 @@ def notes(summary: AuditSummary) -> list[str]:
     return [*_sure_nonmembers(summary), *_overruns(summary)]
 
 
-def _sure_nonmembers(summary: AuditSummary) -> Iterator[str]:
-    for name, where, numbers in _everywhere(summary):
-        if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS):
-            yield (
-                f"{name}{where}: ε ≥ {epsilon.low:.2f} comes from sure non-members, records that score lower than "
-                "nearly every member; TPR counts sure members, and may still be at chance"
-            )
+def _sure_nonmembers(summary: AuditSummary) -> list[str]:
+    bounds = [
+        f"{name}{where} (ε ≥ {epsilon.low:.2f})"
+        for name, where, numbers in _everywhere(summary)
+        if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
+    ]
+    why = "records that score lower than nearly every member; TPR counts sure members, and may still be at chance"
+    return [f"bounds that come from sure non-members, {why}: {', '.join(bounds)}"] if bounds else []
 
 
-def _overruns(summary: AuditSummary) -> Iterator[str]:
+def _overruns(summary: AuditSummary) -> list[str]:
+    kinds: dict[str, list[str]] = {}
     for name, where, numbers in _everywhere(summary):
         for level, rate in numbers.realised_fpr.items():
             if rate and rate.broken:
-                yield f"{name}{where}: the realised FPR at nominal {level} is {shown(rate.rate)}, {rate.judged}"
+                whose = kinds.setdefault(f"the realised FPR at nominal {level}{where} is TOO HIGH", [])
+                whose.append(f"{name} {shown(rate.rate)} (p = {rate.p_value:.2g})")
+    why = "the luck of one calibration does not explain it"
+    return [f"{kind}, {why}: {', '.join(whose)}" for kind, whose in kinds.items()]
 
 
 def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
