@@ -15,6 +15,7 @@ from divulge.auditing.result import KIND
 from divulge.dossier import Dossier
 from divulge.references import Train
 from divulge.references.progress import Watching, unwatched
+from divulge.results import provenance
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def _both(draft: Draft, seed: int, size: Size, watching: Watching) -> tuple[Audi
         draft.part("unseen", KIND, store.digest("demo", size, seed)) as inner,
     ):
         unseen = audit(target, out=inner, progress=progress, **shared)
-    known.report(draft.path / "report.html", beside={"unseen": unseen})
+    known.report(draft.path / "report.html", beside={"unseen": unseen}, made=provenance.read(draft.path))
     return known, unseen
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge.auditing import class_lanes, decision_tables, exposed, fairness, known, recipe_tables, shift, trade_off
-from divulge.auditing.audit_summary import summarise
 from divulge.auditing.recipe_tables import notes, table
 from divulge.auditing.verdict import counted, verdict
-from divulge.report import Fold, Link, Page, Section, Table, advice
+from divulge.report import Fold, Link, Page, Section, Table, advice, origin
+from divulge.report.markdown import percent
 from divulge.results import plain
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings
     from divulge.results import Answer, AuditSummary
+    from divulge.results.provenance import Provenance
 
 __all__ = ["notes", "page", "table"]
 
@@ -27,13 +28,14 @@ _HEADINGS: Mapping[Answer, str] = {
 }
 
 
-def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings]) -> Page:
+def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings], made: Provenance | None = None) -> Page:
     """The report as data; every number in it comes from a summary or from the scores.
 
     Args:
         audit: what was found.
         summary: `Audit.summary` of it.
         inner: the same audit under other conditions, by name.
+        made: where the run comes from, where that was noted.
     """
     said, strongest = verdict(audit), _strongest(audit, summary)
     sections = [
@@ -46,15 +48,15 @@ def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings]) 
         shift.section(audit.about.transfer),
         exposed.section(audit, strongest),
         fairness.section(summary),
-        _others({name: summarise(other) for name, other in inner.items()}),
-        _reproduce(summary),
+        _others(inner),
+        _origin(summary, made),
     ]
     return Page(
         title="Membership inference audit",
         verdict=said.plain,
         tone=said.tone,
         sections=[section for section in sections if section.blocks],
-        facts=_facts(summary),
+        facts=_facts(summary) | origin.date(made),
         heading=_HEADINGS[said.answer],
         pictures=said.pictures,
         more=said.more,
@@ -75,27 +77,28 @@ def _advice(audit: Findings, summary: AuditSummary) -> Section:
     )
 
 
-def _others(inner: Mapping[str, AuditSummary]) -> Section:
-    links = [Link(f"{name}/report.html", name, f"{one.verdict.text}") for name, one in inner.items()]
+def _others(inner: Mapping[str, Findings]) -> Section:
+    links = [Link(f"{name}/report.html", f"Report: {name}.", verdict(other).plain) for name, other in inner.items()]
     return Section("The same audit under other conditions", links)
 
 
-def _reproduce(summary: AuditSummary) -> Section:
-    about, environment = summary.about, summary.about.environment
-    rows = [["seed", str(about.settings.seed)], ["divulge", summary.divulge]]
-    rows += [["python", environment.python], *([name, v] for name, v in environment.packages.items())]
-    rows += [[f"{name} digest", digest[:16]] for name, digest in plain(about.settings.data).items()]
-    rows += [["git commit", environment.git_commit or "–"], ["reference engine", about.engine or "–"]]
+def _origin(summary: AuditSummary, made: Provenance | None) -> Section:
+    about = summary.about
+    settings = about.settings
+    told = {"seed": str(settings.seed), "target": settings.target}
+    if (accuracy := about.accuracy) is not None:
+        told |= {"target's accuracy on members": percent(accuracy.members)}
+        told |= {"target's accuracy on non-members": percent(accuracy.nonmembers)}
+    rows = [[f"{name}, SHA-256", digest] for name, digest in plain(settings.data).items()]
+    rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
     attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]
-    return Section(
-        "Reproduce it",
-        [
-            Fold("Seeds, versions, digests", [Table(["what", "value"], rows)]),
-            Fold("Configuration of every recipe", [Table(["recipe", "configuration"], attacks)]),
-            Fold("Time", [Table(["step", "seconds"], timings)]),
-        ],
-    )
+    more = [
+        Fold("Records and reference models", [Table(["what", "value"], rows, sortable=False)]),
+        Fold("Configuration of every recipe", [Table(["recipe", "configuration"], attacks)]),
+        Fold("Time", [Table(["step", "seconds"], timings)]),
+    ]
+    return origin.section(made, told, more)
 
 
 def _facts(summary: AuditSummary) -> dict[str, str]:
@@ -104,6 +107,5 @@ def _facts(summary: AuditSummary) -> dict[str, str]:
         "candidates": counted(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
         "unseen classes": ", ".join(map(str, summary.unseen_classes)) or "none",
-        "seed": str(summary.about.settings.seed),
         "divulge": summary.divulge,
     }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import Fold, Paragraph, Section, Table
-from divulge.report.markdown import shown
+from divulge.report import Fold, Paragraph, Section, Table, in_words
+from divulge.report.markdown import percent, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,17 +28,30 @@ _KEPT = (
 def section(summary: AuditSummary, strongest: str) -> Section:
     """Claims and realised rates of the strongest recipe; those of the others folded."""
     names = list(summary.recipes)
-    others = [name for name in names if name != strongest]
     warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
-    blocks: list[Block] = [_claims(summary, [strongest]), _realised(summary, [strongest])]
-    if others:
-        blocks.append(
-            Fold(f"The other recipes ({len(others)})", [_claims(summary, others), _realised(summary, others)])
-        )
+    blocks: list[Block] = [_short(summary, strongest)]
+    blocks.append(
+        Fold(f"All recipes ({len(names)}), and what was realised", [_claims(summary, names), _realised(summary, names)])
+    )
     return Section(
         "Decisions, and whether their false-positive rate holds",
         [*blocks, *(Paragraph(f"{w[0].upper()}{w[1:]}.") for w in sorted(warnings))],
     )
+
+
+def _short(summary: AuditSummary, name: str) -> Table:
+    recipe = summary.recipes[name]
+    rows = []
+    for level, decision in recipe.decisions.items():
+        called, _, claim = _claim(decision)
+        rate = recipe.realised_fpr[level]
+        rows.append([_level(level), called, "–" if rate is None else percent(rate.rate), _judged(rate)[1], claim])
+    columns = ["FPR asked for", "called members", "FPR of true non-members", "compared", "claim and assumptions"]
+    return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
+
+
+def _level(level: str) -> str:
+    return in_words.per_cent(float(level))
 
 
 def _claims(summary: AuditSummary, names: Sequence[str]) -> Table:

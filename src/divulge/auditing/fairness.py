@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import Paragraph, Section, Table
+from divulge.auditing.verdict import counted
+from divulge.report import Paragraph, Section
 from divulge.report.markdown import shown
-from divulge.results import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 def section(summary: AuditSummary) -> Section:
     """The blind baseline, copies, and how many records there are of each kind."""
     about = summary.about
-    rows = [[name, f"{count:,}"] for name, count in plain(about.counts).items()]
+    held = about.counts
     texts: Iterable[str] = [
         _blind(about.blind_baseline),
         *([] if about.texts is None else [f"{about.texts.shared[0].upper()}{about.texts.shared[1:]}."]),
         f"Exact duplicates across members, non-members and population: {about.duplicates}.",
+        f"{counted(held.members, held.nonmembers)} were compared. The auditor held {held.population:,} other "
+        f"records to learn from and {held.calibration:,} to calibrate with.",
         *about.warnings,
     ]
-    return Section("Is the comparison fair?", [*map(Paragraph, texts), Table(["set", "records"], rows)])
+    return Section("Is the comparison fair?", [*map(Paragraph, texts)])
 
 
 def _blind(baseline: BlindBaseline | None) -> str:

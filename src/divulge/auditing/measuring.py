@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def measure(case: Case, log: Log) -> list[Measurements]:
     """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
     names = tuple(dict.fromkeys(r.signal for r in case.given.recipes if isinstance(r.signal, str)))
-    targets = [log.timed("target", partial(_asked, case, view, names)) for view in case.views]
+    targets = [log.timed("target", partial(_asked, case, view, names, log)) for view in case.views]
     targets[0] |= active.measured(case, log)
     models = reference_models.train(case, log)
     seen = conditions(case, log)
@@ -47,9 +47,12 @@ def conditions(case: Case, log: Log) -> Floats | None:
     return log.timed("features", lambda: features(case.views[0], own, case.seed))
 
 
-def _asked(case: Case, view: Records, names: Sequence[str]) -> dict[str, Floats]:
-    """Classification signals of one view, by name."""
+def _asked(case: Case, view: Records, names: Sequence[str], log: Log) -> dict[str, Floats]:
+    """Classification signals of one view, by name; where the target is right on the first one is noted."""
     if not names:
         return {}
     assert isinstance(case.target, GivesLogits)
-    return dict(zip(names, of_logits(case.target.logits(view), view.y, names).T, strict=True))
+    logits = case.target.logits(view)
+    if log.right is None and view.y is not None:
+        log.right = np.argmax(logits, axis=1) == view.y
+    return dict(zip(names, of_logits(logits, view.y, names).T, strict=True))

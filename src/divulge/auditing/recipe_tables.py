@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from divulge.evaluation.epsilon import BY_NONMEMBERS
 from divulge.report import Fold, Paragraph, Table, in_words
-from divulge.report.markdown import shown
+from divulge.report.markdown import percent, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from divulge.report.page import Block
     from divulge.results import AuditSummary, Numbers
-    from divulge.types import Estimate
 
 _TOGETHER = (
     "All intervals of AUC, TPR and ε hold together with 95 % confidence, here and in the verdict; that of the "
@@ -79,7 +78,7 @@ def best(summary: AuditSummary, name: str) -> Table:
     scopes = {"unseen classes": recipe.unseen, "all candidates": recipe} if recipe.unseen else {"": recipe}
     rows = [["AUC", *(shown(one.auc) for one in scopes.values()), "0.5"]]
     for level in summary.fpr:
-        rates = [_rate(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
+        rates = [percent(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
         rows.append([f"TPR at FPR {in_words.per_cent(level)}", *rates, in_words.per_cent(level)])
     rows.append(["advantage", *(shown(one.advantage) for one in scopes.values()), "0"])
     bounds = ["–" if one.epsilon is None else f"≥ {one.epsilon.low:.2f}" for one in scopes.values()]
@@ -112,9 +111,3 @@ def every(summary: AuditSummary) -> Fold:
     explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
     return Fold(f"All recipes ({len(summary.recipes)})", blocks)
-
-
-def _rate(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "–"
-    return f"{100 * estimate.value:.3g} % [{100 * estimate.low:.3g}, {100 * estimate.high:.3g}]"

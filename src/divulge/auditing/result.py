@@ -14,14 +14,16 @@ from divulge.auditing.findings import Findings
 from divulge.auditing.verdict import Verdict, verdict
 from divulge.dossier import Dossier
 from divulge.report import html
+from divulge.results import provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import polars as pl
 
     from divulge.dossier import Draft
     from divulge.results import AuditSummary
+    from divulge.results.provenance import Provenance
     from divulge.types import Array
 else:
     pl = lazy.module("polars")
@@ -45,16 +47,19 @@ class Audit(Findings):
         """The answer: a leak found, none found (and what would have been seen), or too little data to say."""
         return verdict(self)
 
-    def report(self, path: str | Path, *, beside: Mapping[str, Audit] | None = None) -> Path:
+    def report(
+        self, path: str | Path, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None
+    ) -> Path:
         """Write the HTML report to ``path`` and return it.
 
         Args:
             path: the file.
             beside: audits of the same candidates to show in it, by name; those kept inside this one's directory
                 when None.
+            made: where the run comes from; what its directory says when None.
         """
         shown = self.inner() if beside is None else self._same(beside)
-        html.write(page(self, self.summary(), shown), Path(path))
+        html.write(page(self, self.summary(), shown, made or provenance.read(self.path)), Path(path))
         return Path(path)
 
     def inner(self) -> dict[str, Audit]:
@@ -67,8 +72,13 @@ class Audit(Findings):
     def _same(self, audits: Mapping[str, Audit]) -> dict[str, Audit]:
         return {name: audits[name] for name in sorted(audits) if audits[name].candidates == self.candidates}
 
-    def save(self, draft: Draft) -> None:
-        """Write scores, calibration scores, summary and report into ``draft``."""
+    def save(self, draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> None:
+        """Write scores, calibration scores, summary, origin and report into ``draft``.
+
+        Args:
+            draft: the run.
+            files: what was read, by its role.
+        """
         columns: dict[str, Array] = {"id": self.ids, "member": self.members}
         if self.labels is not None:
             columns["label"] = self.labels
@@ -83,7 +93,8 @@ class Audit(Findings):
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
         results.write(draft, self.summary())
-        self.report(draft.path / "report.html", beside={})
+        made = provenance.write(draft, files)
+        html.write(page(self, self.summary(), {}, made), draft.path / "report.html")
 
     def __repr__(self) -> str:
         return f"Audit({', '.join(self.scores)}; {int(self.members.sum())} members of {len(self.members)} candidates)"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, errors, store
+from divulge import checks, errors, evaluation, store
 from divulge.auditing import (
     active,
     documents,
@@ -33,7 +33,7 @@ from divulge.dossier import Dossier, Draft
 from divulge.evaluation import blind
 from divulge.references.progress import silent
 from divulge.request import Duplicates, Options, Outputs, Subject
-from divulge.results import About, BlindBaseline, environment, plain
+from divulge.results import About, Accuracy, BlindBaseline, environment, plain
 from divulge.targets import GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 
@@ -211,8 +211,15 @@ def _kept(
     case = replace(case, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
     result = _result(case, fpr, settings, draft.home)
     draft.write_plan(plan or plain(settings))
-    result.save(draft)
+    result.save(draft, {} if plan is None else files_of(plan, draft.path))
     return result
+
+
+def files_of(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
+    """The model and the records that a plan names, where they are files."""
+    folder = home / str(plan.get("folder", "."))
+    named = {"model": plan.get("target", {}).get("model")} | dict(plan.get("data", {}))
+    return {role: [folder / name] for role, name in named.items() if isinstance(name, str) and (folder / name).exists()}
 
 
 def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
@@ -241,6 +248,7 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         environment=environment(),
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine="; ".join(dict.fromkeys(log.engines)),
+        accuracy=_accuracy(case, log),
     )
     return Audit(
         scores=scores,
@@ -258,6 +266,18 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         groups=given.groups,
         path=path,
     )
+
+
+def _accuracy(case: Case, log: Log) -> Accuracy | None:
+    """How often the target is right on the candidates; None without classes, or where records are partly known."""
+    given = case.given
+    if log.right is None or case.partial is not None:
+        return None
+    right = log.right[case.layout.of_candidates]
+    shares = [
+        evaluation.intervals.proportion(int(right[rows].sum()), int(rows.sum())) for rows in (given.truth, ~given.truth)
+    ]
+    return Accuracy(*shares)
 
 
 def _transfer(

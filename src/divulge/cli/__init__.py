@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from divulge import lazy
 from divulge.cli import printing
 from divulge.cli.app import app
 from divulge.cli.exit_codes import Exit
@@ -17,6 +18,10 @@ from divulge.errors import InputError, MissingExtraError, UserCodeError, missing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from divulge.results import provenance
+else:
+    provenance = lazy.module("divulge.results.provenance")
 
 
 def main() -> None:
@@ -31,6 +36,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and give its exit code, see `divulge.cli.exit_codes.Exit`."""
+    token = provenance.COMMAND.set(("divulge", *arguments))
     try:
         with typer.main.get_command(app).make_context("divulge", list(arguments)) as context:
             context.command.invoke(context)
@@ -53,6 +59,8 @@ def run(arguments: Sequence[str]) -> int:
         else:
             printing.error(_fault(error))
             return Exit.INTERNAL
+    finally:
+        provenance.COMMAND.reset(token)
     return Exit.INPUT
 
 

@@ -54,6 +54,19 @@ def shown(estimate: Estimate | None, sign: str = "") -> str:
     return f"{estimate.value:{sign}z.3f} [{estimate.low:{sign}z.3f}, {estimate.high:{sign}z.3f}]"
 
 
+def percent(estimate: Estimate | None) -> str:
+    """A share in per cent; a dash where there were too few records.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> percent(Estimate(0.5, 0.25, 1.0, 0.95, "clopper-pearson"))
+        '50 % [25, 100]'
+    """
+    if estimate is None:
+        return "–"
+    return f"{100 * estimate.value:z.3g} % [{100 * estimate.low:z.3g}, {100 * estimate.high:z.3g}]"
+
+
 def _block(block: Block) -> Iterator[str]:
     if isinstance(block, Fold):
         yield f"### {_line(block.title)}"

@@ -22,6 +22,7 @@ from divulge.results.json_files import VERSION, plain, read, write
 from divulge.results.labels import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.results.recorded import (
     About,
+    Accuracy,
     BlindBaseline,
     Carried,
     Conducted,
@@ -40,6 +41,7 @@ from divulge.results.weights import CalledRecord, OpenStretch, ReconstructionSum
 __all__ = [
     "VERSION",
     "About",
+    "Accuracy",
     "Answer",
     "Asked",
     "AuditSummary",

@@ -191,6 +191,14 @@ class Environment:
 
 
 @dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How often the target's most likely class is right."""
+
+    members: Estimate
+    nonmembers: Estimate
+
+
+@dataclass(frozen=True, slots=True)
 class About:
     """An audit without its scores.
 
@@ -206,6 +214,7 @@ class About:
         environment: what it was run with.
         timings: step → seconds.
         engine: what trained the reference models.
+        accuracy: of the target; None where it has no classes, or only part of each record is known.
     """
 
     settings: Settings
@@ -219,6 +228,7 @@ class About:
     environment: Environment
     timings: Mapping[str, float]
     engine: str
+    accuracy: Accuracy | None = None
 
     @property
     def told_apart(self) -> bool:

@@ -1,0 +1,100 @@
+"""Where a run comes from: when, by which command, of which files, with which software."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shlex
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from divulge import checks, store
+from divulge.dossier import shape
+from divulge.results.environment import environment
+from divulge.results.json_files import plain
+from divulge.results.recorded import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from divulge.dossier import Draft
+
+NAME = "provenance.json"
+COMMAND: ContextVar[tuple[str, ...]] = ContextVar("command", default=())
+"""The command line that is running; empty where Divulge is used from Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that a run read.
+
+    Args:
+        role: what it is to the run ("members", "model").
+        name: its name, without the directories above it.
+        digest: SHA-256 of its content; of the names and contents of all its files, if it is a folder.
+        size: in bytes.
+    """
+
+    role: str
+    name: str
+    digest: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a run comes from.
+
+    Args:
+        date: when it was written, in UTC to the second.
+        command: the command line as it was given; empty where Divulge was used from Python.
+        sources: the files that were read.
+        environment: the software.
+    """
+
+    date: str
+    command: str
+    sources: tuple[Source, ...]
+    environment: Environment
+
+
+def write(draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
+    """Note in ``draft`` where the run that is being written comes from.
+
+    Args:
+        draft: the run.
+        files: role → files and folders that were read.
+    """
+    sources = tuple(source(role, path) for role, paths in (files or {}).items() for path in paths if path.exists())
+    made = Provenance(_now(), shlex.join(COMMAND.get()), sources, environment())
+    draft.write_json(NAME.removesuffix(".json"), plain(made))
+    return made
+
+
+def read(*folders: Path | None) -> Provenance | None:
+    """What `write` noted in the first of ``folders`` that has it; None where none has.
+
+    Raises:
+        divulge.InputError: a damaged file.
+    """
+    path = next((folder / NAME for folder in folders if folder is not None and (folder / NAME).is_file()), None)
+    if path is None:
+        return None
+    content = store.read_json(path)
+    if not isinstance(content, dict):
+        raise checks.InputError(f"{path}: damaged: an object is needed")
+    return shape.parse(content, Provenance, path)
+
+
+def source(role: str, path: Path) -> Source:
+    """A file, or a folder with all that is in it."""
+    if path.is_file():
+        return Source(role, path.name, store.file_digest(path), path.stat().st_size)
+    inside = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
+    digests = [(file.relative_to(path).as_posix(), store.file_digest(file)) for file in inside]
+    return Source(role, path.name, store.digest(*digests), sum(file.stat().st_size for file in inside))
+
+
+def _now() -> str:
+    return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
