@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from divulge.auditing import class_lanes, decision_tables, exposed, fairness, known, recipe_tables, shift, trade_off
 from divulge.auditing.recipe_tables import notes, table
 from divulge.auditing.verdict import counted, verdict
-from divulge.report import Fold, Link, Page, Section, Table, advice, origin
+from divulge.report import Fold, Link, Page, Section, Table, advice, origin, regulators
 from divulge.report.markdown import percent
+from divulge.report.regulators import Answers
 from divulge.results import plain
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings], 
         exposed.section(audit, strongest),
         fairness.section(summary),
         _others(inner),
+        regulators.section(_answers(audit, summary, strongest)),
         _origin(summary, made),
     ]
     return Page(
@@ -74,6 +76,24 @@ def _advice(audit: Findings, summary: AuditSummary) -> Section:
     leaks = summary.verdict.answer == "leak found"
     return Section(
         "What to do about it", advice.against_membership(documents=audit.about.texts is not None) if leaks else []
+    )
+
+
+def _answers(audit: Findings, summary: AuditSummary, strongest: str) -> Answers:
+    valid = summary.verdict.answer != "split is confounded"
+    bound, said = summary.recipes[strongest].epsilon, verdict(audit)
+    epsilon = None
+    if valid and bound is not None:
+        epsilon = (
+            f"Scores under one trained model bound it from below only: ε ≥ {bound.low:.2f}. A claim that training "
+            "keeps an ε is tested by divulge canaries."
+        )
+    return Answers(
+        means=f"membership inference by {', '.join(summary.recipes)}.",
+        extraction=None,
+        queries=f"On membership alone: {said.plain}" if valid else f"No. {said.plain}",
+        epsilon=epsilon,
+        unit="One record, as it was given to the audit.",
     )
 
 

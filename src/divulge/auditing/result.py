@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from divulge.dossier import Draft
+    from divulge.report import Page
     from divulge.results import AuditSummary
     from divulge.results.provenance import Provenance
     from divulge.types import Array
@@ -58,9 +59,13 @@ class Audit(Findings):
                 when None.
             made: where the run comes from; what its directory says when None.
         """
-        shown = self.inner() if beside is None else self._same(beside)
-        html.write(page(self, self.summary(), shown, made or provenance.read(self.path)), Path(path))
+        html.write(self.page(beside=beside, made=made), Path(path))
         return Path(path)
+
+    def page(self, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None) -> Page:
+        """The report as data; see `report`."""
+        shown = self.inner() if beside is None else self._same(beside)
+        return page(self, self.summary(), shown, made or provenance.read(self.path))
 
     def inner(self) -> dict[str, Audit]:
         """Finished audits in sub-directories of this one's, of the same candidates under other conditions."""

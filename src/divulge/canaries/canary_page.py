@@ -8,9 +8,10 @@ import numpy as np
 
 from divulge.canaries.claim import Claim
 from divulge.evaluation import roc
-from divulge.report import charts
+from divulge.report import charts, regulators
 from divulge.report.curves import Curve
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
+from divulge.report.regulators import Answers
 
 if TYPE_CHECKING:
     from divulge.results import CanarySummary
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 _POINTS = 200
 _ASKED = "what decides"
+_HEADINGS = {
+    "violated": "The claim is violated",
+    "consistent": "The claim is not refuted",
+    "not testable": "The claim cannot be tested with these canaries",
+    "no claim": "What is proven of ε",
+}
 
 
 def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
@@ -45,9 +52,21 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
             Section("Errors of a test on one canary", [_curve(summary, scores, included)]),
             Section("Scores", [Chart(_histogram(scores, included))]),
             Section("What would show more", [Paragraph(text) for text in _more(summary)]),
+            regulators.section(_answers(summary)),
             *([Section("Warnings", [Paragraph(note) for note in summary.warnings])] if summary.warnings else []),
         ],
         facts=facts(summary),
+        heading=_HEADINGS[summary.answer],
+    )
+
+
+def _answers(summary: CanarySummary) -> Answers:
+    claimed = "no ε was claimed" if summary.claimed is None else f"ε = {summary.claimed:g} was claimed"
+    return Answers(
+        means=f"{summary.canaries} canaries ({summary.kind_of_canary}), scored by {summary.recipe}.",
+        epsilon=f"At least {summary.bound.low:.3f} at {summary.bound.confidence:.0%} confidence; {claimed}. How much "
+        "larger it is, such a test cannot say.",
+        unit="One record, as the canaries are.",
     )
 
 

@@ -19,14 +19,15 @@ from divulge.dossier import Dossier
 from divulge.errors import UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate
-from divulge.report import html
-from divulge.results import CanarySummary, LeastEpsilon, environment, write
+from divulge.report import html, origin
+from divulge.results import CanarySummary, LeastEpsilon, environment, provenance, write
 from divulge.targets import GivesLabels, adapt
 from divulge.types import Estimate, Records
 
 if TYPE_CHECKING:
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Sides
+    from divulge.report import Page
     from divulge.request import Outputs
     from divulge.types import Bools, Floats
 
@@ -104,7 +105,7 @@ class CanaryAudit:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(canary_page.page(self.summary(), self.scores, self.included), checks.path(path, "path"))
+        html.write(origin.added(self._page(), provenance.now()), checks.path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write scores, summary and report into a run directory.
@@ -116,7 +117,11 @@ class CanaryAudit:
         with Dossier(checks.path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
             write(draft, self.summary())
-            html.write(canary_page.page(self.summary(), self.scores, self.included), draft.path / "report.html")
+            made = provenance.write(draft)
+            html.write(origin.added(self._page(), made), draft.path / "report.html")
+
+    def _page(self) -> Page:
+        return canary_page.page(self.summary(), self.scores, self.included)
 
     def __str__(self) -> str:
         return self.proof.text

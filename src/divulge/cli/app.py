@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, canaries, extract, identify, labels, plan_files, pool, printing, view, weights
+from divulge.cli import audit, canaries, extract, identify, labels, plan_files, pool, printing, reports, view, weights
 
 app = typer.Typer(
     name="divulge",
@@ -32,7 +32,7 @@ def divulge(
 app.command("init")(plan_files.init)
 app.command("check")(plan_files.check)
 app.command("audit")(audit.audit)
-app.command("report")(audit.report)
+app.command("report")(reports.report)
 app.command("decide")(audit.decide)
 app.command("compare")(audit.compare)
 app.command("gate")(audit.gate)

@@ -140,22 +140,6 @@ def _show(result: auditing.Audit, title: str) -> None:
         printing.line(f"warning: {warning}")
 
 
-def report(
-    run: Run,
-    to: Annotated[Path | None, typer.Option(help="File to write (default: report.html in the run directory).")] = None,
-    json: printing.Json = False,
-) -> None:
-    """Render the report of a finished run again."""
-    path = _render(run, to)
-    printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
-
-
-def _render(run: Path, to: Path | None) -> Path:
-    if _identified(run):
-        return identification.report(run, to)
-    return auditing.rerender(run) if to is None else auditing.load(run).report(to)
-
-
 def _identified(run: Path) -> bool:
     """Whether a run directory is that of an identification, not of an audit."""
     return dossier.Dossier(run).kind() == "identification"

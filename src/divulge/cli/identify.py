@@ -73,6 +73,7 @@ def identify(
     drop_overlap: Annotated[
         bool, typer.Option("--drop-overlap", help="Leave out candidates whose text is in the calibration.")
     ] = False,
+    texts: Annotated[bool, typer.Option("--texts/--no-texts", help="Whether the report may show documents.")] = True,
     model: Annotated[str | None, typer.Option(help="Score texts first: hf:NAME, or a name with --endpoint.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="OpenAI-compatible server, http://…/v1.")] = None,
     out: options.Out = None,
@@ -94,7 +95,7 @@ def identify(
         frame = score_files.scan(first, "candidates")
         columns = score_files.resolve(frame, scores, name="candidates", id=id, text=text, truth=truth)
         policy = decide.Policy(fdr, methods.named(method, decide.METHODS, eta=eta, lam=lam))
-        return from_tables.DecisionPlan(columns, policy, drop_nan, drop_overlap, seed)
+        return from_tables.DecisionPlan(columns, policy, drop_nan, drop_overlap, seed, texts)
 
     if not (model or endpoint):
         summary = _decided(folder, plan(judged, scores), given, overwrite)

@@ -18,13 +18,15 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from divulge import datafiles, dossier, labels, results
     from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan, labels_summary
-    from divulge.report import html, labels_page
-    from divulge.results import LabelsSummary
+    from divulge.report import html, labels_page, origin
+    from divulge.results import LabelsSummary, provenance
     from divulge.types import Ints
 else:
     datafiles = lazy.module("divulge.datafiles")
     dossier = lazy.module("divulge.dossier")
     html = lazy.module("divulge.report.html")
+    origin = lazy.module("divulge.report.origin")
+    provenance = lazy.module("divulge.results.provenance")
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")
     labels_summary = lazy.module("divulge.labels.labels_summary")
@@ -264,7 +266,8 @@ def _told(
     """The summary, written and printed where that is asked for; ends here when the answers contradict."""
     summary = labels_summary.summarise(plan, inference, truth)
     if report is not None:
-        html.write(labels_page.page(summary, labels_summary.progress(plan, inference, truth)), report)
+        page = labels_page.page(summary, labels_summary.progress(plan, inference, truth))
+        html.write(origin.added(page, provenance.now()), report)
     if json:
         printing.as_json(results.plain(summary))
     if inference.contradiction is not None:

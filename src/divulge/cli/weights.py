@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from divulge import margin as margins
     from divulge.auditing import weights_examination
     from divulge.reconstruction import reconstruction_summary
-    from divulge.report import html, weights_page
+    from divulge.report import html, origin, weights_page
+    from divulge.results import provenance
 else:
     checks = lazy.module("divulge.checks")
     datafiles = lazy.module("divulge.datafiles")
     html = lazy.module("divulge.report.html")
+    origin = lazy.module("divulge.report.origin")
+    provenance = lazy.module("divulge.results.provenance")
     margins = lazy.module("divulge.margin")
     reconstruction = lazy.module("divulge.reconstruction")
     reconstruction_summary = lazy.module("divulge.reconstruction.reconstruction_summary")
@@ -64,7 +67,9 @@ def weights(
     summary = examined.summary()
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
-        html.write(weights_page.membership(summary, facts, truth=examined.truth, calibration=examined.calibration), out)
+        page = weights_page.membership(summary, facts, truth=examined.truth, calibration=examined.calibration)
+        made = provenance.now(_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked))
+        html.write(origin.added(page, made), out)
     if selection is not None:
         examined.write(selection)
     if json:
@@ -98,9 +103,14 @@ def reconstruct(
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
         known = None if truth is None else datafiles.read_rows(truth).x.ravel()
-        html.write(weights_page.reconstruction(summary, facts, net, truth=known), out)
+        page = weights_page.reconstruction(summary, facts, net, truth=known)
+        html.write(origin.added(page, provenance.now(_files(model=model, truth=truth))), out)
     if json:
         printing.as_json(results.plain(summary))
         return
     printing.verdict(summary.tone, summary.verdict)
     printing.table("Candidates", weights_page.CANDIDATE_COLUMNS, weights_page.candidate_rows(summary))
+
+
+def _files(**named: Path | None) -> dict[str, list[Path]]:
+    return {role: [path] for role, path in named.items() if path is not None}

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.extraction.chances import draws_needed
-from divulge.report import charts
+from divulge.report import charts, regulators
 from divulge.report.curves import Curve
 from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
+from divulge.report.regulators import Answers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +18,12 @@ if TYPE_CHECKING:
     from divulge.extraction.result import Completed, Extraction, Measured
     from divulge.types import Estimate, Ints
 
+_HEADINGS = {
+    "extracted": "Training documents are given back",
+    "not shown": "Extraction is not shown",
+    "undecided": "Too little data to say",
+    "confounded": "Nothing can be said of the model",
+}
 SHOWN = 12
 _LONGEST = 2000  # characters of a text
 _MOST_DRAWS = 1e12  # at the right border of the chart
@@ -34,9 +41,22 @@ def page(result: Extraction) -> Page:
             Section("How often a model must be asked", [_curve(result)]),
             Section("Members that are given back most easily", _foremost(result.members)),
             Section("Non-members that are given back most easily", _foremost(result.nonmembers)),
+            regulators.section(_answers(result)),
             *([Section("Warnings", [Paragraph(note) for note in summary.warnings])] if summary.warnings else []),
         ],
         facts=facts(result),
+        heading=_HEADINGS[summary.answer],
+    )
+
+
+def _answers(result: Extraction) -> Answers:
+    summary = result.summary()
+    ways = ", ".join(rate.way for rate in result.rates)
+    return Answers(
+        means=f"asking for the continuation of documents that are known already ({ways}).",
+        extraction=summary.verdict,
+        queries="Of documents whose beginning the asker has: the same. Of others: not evaluable from this run.",
+        unit="One document.",
     )
 
 

@@ -14,8 +14,8 @@ from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.chances import draws_needed, seen
 from divulge.extraction.finding import Finding, finding_of
-from divulge.report import html
-from divulge.results import ExtractionRate, ExtractionSummary, environment, write
+from divulge.report import html, origin
+from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -231,7 +231,7 @@ class Extraction:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(extraction_page.page(self), checks.path(path, "path"))
+        html.write(origin.added(extraction_page.page(self), provenance.now()), checks.path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write one row per document, the summary and the report into a run directory.
@@ -249,7 +249,7 @@ class Extraction:
         sets = [self.members.table("member"), self.nonmembers.table("non-member")]
         draft.write_table("documents", pl.concat(sets))
         write(draft, self.summary())
-        html.write(extraction_page.page(self), draft.path / "report.html")
+        html.write(origin.added(extraction_page.page(self), provenance.write(draft)), draft.path / "report.html")
 
     def __str__(self) -> str:
         return self.verdict

@@ -14,8 +14,9 @@ from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
 from divulge.dossier import Dossier
 from divulge.identification.decide import Choice, Policy, decide
-from divulge.report import Chart, Paragraph, Table, charts
+from divulge.report import Chart, Dial, Dots, Fold, Paragraph, Stop, Table, charts
 from divulge.report.curves import Curve
+from divulge.report.dots import MOST
 from divulge.results import IdentificationSummary
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ KIND = "identification"
 _SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of non-members, in the table
 _USED = (methods.BH, methods.PTDI, methods.Storey, methods.Adaptive, methods.AdaDetect)
 _POINTS = 300  # of the curve
+_STOPS = 24  # of the slider
 
 
 def envelope(directory: str | Path, *, confidence: float = 0.95) -> Envelope:
@@ -120,7 +122,26 @@ def blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
     largest = {share: bounds.largest(share) for share in _SHARES}
     rows = [(f"{100 * share:g} %", str(k), str(bounds.false(k))) for share, k in largest.items() if k]
     table = Table(("non-members, at most", "best candidates, up to", "non-members among them, at most"), rows)
-    return [Chart(chart, note=note), *([table] if rows else []), *_selected(summary, bounds)]
+    folded = [Fold("By share", [table])] if rows else []
+    return [*_selected(summary, bounds), _dial(summary, bounds), Chart(chart, note=note), *folded]
+
+
+def _dial(summary: IdentificationSummary, bounds: Envelope) -> Dial:
+    """So many of the best, and how many of them can be non-members."""
+    most = np.unique(np.geomspace(1, len(bounds), _STOPS).round().astype(np.int64)).tolist()
+    if summary.selected:
+        most = sorted({*most, summary.selected})
+    stops = [Stop(f"{k:,}", f"{line(bounds, k)[0].upper()}{line(bounds, k)[1:]}.", _dots(bounds, k)) for k in most]
+    start = most.index(summary.selected) if summary.selected else 0
+    return Dial("best candidates", stops, start, title="How many can be wrong, by how many are taken")
+
+
+def _dots(bounds: Envelope, k: int) -> tuple[Dots, ...]:
+    """Those that are members for sure; none where there is nothing to see, or too much."""
+    if k > MOST or not bounds.guarantee.says:
+        return ()
+    right = k - bounds.false(k)
+    return (Dots(f"{right:,} of {k:,} are members, at least", right, k),)
 
 
 def _selected(summary: IdentificationSummary, bounds: Envelope) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,11 +11,12 @@ from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, AdaDetect, Auto
 from divulge.dossier import Dossier, Draft
-from divulge.identification import score_files, several, table_results, truth
+from divulge.identification import exhibits, score_files, several, table_results, truth
 from divulge.identification.decide import Choice, Policy, choose, decide
 from divulge.identification.from_arrays import rows
 from divulge.identification.score_files import Columns
 from divulge.identification.standing import LEVEL, together
+from divulge.results import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ class DecisionPlan:
         drop_nan: leave out rows whose score is missing instead of refusing them.
         drop_overlap: leave out candidates whose text is also in the calibration.
         seed: of random splits and samples.
+        texts: whether the best documents are kept in the run directory and shown in the report.
     """
 
     columns: Columns
@@ -51,6 +53,7 @@ class DecisionPlan:
     drop_nan: bool = False
     drop_overlap: bool = False
     seed: int = 0
+    texts: bool = True
 
     def check(self) -> None:
         """Raise for what can be known to be wrong before a file is opened.
@@ -118,6 +121,9 @@ def _decide(draft: Draft, given: _Given, plan: DecisionPlan, tell: Progress) -> 
         orientation = truth.declared(tables.candidates, "score0")
         made = decide(counts, evidence, plan.policy, used=used, orientation=orientation, notes=tables.notes)
         _write(tables.candidates, draft.path, made.rule, counts.calibration, tell)
+    if plan.texts:
+        exhibits.keep(draft, frame, plan.columns)
+    provenance.write(draft, {name: list(paths) for name, paths in given.named().items()})
     asked = table_results.asked(plan.policy, plan.seed, plan.columns.scores, tables.notes)
     return table_results.conclude(draft, counts, made, asked, usage.share(counts, taught))
 
@@ -130,6 +136,10 @@ class _Given:
     calibration: tuple[Path, ...]
     holdout: tuple[Path, ...]
     members: tuple[Path, ...]
+
+    def named(self) -> dict[str, tuple[Path, ...]]:
+        """The files of each kind by the name of the kind."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import lazy, store
 from divulge.decisions.counts import Counts
 from divulge.identification import best, doubt, score_files
-from divulge.report import Chart, Page, Paragraph, Section, Table, charts
+from divulge.report import (
+    Chart,
+    Dial,
+    Dots,
+    Exhibit,
+    Fold,
+    Gallery,
+    Page,
+    Paragraph,
+    Section,
+    Stop,
+    Table,
+    charts,
+    regulators,
+)
+from divulge.report.in_words import per_cent
 from divulge.report.markdown import shown
+from divulge.report.regulators import Answers
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     import polars as pl
@@ -26,17 +44,22 @@ else:
 _SHOWN = 20_000  # scores of each kind in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
 _LIKEWISE = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}  # same assumption
+_HEADINGS = {"leak": "Training data identified", "clear": "Nothing identified"}
+_FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
+_OPEN = 12  # documents in a table that is not folded
 _LISTED = 50  # selected documents in the table
 
 
 def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     """The main numbers, name and value."""
     threshold = summary.threshold
+    column, sign = _orientation(summary)
+    end = "largest" if sign < 0 else "smallest"
     lines = [
         ("selected", f"{summary.selected} of {summary.candidates}"),
         ("method", summary.used),
         ("calibration scores", str(summary.calibration)),
-        ("smallest selected score", "–" if threshold is None else f"{threshold:.6g}"),
+        (f"{end} selected {column}", "–" if threshold is None else f"{sign * threshold:.6g}"),
         (f"share of members, estimated{_LIKEWISE[summary.guarantee.standing]}", shown(summary.usage)),
     ]
     if summary.truth:
@@ -53,41 +76,129 @@ def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
         first = next(iter(summary.warnings), summary.claim)
         if standing == "void":
             return f"{first[0].upper()}{first[1:]}. {counted} were selected, and nothing is claimed about them.", "void"
-        claim = f"Where the bound holds, on average at most {level:.3g} of such a selection are not training data."
+        claim = f"Where the bound holds, on average at most {per_cent(level)} of such a selection is not training data."
         return f"{first[0].upper()}{first[1:]}. {counted} were selected. {claim}", "doubt"
     if not chosen:
-        return f"No document could be shown to have been used at a false discovery rate of {level:g}.", "clear"
+        return f"No document could be shown to have been used at a false discovery rate of {per_cent(level)}.", "clear"
     return (
         f"{counted} are identified as training data; on average at most "
-        f"{level:.3g} of such a selection are not, assuming {' and '.join(summary.guarantee.assumes)}.",
+        f"{per_cent(level)} of such a selection is not, assuming {' and '.join(summary.guarantee.assumes)}.",
         "leak",
     )
 
 
-def page(summary: IdentificationSummary, folder: Path) -> Page:
-    """The report as data, from the summary and the files beside it."""
+def page(summary: IdentificationSummary, folder: Path, texts: Mapping[str, str] | None = None) -> Page:
+    """The report as data, from the summary and the files beside it.
+
+    Args:
+        summary: what was decided.
+        folder: where ``selection.parquet`` and ``counts.npz`` stand.
+        texts: id → text of documents that may be shown.
+    """
     text, tone = verdict(summary)
     settings = summary.settings
+    chosen = _chosen(folder)
     sections = [
-        Section("Selection", [Table(("", ""), facts(summary)), *_warnings(summary)]),
+        Section("Selection", [Table(("", ""), facts(summary), sortable=False), *_warnings(summary)]),
+        Section("The documents", _shown_documents(summary, chosen, texts or {})),
         Section("How many of the best can be non-members", best.blocks(summary, folder)),
+        Section("What another bound would have selected", _levels(summary, folder)),
         Section("How much doubt the selection survives", doubt.blocks(summary, folder)),
-        Section("Scores", [_histogram(folder)]),
+        Section("Scores", [_histogram(summary, folder)]),
         Section("Controls", [_controls(summary)]),
-        Section("Highest scores among the selected", _listed(folder)),
+        Section("Highest scores among the selected", _listed(summary, chosen)),
+        regulators.section(_answers(summary, text)),
     ]
     return Page(
         title="Training-data identification",
         verdict=text,
         tone=tone,
         sections=[section for section in sections if section.blocks],
+        heading=_HEADINGS.get(tone, ""),
+        pictures=_pictures(summary),
         facts={
             "Divulge": summary.divulge,
             "scores": ", ".join(settings.scores),
             "method": settings.method,
-            "FDR": f"{settings.fdr:g}",
+            "FDR": per_cent(settings.fdr),
             "seed": str(settings.seed),
         },
+    )
+
+
+def _pictures(summary: IdentificationSummary) -> tuple[Dots, ...]:
+    """The selected among a hundred candidates, and how many of a hundred selected can be wrong on average."""
+    if not summary.selected or not summary.guarantee.says:
+        return ()
+    of, wrong = min(100, summary.candidates), math.ceil(100 * summary.settings.fdr - 1e-9)
+    share = round(of * summary.selected / summary.candidates)
+    caveat = ", if the assumption holds" if summary.guarantee.standing == "doubtful" else ""
+    scaled = "" if of == summary.candidates else f" (drawn as {share} of {of})"
+    return (
+        Dots(f"{summary.selected:,} of {summary.candidates:,} candidates are selected{scaled}", share, of),
+        Dots(f"Of 100 selected, at most {wrong} are not training data, on average{caveat}", wrong, 100),
+    )
+
+
+def _answers(summary: IdentificationSummary, said: str) -> Answers:
+    return Answers(
+        means=f"scores of documents that are held already ({', '.join(summary.settings.scores)}).",
+        queries=f"On use for training alone: {said}",
+        unit="One document.",
+    )
+
+
+def _orientation(summary: IdentificationSummary) -> tuple[str, int]:
+    """The score as the user named it, and the sign that brings it back to their own orientation."""
+    if len(summary.settings.scores) != 1:
+        return "score", 1
+    column, _, end = summary.settings.scores[0].rpartition(":")
+    return (column, -1 if end == "low" else 1) if column else ("score", 1)
+
+
+def _chosen(folder: Path) -> list[dict[str, Any]]:
+    selected = score_files.parquet(folder / "selection.parquet").filter("selected")
+    with store.tables(str(folder / "selection.parquet")):
+        top = selected.top_k(_LISTED, by=["score", "id"], reverse=[False, True]).collect()
+    return top.sort("score", "id", descending=[True, False]).to_dicts()
+
+
+def _shown_documents(
+    summary: IdentificationSummary, chosen: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+) -> list[Block]:
+    column, sign = _orientation(summary)
+    exhibits = [
+        Exhibit(f"{row['id']}: {column} {sign * row['score']:.4g}, q {row['q']:.3g}", text=texts[str(row["id"])])
+        for row in chosen
+        if str(row["id"]) in texts
+    ]
+    note = f"The selected documents with the most member-like {column}, as far as they were kept; long ones are cut."
+    return [Gallery(exhibits, note=note)] if exhibits else []
+
+
+def _levels(summary: IdentificationSummary, folder: Path) -> list[Block]:
+    """How many have a q-value below each level; nothing where nothing is claimed."""
+    if not summary.guarantee.says:
+        return []
+    frame, asked = score_files.parquet(folder / "selection.parquet"), summary.settings.fdr
+    levels = sorted({*_FDRS, asked})
+    with store.tables(str(folder / "selection.parquet")):
+        counts = frame.select((pl.col("q") <= level).sum().alias(str(level)) for level in levels).collect().row(0)
+    counts = [summary.selected if level == asked else count for level, count in zip(levels, counts, strict=True)]
+    stops = [Stop(per_cent(level), _said(summary, count, level)) for level, count in zip(levels, counts, strict=True)]
+    note = (
+        "Each bound holds if it was chosen before looking. To choose after looking, use the slider of the best "
+        "candidates, whose bounds hold all at once."
+    )
+    return [Dial("false discovery rate", stops, levels.index(asked), note=note)]
+
+
+def _said(summary: IdentificationSummary, count: int, level: float) -> str:
+    caveat = "If the assumption holds: " if summary.guarantee.standing == "doubtful" else ""
+    asked = " This bound was asked for." if level == summary.settings.fdr else ""
+    return (
+        f"{caveat}{count:,} of {summary.candidates:,} documents, of which on average at most {per_cent(level)} are not "
+        f"training data.{asked}"
     )
 
 
@@ -95,22 +206,24 @@ def _warnings(summary: IdentificationSummary) -> list[Block]:
     return [Paragraph(f"{warning[0].upper()}{warning[1:]}.") for warning in summary.warnings]
 
 
-def _histogram(folder: Path) -> Chart:
+def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:
     frame = score_files.parquet(folder / "selection.parquet").select("score", "selected")
     with store.tables(str(folder / "selection.parquet")):
         total = frame.select(pl.len()).collect().item()
         step = max(-(-total // _SHOWN), 1)
         sample = frame.gather_every(step).collect()
     known = Counts.load(folder / "counts.npz").calibration
+    column, sign = _orientation(summary)
     groups = {
         "known non-members": known[:: max(-(-len(known) // _SHOWN), 1)],
         "candidates, selected": sample.filter("selected")["score"].to_numpy(),
         "candidates, not selected": sample.filter(~pl.col("selected"))["score"].to_numpy(),
     }
-    note = "Larger scores are more member-like; each group is scaled to the same area."
+    note = f"{'Smaller' if sign < 0 else 'Larger'} values are more member-like; each group is scaled to the same area."
     if step > 1:
         note = f"{note} Of the candidates every {step}th row is shown."
-    return Chart(charts.histogram({name: np.asarray(group) for name, group in groups.items() if len(group)}), note=note)
+    shown = {name: sign * np.asarray(group) for name, group in groups.items() if len(group)}
+    return Chart(charts.histogram(shown, quantity=column), note=note)
 
 
 def _controls(summary: IdentificationSummary) -> Table:
@@ -125,12 +238,10 @@ def _controls(summary: IdentificationSummary) -> Table:
     return Table(("control", "result", "p", "observed"), rows, note=note)
 
 
-def _listed(folder: Path) -> list[Block]:
-    chosen = score_files.parquet(folder / "selection.parquet").filter("selected")
-    with store.tables(str(folder / "selection.parquet")):
-        best = chosen.top_k(_LISTED, by=["score", "id"], reverse=[False, True]).collect()
-    if not len(best):
+def _listed(summary: IdentificationSummary, chosen: Sequence[Mapping[str, Any]]) -> list[Block]:
+    if not chosen:
         return []
-    best = best.sort("score", "id", descending=[True, False])
-    rows = [(str(row["id"]), f"{row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in best.to_dicts()]
-    return [Table(("id", "score", "p", "q"), rows)]
+    column, sign = _orientation(summary)
+    rows = [(str(row["id"]), f"{sign * row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in chosen]
+    table = Table(("id", column, "p", "q"), rows, note="p: p-value against known non-members. q: q-value.")
+    return [table] if len(rows) <= _OPEN else [Fold(f"{len(rows)} documents", [table])]

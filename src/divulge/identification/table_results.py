@@ -13,10 +13,10 @@ from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
-from divulge.identification import identification_page, score_files, truth
+from divulge.identification import exhibits, identification_page, score_files, truth
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
-from divulge.report import html
-from divulge.results import Asked, ControlResult, IdentificationSummary
+from divulge.report import html, origin
+from divulge.results import Asked, ControlResult, IdentificationSummary, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,8 +114,22 @@ def report(directory: str | Path, to: str | Path | None = None) -> Path:
     return folder / "report.html"
 
 
+def page(directory: str | Path) -> Page:
+    """The report of a finished run as data; errors as for `report`."""
+    folder = Path(directory)
+    return Dossier(folder).read(KIND, lambda: _page(folder))
+
+
+def summary(directory: str | Path) -> IdentificationSummary:
+    """The summary of a finished run; errors as for `report`."""
+    folder = Path(directory)
+    return Dossier(folder).read(KIND, lambda: results.read(folder, IdentificationSummary))
+
+
 def _page(folder: Path) -> Page:
-    return identification_page.page(results.read(folder, IdentificationSummary), folder)
+    told = results.read(folder, IdentificationSummary)
+    page = identification_page.page(told, folder, exhibits.read(folder))
+    return origin.added(page, provenance.read(folder))
 
 
 def _choose_again(policy: Policy, evidence: Sequence[Control], before: IdentificationSummary) -> Choice:
@@ -144,7 +158,8 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
     out, rule = draft.path, made.rule
     counts.save(out / "counts.npz")
     selected = int(counts.reached[rule.rank]) if rule.rank >= 0 else 0
-    summary = IdentificationSummary(
+    noted = provenance.read(draft.path, draft.home) or provenance.write(draft)
+    told = IdentificationSummary(
         claim=str(made.guarantee),
         guarantee=made.guarantee,
         selected=selected,
@@ -160,9 +175,10 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
         controls=tuple(_result(control) for control in made.controls),
         settings=settings,
     )
-    results.write(draft, summary)
-    html.write(identification_page.page(summary, out), out / "report.html")
-    return summary
+    results.write(draft, told)
+    page = identification_page.page(told, out, exhibits.read(out, draft.home))
+    html.write(origin.added(page, noted), out / "report.html")
+    return told
 
 
 def _smallest(path: Path) -> float:

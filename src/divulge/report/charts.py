@@ -28,6 +28,7 @@ else:
     alt = lazy.module("altair")
 
 CLOUD_POINTS = 1500
+TALL = 0.4  # share of a group in one bin from which on a histogram has a square-root scale
 
 
 def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
@@ -207,9 +208,12 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         # The last step reaches the last edge only if its height stands there once more.
         heights = zip(edges, np.r_[share, share[-1]], strict=True)
         rows += [{"group": str(name), "from": short(edge), "share": short(height)} for edge, height in heights]
+    # One bar that holds nearly all would flatten the others to nothing.
+    tall = max(row["share"] for row in rows) > TALL
+    scale: Row = {"scale": alt.Scale(type="sqrt")} if tall else {}
     base: Layer = alt.Chart().encode(
         x=alt.X("from:Q", title=quantity, scale=alt.Scale(nice=False, zero=False)),
-        y=alt.Y("share:Q", title="share of the group", stack=None),
+        y=alt.Y("share:Q", title=f"share of the group{', square-root scale' if tall else ''}", stack=None, **scale),
         tooltip=["group:N", alt.Tooltip("from:Q", title=quantity), "share:Q"],
     )
     shade = base.mark_area(interpolate="step-after", opacity=0.22).encode(**marks.apart("group", groups, key="line"))

@@ -27,7 +27,8 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
     if summary.contradiction is not None:
         said = Paragraph("Nothing follows from the answers of an undeclared oracle, so no labels are given.")
         sections: tuple[Section, ...] = (Section("What this means", (said,)),)
-        return Page(_TITLE, _sentence(summary.contradiction), "plain", sections, _facts(summary))
+        heading = "The answers contradict the specification"
+        return Page(_TITLE, _sentence(summary.contradiction), "plain", sections, _facts(summary), heading)
     rows, right = summary.oracle.rows, summary.right
     known = f"{summary.proven} of {rows} labels were read"
     if right is not None:
@@ -43,7 +44,8 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         Section("How fast labels leak", (_speed(summary), _progress(*progress))),
         Section("What prevents it", _defence(summary.defence)),
     )
-    return Page(_TITLE, verdict, "leak" if leaks else "plain", sections, _facts(summary))
+    tone, heading = ("leak", "Labels leak") if leaks else ("plain", "")
+    return Page(_TITLE, verdict, tone, sections, _facts(summary), heading)
 
 
 def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from divulge.report.origin import TITLE
 from divulge.report.page import Dial, Fold, Gallery, Link, Paragraph, Pictures, Points, Table
 
 if TYPE_CHECKING:
@@ -39,6 +40,30 @@ def render(page: Page) -> str:
         parts.append(f"## {_line(section.title)}")
         parts += [text for block in section.blocks for text in _block(block)]
     return "\n\n".join(parts) + "\n"
+
+
+def card(page: Page) -> str:
+    """A section for a model card (Hugging Face's README.md): the verdict, what it rests on, the evidence in short.
+
+    Examples:
+        >>> print(card(Page("churn-model", "Nothing leaks.", "clear", (), {"seed": "0"})))
+        ## Privacy: churn-model
+        <BLANKLINE>
+        **Nothing leaks.**
+        <BLANKLINE>
+        - seed: 0
+        <BLANKLINE>
+        Measured with Divulge.
+        <BLANKLINE>
+    """
+    parts = [f"## Privacy: {_line(page.title)}", f"**{_line(page.verdict)}**", *map(_line, page.more)]
+    if page.facts:
+        parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
+    for section in page.sections:
+        if section.title in ("Evidence", "What to do about it", TITLE):
+            told = [text for block in section.blocks if not isinstance(block, Fold) for text in _block(block)]
+            parts += [f"### {_line(section.title)}", *(text.replace("### ", "#### ") for text in told)]
+    return "\n\n".join([*parts, "Measured with Divulge."]) + "\n"
 
 
 def shown(estimate: Estimate | None, sign: str = "") -> str:

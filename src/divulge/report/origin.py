@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from divulge.report.page import Fold, Paragraph, Section, Table
@@ -9,7 +10,7 @@ from divulge.report.page import Fold, Paragraph, Section, Table
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.report.page import Block
+    from divulge.report.page import Block, Page
     from divulge.results.provenance import Provenance
 
 TITLE = "Where this comes from"
@@ -38,6 +39,17 @@ def section(made: Provenance | None, known: Mapping[str, str], more: Sequence[Bl
     software += [("processors", str(system.cpu_count or "–")), ("git commit", system.git_commit or "–")]
     blocks.append(Fold("Software", [Table(("what", "version"), [*software, *system.packages.items()])]))
     return Section(TITLE, [*blocks, *more])
+
+
+def added(page: Page, made: Provenance | None, known: Mapping[str, str] | None = None) -> Page:
+    """``page`` with where it comes from: the day in its head, all of it at its end.
+
+    Args:
+        page: a report.
+        made: what was noted when the run was written.
+        known: what else is known of it, name → value.
+    """
+    return replace(page, sections=[*page.sections, section(made, known or {})], facts={**page.facts, **date(made)})
 
 
 def date(made: Provenance | None) -> dict[str, str]:

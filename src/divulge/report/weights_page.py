@@ -45,6 +45,7 @@ def membership(
     more = f"The first {_SHOWN} of {len(called)}; `--selection` writes them all." if len(called) > _SHOWN else ""
     records = Table(["record", "|Φ|", summary.signal, "rules"], called[:_SHOWN], "Called members", more)
     return Page(
+        heading="Training records recognised" if summary.tone == "leak" else "",
         title="Membership from weights",
         verdict=summary.verdict,
         tone=summary.tone,
@@ -89,6 +90,7 @@ def reconstruction(
         truth=() if truth is None else truth,
     )
     return Page(
+        heading="Training points read off the weights" if summary.tone == "leak" else "",
         title="Reconstruction from weights",
         verdict=summary.verdict,
         tone=summary.tone,

@@ -1,5 +1,6 @@
 """What a finished run says, as typed summaries: pages render them, one writer and one reader know their JSON."""
 
+from divulge.results import provenance
 from divulge.results.audit import (
     Answer,
     AuditSummary,
@@ -87,6 +88,7 @@ __all__ = [
     "WeightsSummary",
     "environment",
     "plain",
+    "provenance",
     "read",
     "write",
 ]

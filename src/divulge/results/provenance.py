@@ -66,10 +66,15 @@ def write(draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> Pr
         draft: the run.
         files: role → files and folders that were read.
     """
-    sources = tuple(source(role, path) for role, paths in (files or {}).items() for path in paths if path.exists())
-    made = Provenance(_now(), shlex.join(COMMAND.get()), sources, environment())
+    made = now(files)
     draft.write_json(NAME.removesuffix(".json"), plain(made))
     return made
+
+
+def now(files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
+    """Where what is being done comes from; see `write`."""
+    sources = tuple(source(role, path) for role, paths in (files or {}).items() for path in paths if path.exists())
+    return Provenance(_date(), shlex.join(COMMAND.get()), sources, environment())
 
 
 def read(*folders: Path | None) -> Provenance | None:
@@ -96,5 +101,5 @@ def source(role: str, path: Path) -> Source:
     return Source(role, path.name, store.digest(*digests), sum(file.stat().st_size for file in inside))
 
 
-def _now() -> str:
+def _date() -> str:
     return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()

@@ -1,0 +1,78 @@
+"""`divulge report`: the same run as a page, for a model card, as data, one row per record; and where it comes from."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from divulge import auditing, results
+from divulge.dossier import Dossier
+from divulge.report import origin
+from divulge.report.page import Page
+from divulge.results import provenance
+from score_audits import scored, sizes
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder, members = tmp_path_factory.mktemp("run"), sizes(200, 200)
+    data = folder / "members.npz"
+    data.write_bytes(b"records")
+    scores = np.random.default_rng(0).normal(size=400) + members
+    audit = scored({"loss": scores}, members, fpr=(0.01, 0.05), labels=np.arange(400) % 2)
+    with Dossier(folder / "run").writing("audit", "key") as draft:
+        audit.save(draft, {"members": [data]})
+    return folder / "run"
+
+
+def test_a_run_keeps_when_by_which_command_and_of_what_it_was_made(run):
+    made = provenance.read(run)
+    assert made.sources == (provenance.source("members", run.parent / "members.npz"),)
+    assert made.sources[0].size == 7
+    assert len(made.sources[0].digest) == 64
+    assert made.date.endswith("+00:00")
+    assert made.command == ""
+    text = (run / "report.html").read_text(encoding="utf-8")
+    assert made.sources[0].digest in text
+    assert "used from Python" in text
+    assert str(run.parent) not in text
+
+
+def test_a_command_is_noted_as_it_was_given_and_only_while_it_runs(divulge, tmp_path, run):
+    shown = tmp_path / "labels.html"
+    (tmp_path / "y.txt").write_text("0\n1\n" * 10)
+    code, _, _ = divulge("labels", "simulate", tmp_path / "y.txt", "--noise", "1e-4", "--report", shown)
+    assert code == 0
+    assert "--noise 1e-4" in shown.read_text(encoding="utf-8")
+    assert provenance.COMMAND.get() == ()
+
+
+@pytest.mark.parametrize("name", ["md", "json", "csv", "parquet"])
+def test_every_format_says_the_same(divulge, run, tmp_path, name):
+    to, summary = tmp_path / f"out.{name}", auditing.load(run).summary()
+    assert divulge("report", run, "--format", name, "--to", to)[0] == 0
+    if name == "md":
+        text = to.read_text(encoding="utf-8")
+        assert auditing.load(run).verdict.plain in text
+        assert text.startswith("## Privacy: ")
+    elif name == "json":
+        content = json.loads(to.read_text(encoding="utf-8"))
+        assert content["results"] == results.plain(summary)
+        assert content["provenance"]["sources"][0]["name"] == "members.npz"
+    else:
+        frame = pl.read_csv(to) if name == "csv" else pl.read_parquet(to)
+        assert frame["member"].sum() == 200
+        assert frame["loss called at FPR 0.05"].sum() == summary.recipes["loss"].decisions["0.05"].selected
+        np.testing.assert_allclose(frame["loss score"], auditing.load(run).scores["loss"])
+
+
+def test_an_unknown_format_is_refused_by_name(divulge, run):
+    code, _, error = divulge("report", run, "--format", "doc")
+    assert code == 2
+    assert "--format: 'doc' is unknown" in error
+
+
+def test_a_run_that_noted_nothing_says_so():
+    page = origin.added(Page("t", "v", "plain", ()), None)
+    assert "Neither date, command nor files were noted" in page.sections[-1].blocks[0].text
