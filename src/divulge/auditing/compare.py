@@ -35,13 +35,16 @@ class Difference:
     change: Estimate
 
 
-def compare(before: Audit, after: Audit, recipes: Sequence[str] | None = None) -> list[Difference]:
+def compare(
+    before: Audit, after: Audit, recipes: Sequence[str] | None = None, *, confidence: float = CONFIDENCE
+) -> list[Difference]:
     """Paired differences, recipe by recipe.
 
     Args:
         before: an audit.
         after: one of the same candidates.
         recipes: which to compare; None for all that both audits ran.
+        confidence: of the interval of each change.
 
     Raises:
         divulge.InputError: other candidates, another truth, no recipe in common, a recipe that one of the audits did
@@ -70,7 +73,7 @@ def compare(before: Audit, after: Audit, recipes: Sequence[str] | None = None) -
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
     for name in shared:
         first, second = before[name].on(to), after[name].on(of)
-        differences += [_difference(name, first, second, statistic) for statistic in statistics]
+        differences += [_difference(name, first, second, statistic, confidence) for statistic in statistics]
     return differences
 
 
@@ -98,13 +101,13 @@ def _apart(before: Audit, after: Audit, name: str) -> list[str]:
     ]
 
 
-def _difference(name: str, first: Outcome, second: Outcome, statistic: str) -> Difference:
+def _difference(name: str, first: Outcome, second: Outcome, statistic: str, confidence: float) -> Difference:
     return Difference(
         name,
         statistic,
         evaluation.measure(first.scores, first.members, statistic),
         evaluation.measure(second.scores, second.members, statistic),
-        evaluation.paired_difference(second.scores, first.scores, first.members, statistic),
+        evaluation.paired_difference(second.scores, first.scores, first.members, statistic, confidence),
     )
 
 

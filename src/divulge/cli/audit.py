@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from divulge import auditing, checks, dossier, identification, recipes, references, results, text_demo
     from divulge import demo as fashion_demo
     from divulge import plan as plans
-    from divulge.auditing import audit_page, audit_summary
+    from divulge.auditing import audit_page, audit_summary, compare_page
     from divulge.auditing import compare as comparing
     from divulge.identification import best
-    from divulge.report import markdown
+    from divulge.report import html, markdown, origin
+    from divulge.results import provenance
     from divulge.signals import classification
 else:
     audit_page = lazy.module("divulge.auditing.audit_page")
@@ -32,12 +33,16 @@ else:
     best = lazy.module("divulge.identification.best")
     checks = lazy.module("divulge.checks")
     classification = lazy.module("divulge.signals.classification")
+    compare_page = lazy.module("divulge.auditing.compare_page")
     comparing = lazy.module("divulge.auditing.compare")
     dossier = lazy.module("divulge.dossier")
     fashion_demo = lazy.module("divulge.demo")
+    html = lazy.module("divulge.report.html")
     identification = lazy.module("divulge.identification")
     markdown = lazy.module("divulge.report.markdown")
+    origin = lazy.module("divulge.report.origin")
     plans = lazy.module("divulge.plan")
+    provenance = lazy.module("divulge.results.provenance")
     recipes = lazy.module("divulge.recipes")
     references = lazy.module("divulge.references")
     results = lazy.module("divulge.results")
@@ -220,16 +225,23 @@ def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) 
 def compare(
     before: Annotated[Path, typer.Argument(help="Run before the defence.", show_default=False)],
     after: Annotated[Path, typer.Argument(help="Run after it, on the same candidates.", show_default=False)],
+    report: Annotated[Path | None, typer.Option(help="Report (HTML) to write.")] = None,
     json: printing.Json = False,
 ) -> None:
-    """What a defence changed: paired differences with intervals."""
-    changes = comparing.compare(auditing.load(before), auditing.load(after))
+    """What a defence changed: paired differences, whose intervals hold together with 95 % confidence."""
+    first, second = auditing.load(before), auditing.load(after)
+    changes = compare_page.at_once(first, second)
+    if report is not None:
+        page = compare_page.page(first, second, changes)
+        html.write(origin.added(page, provenance.now({"before": [before], "after": [after]})), report)
     if json:
         printing.as_json(results.plain(changes))
         return
-    columns = ["recipe", "statistic", "before", "after", "change"]
-    rows = [[d.recipe, d.statistic, d.before, d.after, d.change] for d in changes]
-    printing.table("After minus before", columns, rows)
+    said, tone = compare_page.finding(changes)
+    printing.verdict(tone, said)
+    printing.table("After minus before", *compare_page.rows(changes))
+    if report is not None:
+        printing.line(f"Report: {report}")
 
 
 def gate(

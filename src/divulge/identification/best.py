@@ -141,7 +141,8 @@ def _dots(bounds: Envelope, k: int) -> tuple[Dots, ...]:
     if k > MOST or not bounds.guarantee.says:
         return ()
     right = k - bounds.false(k)
-    return (Dots(f"{right:,} of {k:,} are members, at least", right, k),)
+    caveat = ", if the assumption holds" if bounds.guarantee.standing == "doubtful" else ""
+    return (Dots(f"{right:,} of {k:,} are members, at least{caveat}", right, k),)
 
 
 def _selected(summary: IdentificationSummary, bounds: Envelope) -> list[Block]:

@@ -46,6 +46,7 @@ _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
 _LIKEWISE = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}  # same assumption
 _HEADINGS = {"leak": "Training data identified", "clear": "Nothing identified"}
 _FDRS = (0.01, 0.02, 0.05, 0.1, 0.2)
+_SEEN = 6  # documents that are not folded
 _OPEN = 12  # documents in a table that is not folded
 _LISTED = 50  # selected documents in the table
 
@@ -96,10 +97,11 @@ def page(summary: IdentificationSummary, folder: Path, texts: Mapping[str, str] 
         texts: id → text of documents that may be shown.
     """
     text, tone = verdict(summary)
+    plain, more = _first(summary, text)
     settings = summary.settings
     chosen = _chosen(folder)
     sections = [
-        Section("Selection", [Table(("", ""), facts(summary), sortable=False), *_warnings(summary)]),
+        Section("Selection", [Table(("what", "value"), facts(summary), sortable=False), *_warnings(summary)]),
         Section("The documents", _shown_documents(summary, chosen, texts or {})),
         Section("How many of the best can be non-members", best.blocks(summary, folder)),
         Section("What another bound would have selected", _levels(summary, folder)),
@@ -111,7 +113,8 @@ def page(summary: IdentificationSummary, folder: Path, texts: Mapping[str, str] 
     ]
     return Page(
         title="Training-data identification",
-        verdict=text,
+        verdict=plain,
+        more=more,
         tone=tone,
         sections=[section for section in sections if section.blocks],
         heading=_HEADINGS.get(tone, ""),
@@ -124,6 +127,14 @@ def page(summary: IdentificationSummary, folder: Path, texts: Mapping[str, str] 
             "seed": str(settings.seed),
         },
     )
+
+
+def _first(summary: IdentificationSummary, text: str) -> tuple[str, tuple[str, ...]]:
+    """What was selected and is claimed, and then why that is in doubt or void."""
+    reason = "" if summary.guarantee.standing == "holds" else next(iter(summary.warnings), "")
+    if not reason or len(reason) + 2 > len(text):
+        return text, ()
+    return text[len(reason) + 2 :], (f"{reason[0].upper()}{reason[1:]}.",)
 
 
 def _pictures(summary: IdentificationSummary) -> tuple[Dots, ...]:
@@ -173,7 +184,8 @@ def _shown_documents(
         if str(row["id"]) in texts
     ]
     note = f"The selected documents with the most member-like {column}, as far as they were kept; long ones are cut."
-    return [Gallery(exhibits, note=note)] if exhibits else []
+    more = [Fold(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
+    return [Gallery(exhibits[:_SEEN], note=note), *more] if exhibits else []
 
 
 def _levels(summary: IdentificationSummary, folder: Path) -> list[Block]:
@@ -203,7 +215,8 @@ def _said(summary: IdentificationSummary, count: int, level: float) -> str:
 
 
 def _warnings(summary: IdentificationSummary) -> list[Block]:
-    return [Paragraph(f"{warning[0].upper()}{warning[1:]}.") for warning in summary.warnings]
+    shown = summary.warnings if summary.guarantee.standing == "holds" else summary.warnings[1:]
+    return [Paragraph(f"{warning[0].upper()}{warning[1:]}.") for warning in shown]
 
 
 def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:

@@ -101,7 +101,8 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
             raise checks.InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
     thin = {name: curve.at(spaced(len(curve.x), CURVE_POINTS)) for name, curve in curves.items()}
     points = max(len(curve.x) for curve in thin.values()) <= 40
-    across: Row = {"title": x, "scale": alt.Scale(type="log" if log_x else "linear", zero=False, nice=False)}
+    scale = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=False)
+    across: Row = {"title": x, "scale": scale}
     up: Row = {"title": y, "scale": alt.Scale(zero=False)}
     guides = [] if reference is None else [marks.guides({"": reference}, "y", y)]
     return marks.finished(alt.layer(*guides, marks.curve_layers(thin, across, up, "linear", points=points)), height=320)

@@ -24,6 +24,9 @@ else:
 
 TABLE_ROWS = 600
 SORTED = 3  # rows from which on a table can be sorted
+WIDE = 7  # columns, above which cells may break on paper
+STACKED = 3  # columns from which on a narrow page shows each row as a list
+LISTED = 100  # rows up to which it does
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
 NUMBER = re.compile(r"[\s\d.,:;+\-−–—±≤≥<>=≈~%×∞eE^\[\]()/·…¹²³⁰⁴-⁹⁻]*|nan|inf|-inf")
 
@@ -41,9 +44,9 @@ def views(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
         yield {"kind": type(block).__name__.lower(), "title": "", "note": ""} | view(block)
 
 
-def pictures(grids: Sequence[Dots]) -> list[tuple[str, markupsafe.Markup]]:
-    """Caption and drawing of each grid of dots."""
-    return [(one.caption, markupsafe.Markup(dots.svg(one))) for one in grids]
+def pictures(grids: Sequence[Dots]) -> list[tuple[str, markupsafe.Markup, bool]]:
+    """Caption and drawing of each grid of dots, and whether it shows an interval."""
+    return [(one.caption, markupsafe.Markup(dots.svg(one)), one.high is not None) for one in grids]
 
 
 def holds(blocks: Sequence[Block], wanted: type[Block] | tuple[type[Block], ...]) -> bool:
@@ -73,11 +76,17 @@ def _table(table: Table) -> dict[str, Any]:
                 f"table {table.title!r}: row {i} has {len(row)} cells, but there are {len(table.columns)} columns"
             )
     numeric = [_numeric([str(row[j]) for row in table.rows]) for j in range(len(table.columns))]
+    kinds = {
+        "wide": len(table.columns) > WIDE,
+        "sortable": table.sortable and len(table.rows) >= SORTED,
+        "stacked": len(table.columns) >= STACKED and len(table.rows) <= LISTED,
+    }
     return {
         "columns": list(zip(table.columns, numeric, strict=True)),
         "rows": table.rows,
         "numeric": numeric,
-        "sorted": table.sortable and len(table.rows) >= SORTED,
+        "classes": " ".join(name for name, holds in kinds.items() if holds),
+        "stacked": kinds["stacked"],
     }
 
 

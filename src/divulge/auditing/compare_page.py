@@ -1,0 +1,111 @@
+"""What a defence changed, in a sentence and as a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from divulge.auditing.compare import compare
+from divulge.auditing.verdict import CONFIDENCE
+from divulge.report import Chart, Page, Paragraph, Section, Table, charts
+from divulge.report.markdown import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.auditing.compare import Difference
+    from divulge.auditing.result import Audit
+    from divulge.types import Tone
+
+_HEADINGS: dict[Tone, str] = {
+    "clear": "Less is given away",
+    "leak": "More is given away",
+    "doubt": "Less by some measures, more by others",
+    "undecided": "No difference could be shown",
+}
+
+
+def at_once(before: Audit, after: Audit) -> list[Difference]:
+    """Paired differences whose intervals hold together with 95 % confidence (Bonferroni); errors as `compare`."""
+    single = compare(before, after)
+    return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(single))
+
+
+def finding(changes: Sequence[Difference]) -> tuple[str, Tone]:
+    """The answer in a sentence, and its tone.
+
+    Args:
+        changes: differences whose intervals hold together.
+    """
+    fallen = [one for one in changes if one.change.high < 0]
+    risen = [one for one in changes if one.change.low > 0]
+    counted = f"Of {len(changes)} comparisons {len(fallen)} fell, {len(risen)} rose, {{}} cannot be told."
+    counted = counted.format(len(changes) - len(fallen) - len(risen))
+    if not fallen and not risen:
+        return f"No difference could be shown between the runs. {counted}", "undecided"
+    if fallen and risen:
+        return (
+            f"The second run gives away less by some measures and more by others: {_told(fallen)}, but {_told(risen)}. "
+            f"{counted}",
+            "doubt",
+        )
+    which, way = (fallen, "less") if fallen else (risen, "more")
+    return f"The second run gives away {way}: {_told(which)}. {counted}", "clear" if fallen else "leak"
+
+
+def _told(changes: Sequence[Difference]) -> str:
+    """The largest change among ``changes``."""
+    one = max(changes, key=lambda one: abs(one.change.value))
+    verb = "fell" if one.change.high < 0 else "rose"
+    return (
+        f"{_name(one.statistic)} of {one.recipe} {verb} from {one.before.value:.3f} to {one.after.value:.3f} (change "
+        f"{shown(one.change, '+')})"
+    )
+
+
+def rows(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of changes."""
+    columns = ["recipe", "statistic", "before", "after", "change"]
+    return columns, [
+        [d.recipe, _name(d.statistic), shown(d.before), shown(d.after), shown(d.change, "+")] for d in changes
+    ]
+
+
+def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
+    """The finding, a chart of the changes for each statistic, and all of them in figures."""
+    said, tone = finding(changes)
+    note = (
+        "The same records in both runs; changes are paired record by record. The intervals of all changes hold "
+        f"together with {CONFIDENCE:.0%} confidence. Before and after have {CONFIDENCE:.0%} intervals of their own."
+    )
+    return Page(
+        title="What a defence changed",
+        verdict=said,
+        tone=tone,
+        heading=_HEADINGS[tone],
+        more=(f"Before: {before.verdict.plain}", f"After: {after.verdict.plain}"),
+        sections=[
+            Section("Changes", [*_charts(changes), Table(*rows(changes), note=note)]),
+            Section("What this does not say", [Paragraph(_LIMITS)]),
+        ],
+    )
+
+
+_LIMITS = (
+    "A smaller number under these attacks is no proof against others; an attack that is made for the defence may find "
+    "more. What the defence costs the model is in its accuracy, which both reports show where it is known."
+)
+
+
+def _charts(changes: Sequence[Difference]) -> list[Chart]:
+    made = []
+    for statistic in dict.fromkeys(one.statistic for one in changes):
+        estimates = {one.recipe: one.change for one in changes if one.statistic == statistic}
+        spec = charts.intervals(estimates, quantity=f"change of {_name(statistic)}", reference=0.0)
+        note = "Left of the dashed line: less than before."
+        made.append(Chart(spec, title=f"Change of {_name(statistic)}", note=note))
+    return made
+
+
+def _name(statistic: str) -> str:
+    level = statistic.removeprefix("tpr@fpr=")
+    return "AUC" if statistic == "auc" else f"TPR at FPR {level}"
