@@ -70,7 +70,7 @@ def test_reconstruction(divulge, files):
     assert found["guaranteed"] == 2
     page = (files / "line.html").read_text()
     assert "Reconstruction from weights" in page
-    assert "Leak found" in page
+    assert "Training points read off the weights" in page
     assert all(mark in page for mark in ("break-point", "crossing", "candidate", "training point"))
 
 
@@ -87,7 +87,7 @@ def test_members_are_named(divulge, files, tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert all(name in page for name in named)
     assert sum(name in out for name in named) == min(len(named), 20)
-    assert "Leak found" in page
+    assert "Training records recognised" in page
 
 
 def test_nothing_is_proven_of_records_that_were_not_trained_on(divulge, files, tmp_path):

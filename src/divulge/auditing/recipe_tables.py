@@ -106,7 +106,7 @@ def every(summary: AuditSummary) -> Fold:
         listed = ", ".join(map(str, summary.unseen_classes))
         title = f"Unseen classes {listed}: the auditor holds no record of them"
         blocks.append(Table(*table(summary, unseen=True), title=title))
-    blocks.append(Table(*table(summary), title="All candidates", note=_TOGETHER))
+    blocks.append(Table(*table(summary), title="All candidates"))
     blocks += [Paragraph(f"{text}.") for text in notes(summary)]
     explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
