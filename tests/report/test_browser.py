@@ -68,9 +68,9 @@ def test_a_narrow_page_never_scrolls_sideways(visit, file, width):
     for figure in tab.locator("details").all():
         figure.evaluate("e => e.open = true")
     assert overflow(tab) == 0
-    assert tab.evaluate(
-        "[...document.querySelectorAll('.plot svg')].every(e => e.getBoundingClientRect().right <= innerWidth)"
-    )
+    for seen in (".plot svg", ".dots svg", ".stacked td"):
+        right = f"[...document.querySelectorAll('{seen}')].every(e => e.getBoundingClientRect().right <= innerWidth)"
+        assert tab.evaluate(right), seen
 
 
 def test_charts_follow_the_width_of_the_window(visit, file):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from divulge.report import charts
 from divulge.report.curves import Curve
-from divulge.report.page import Chart, Page, Paragraph, Section, Table
+from divulge.report.dots import MOST, Dots
+from divulge.report.page import Chart, Fold, Page, Paragraph, Point, Points, Section, Table
 from divulge.results.labels import MEANING
 
 if TYPE_CHECKING:
@@ -33,19 +34,41 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
     known = f"{summary.proven} of {rows} labels were read"
     if right is not None:
         known = f"{right} of {rows} labels were recovered"
-    verdict = (
-        f"{known} from {summary.queries} scores; {summary.proven} follow from the scores if the noise kept to what "
-        f"was declared, {summary.certain} even if it was twice that."
+    proven = (
+        f"{summary.proven} follow from the scores if the noise kept to what was declared, {summary.certain} even if it "
+        "was twice that."
         if summary.proven
-        else f"{known} from {summary.queries} scores; nothing is proven."
+        else "Nothing is proven."
     )
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
     sections = (
-        Section("How fast labels leak", (_speed(summary), _progress(*progress))),
         Section("What prevents it", _defence(summary.defence)),
+        Section("How fast labels leak", (_speed(summary), _progress(*progress))),
     )
     tone, heading = ("leak", "Labels leak") if leaks else ("plain", "")
-    return Page(_TITLE, verdict, tone, sections, _facts(summary), heading)
+    read = summary.proven if right is None else right
+    return Page(
+        title=_TITLE,
+        verdict=f"{known} from {_scores(summary.queries)}.",
+        tone=tone,
+        sections=sections,
+        facts=_facts(summary),
+        heading=heading,
+        pictures=(_grid(read, rows),),
+        more=(proven,),
+    )
+
+
+def _scores(queries: int) -> str:
+    return "1 score" if queries == 1 else f"{queries:,} scores"
+
+
+def _grid(read: int, rows: int) -> Dots:
+    """One dot per label; of more than a thousand, a hundred dots for all."""
+    if rows <= MOST:
+        return Dots(f"{read:,} of {rows:,} labels", read, rows)
+    share = read * 100 // rows
+    return Dots(f"{read:,} of {rows:,} labels (drawn as {share} of 100)", share, 100)
 
 
 def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:
@@ -65,14 +88,17 @@ def _speed(summary: LabelsSummary) -> Table:
     )
 
 
-def _defence(defence: DefenceSummary) -> tuple[Table | Paragraph, ...]:
+def _defence(defence: DefenceSummary) -> tuple[Points | Fold, ...]:
     alone = Table(
         ("setting", "value", "what it is", "formula"),
         [(*row, defence.formulas[row[0]]) for row in settings(defence)],
         note=f"Each alone holds {defence.queries} queries to {defence.accuracy:.0%} accuracy on balanced labels.",
     )
-    steps = (Paragraph(f"{number}. {line}") for number, line in enumerate(defence.advice, start=1))
-    return (alone, Paragraph("Each of these lines suffices by itself:"), *steps)
+    steps = Points(
+        [Point(f"{number}.", _sentence(line)) for number, line in enumerate(defence.advice, start=1)],
+        "Each of these suffices by itself",
+    )
+    return (steps, Fold("What a single setting takes, with its formula", (alone,)))
 
 
 def _facts(summary: LabelsSummary) -> dict[str, str]:
