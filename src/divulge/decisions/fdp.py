@@ -70,11 +70,14 @@ class Envelope:
         return f"Envelope({len(self)} candidates, at most {self.nonmembers} of them non-members; {self.guarantee})"
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        number = np.arange(1, len(self) + 1)
+        bounds, start = np.empty(len(self)), 0
+        spared = np.append(0, self._spared[:-1])
         # Bounds rise by one for every candidate at most, and are flat where a rank says more.
-        held = np.repeat(self.most, np.diff(self.reached, prepend=0))
-        spare = np.repeat(np.append(0, self._spared[:-1]), np.diff(self.reached, prepend=0))
-        return (np.minimum(held, number - spare) / number).astype(dtype or np.float64, copy=False)
+        for end, most, spare in zip(self.reached.tolist(), self.most.tolist(), spared.tolist(), strict=True):
+            number = np.arange(start + 1.0, end + 1.0)
+            bounds[start:end] = np.minimum(number - spare, most) / number
+            start = end
+        return bounds.astype(dtype or np.float64, copy=False)
 
     def at_most(self, standing: Standing) -> Envelope:
         """The same bounds, whose guarantee stands no better than that of the selection they are shown beside.
