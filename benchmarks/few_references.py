@@ -2,7 +2,7 @@
 
     nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/few_references.py
 
-Targets, populations and reference models are those of `augmented.py`; three seeds.
+Targets, populations and reference models are those of `augmented.py`; two seeds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import torch
 
 import divulge as dv
 from augmented import MODELS, SEEDS, Convolutions, evidences, fewer, perceptron
-from divulge.attacks import RMIA, BaVarIA, Learned, LiRA, Threshold
+from divulge.attacks import RMIA, BaVarIA, Calibrated, Learned, LiRA, Threshold
 from partial_cases import adult, fashion, location
 
 CASES = {
@@ -27,6 +27,8 @@ ATTACKS = {
     "RMIA": ("confidence", RMIA()),
     "learned": ("scaled-logit", Learned()),
     "learned-few": ("scaled-logit", Learned(few=True)),
+    "correct": ("correctness", Threshold()),
+    "correct-calibrated": ("correctness", Calibrated()),
 }
 
 

@@ -12,6 +12,7 @@ from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
 from divulge.ragged import TokenLogs
 from divulge.signals import classification
+from divulge.targets import GivesLabels, GivesLogits
 from divulge.types import Evidence, Records
 
 if TYPE_CHECKING:
@@ -215,6 +216,32 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
         else:
             columns.append(classification.SIGNALS[name](logits, labels))
     return np.stack(columns, axis=1)
+
+
+def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2) -> Floats:
+    """Several classification signals of a target at once, ``[n, len(signals)]``; it is asked once.
+
+    Those that need labels alone are given no more, whatever else the target would say.
+
+    Raises:
+        divulge.InputError: as `of_logits`; a signal that reads logits of a target that gives none.
+
+    Examples:
+        >>> from divulge.targets import CallableTarget
+        >>> target = CallableTarget(lambda x: np.array([[0.0, 2.0]]))
+        >>> of_target(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
+        array([[0.88, 1.  ]])
+    """
+    logits = target.logits(records) if isinstance(target, GivesLogits) else None
+    if logits is not None:
+        told = logits.argmax(axis=1)
+    elif isinstance(target, GivesLabels) and classification.LABELS_ENOUGH.issuperset(signals):
+        told = target.labels(records)
+    else:
+        raise checks.InputError(f"target: {type(target).__name__} gives no logits, which {', '.join(signals)} read")
+    bare = classification.decided(told, classes)
+    tables = [bare if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
+    return np.hstack([of_logits(table, records.y, (name,)) for table, name in zip(tables, signals, strict=True)])
 
 
 def features(records: Records, fit_on: Bools, seed: int) -> Floats:

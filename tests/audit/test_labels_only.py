@@ -16,7 +16,12 @@ def records(seed, n):
 
 
 SETS = {"members": records(1, 60), "nonmembers": records(2, 60), "population": records(3, 120)}
-NAMES = [recipe.name for recipe in label_recipes()]
+NAMES = [recipe.name for recipe in label_recipes() if recipe.references == "none"]
+
+
+CANDIDATES = dv.Records(
+    np.concatenate([SETS["members"].x, SETS["nonmembers"].x]), np.concatenate([SETS["members"].y, SETS["nonmembers"].y])
+)
 
 
 class Nearest:
@@ -29,6 +34,16 @@ class Nearest:
         self.asked += len(records)
         apart = ((records.x[:, None] - self.data.x) ** 2).sum(axis=2)
         return self.data.y[apart.argmin(axis=1)]
+
+
+def soft(data, seed):
+    """A model that is asked for more than labels: less near a record, less sure of its class."""
+
+    def logits(x):
+        apart = ((x[:, None] - data.x) ** 2).sum(axis=2)
+        return -np.stack([apart[:, data.y == c].min(axis=1) for c in range(3)], axis=1)
+
+    return logits
 
 
 def audit(target, names=NAMES, **more):
@@ -48,6 +63,25 @@ def test_labels_are_enough_for_the_recipes_that_ask_for_no_more():
     assert target.asked == queries["correct"] + queries["boundary"] + queries["noise"] + 64
     assert result.about.counts.classes == 3
     assert result.about.recipes["correct"].reads == "the target's label of each candidate"
+
+
+def test_reference_models_say_what_is_easy_though_the_target_gives_labels_alone():
+    references = dv.references.Custom(soft, count=2, engine="serial")
+    target = Nearest()
+    names = ["correct", "correct-calibrated"]
+    result = audit(target, names, references=references)
+    assert target.asked == 240 + 64
+    assert set(result.signals) == {"correctness"}
+    np.testing.assert_array_equal(result.scores["correct"], target.labels(CANDIDATES) == CANDIDATES.y)
+    alone = audit(Nearest(), names[1:], references=references)
+    np.testing.assert_array_equal(alone.scores[names[1]], result.scores[names[1]])
+    # The score is right or wrong less a probability: at most 1, and positive where the target is right.
+    scores = result.scores["correct-calibrated"]
+    assert ((scores > 0) == (result.scores["correct"] > 0)).all()
+    assert np.abs(scores).max() <= 1
+    assert result["correct-calibrated"].auc.low > 0.7
+    honest = audit(Nearest(records(9, 60)), names[1:], references=references)
+    assert abs(honest["correct-calibrated"].auc.value - 0.5) < 0.2
 
 
 def test_the_same_seed_gives_the_same_and_what_labels_say_is_what_logits_say():
@@ -71,8 +105,8 @@ def test_of_a_target_that_leaks_nothing_nothing_is_told():
 
 def test_what_reads_more_than_labels_is_refused_before_the_target_is_asked():
     target = Nearest()
-    references = dv.references.Custom(lambda data, seed: lambda x: x[:, :3], count=2, engine="serial")
-    with pytest.raises(dv.InputError, match=r"gives labels alone, but loss, lira read logits; .*correct, boundary"):
+    references = dv.references.Custom(soft, count=2, engine="serial")
+    with pytest.raises(dv.InputError, match=r"labels alone, but loss, lira read logits; .*: correct, correct-calibr"):
         audit(target, ["loss", "correct", "lira"], references=references)
     with pytest.raises(dv.InputError, match="correct read the records' labels"):
         audit(target, **{name: dv.Records(data.x) for name, data in SETS.items()})

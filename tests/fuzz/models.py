@@ -291,9 +291,17 @@ REFERENCES = {
 _WHOLE = ("log_likelihood", "token_probability", "scaled_likelihood", "zlib", "modified_entropy", "all_signals")
 SIGNALS = {
     f"signals.classification.{name}": call(logits=LOGITS, labels=Y)
-    for name in ("negative_loss", "confidence", "scaled_logit", "hinge", "top_two_gap", "modified_entropy")
+    for name in (
+        "negative_loss",
+        "confidence",
+        "scaled_logit",
+        "hinge",
+        "top_two_gap",
+        "modified_entropy",
+        "correctness",
+    )
 } | {
-    "signals.Correctness": call(use=asked),
+    "signals.classification.decided": call(labels=Y, classes=3),
     "signals.BoundaryDistance": call(queries=30, seed=0, use=asked, long=("queries",)),
     "signals.NoiseRobustness": call(queries=3, scale=1.0, flips=0.1, seed=0, use=asked, long=("queries",)),
     "signals.versions.ImageVersions": call(flip=True, shift=0, shape=(3, 1), free=("shape",), use=versions),

@@ -23,7 +23,7 @@ def naive(name, z, y):
     others[rows, y] = -np.inf
     if name == "negative-loss":
         return np.log(py)
-    if name == "confidence":
+    if name in ("confidence", "correctness"):
         return py
     if name == "scaled-logit":
         return np.log(py) - np.log(1 - py)

@@ -130,7 +130,7 @@ def refuse_logits(recipes: Sequence[Recipe]) -> None:
         divulge.InputError: one reads logits, or trains models on them.
     """
     usable = [recipe.name for recipe in book.label_recipes()]
-    if short := [recipe.name for recipe in recipes if isinstance(recipe.signal, str) or recipe.needs_known]:
+    if short := [recipe.name for recipe in recipes if recipe.needs_logits]:
         raise checks.InputError(
             f"target: it gives labels alone, but {', '.join(short)} read logits; what labels are enough for: "
             f"{', '.join(usable)}"

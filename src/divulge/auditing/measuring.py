@@ -9,8 +9,8 @@ import numpy as np
 
 from divulge.attacks import Need
 from divulge.auditing import active, reference_models
-from divulge.evidence import Measurements, features, of_logits
-from divulge.targets import GivesLogits
+from divulge.evidence import Measurements, features, of_target
+from divulge.targets import GivesLabels, GivesLogits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,8 +51,9 @@ def _asked(case: Case, view: Records, names: Sequence[str], log: Log) -> dict[st
     """Classification signals of one view, by name; where the target is right on the first one is noted."""
     if not names:
         return {}
-    assert isinstance(case.target, GivesLogits)
-    logits = case.target.logits(view)
+    assert isinstance(case.target, GivesLogits | GivesLabels)
+    asked = names if view.y is None else (*names, "correctness")
+    told = of_target(case.target, view, asked, max(2, case.classes)).T
     if log.right is None and view.y is not None:
-        log.right = np.argmax(logits, axis=1) == view.y
-    return dict(zip(names, of_logits(logits, view.y, names).T, strict=True))
+        log.right = told[-1] > 0
+    return dict(zip(names, told[: len(names)], strict=True))

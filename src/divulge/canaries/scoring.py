@@ -9,7 +9,7 @@ import numpy as np
 from divulge import attacks, checks
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
-from divulge.evidence import of_logits
+from divulge.evidence import of_target
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.signals import tokens
 from divulge.targets import GivesLogits, GivesTokens, adapt
@@ -83,9 +83,6 @@ def _asked(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Flo
     learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
     if learns or isinstance(signal, PartialSignal | PreparedSignal):
         raise checks.InputError(f"population: {recipe.name!r} learns from other records, and none are given")
-    if isinstance(signal, str):
-        values = of_logits(target.logits(records), records.y, (signal,))[:, 0]
-    else:
-        values = signal.measure(target, records)
+    values = of_target(target, records, (signal,))[:, 0] if isinstance(signal, str) else signal.measure(target, records)
     scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.y))
     return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)

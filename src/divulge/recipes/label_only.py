@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from divulge.attacks import Residual, Threshold
+from divulge.attacks import Calibrated, Residual, Threshold
 from divulge.recipes.recipe import Recipe
-from divulge.signals.boundary import BoundaryDistance, Correctness, NoiseRobustness
+from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 
 
 @cache
@@ -15,11 +15,18 @@ def label_recipes() -> tuple[Recipe, ...]:
 
     Examples:
         >>> [recipe.name for recipe in label_recipes()]
-        ['correct', 'boundary', 'boundary-residual', 'noise']
+        ['correct', 'correct-calibrated', 'boundary', 'boundary-residual', 'noise']
     """
     distance = BoundaryDistance()
     return (
-        Recipe("correct", Correctness(), Threshold(), summary="labels only: whether the record is told right"),
+        Recipe("correct", "correctness", Threshold(), summary="labels only: whether the record is told right"),
+        Recipe(
+            "correct-calibrated",
+            "correctness",
+            Calibrated(),
+            "out",
+            "labels only: that, minus the probability of it under reference models",
+        ),
         Recipe("boundary", distance, Threshold(), summary="labels only: distance to the decision boundary"),
         Recipe(
             "boundary-residual",

@@ -207,6 +207,8 @@ class Recipe:
     @property
     def reads(self) -> str:
         """What of the target the adversary must see, in words; a signal that reads more than outputs says so."""
+        if self.signal in classification.LABELS_ENOUGH:
+            return "the target's label of each candidate"
         more = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
         return getattr(self.signal, "reads", f"the target's outputs on each candidate{more}")
 
@@ -215,7 +217,14 @@ class Recipe:
         """Whether the signal reads the record's label."""
         if isinstance(self.signal, str):
             return not self.of_documents and self.signal not in classification.LABEL_AGNOSTIC
-        return isinstance(self.signal, PartialSignal) or getattr(self.signal, "needs_labels", False)
+        return isinstance(self.signal, PartialSignal)
+
+    @property
+    def needs_logits(self) -> bool:
+        """Whether a target that gives its label alone will not do."""
+        if isinstance(self.signal, str):
+            return self.signal not in classification.LABELS_ENOUGH
+        return self.needs_known
 
     @property
     def needs_numbers(self) -> bool:

@@ -1,7 +1,7 @@
 """Answers of a model into one number per record, larger = more like a member."""
 
 from divulge.signals import classification, margin, tokens, versions
-from divulge.signals.boundary import BoundaryDistance, Correctness, NoiseRobustness
+from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.matching import GradientMatching
 from divulge.signals.mrad import MRAD
 from divulge.signals.recall import PreparedReCaLL, ReCaLL
@@ -9,7 +9,6 @@ from divulge.signals.recall import PreparedReCaLL, ReCaLL
 __all__ = [
     "MRAD",
     "BoundaryDistance",
-    "Correctness",
     "GradientMatching",
     "NoiseRobustness",
     "PreparedReCaLL",

@@ -30,35 +30,6 @@ _STEPS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Correctness:
-    """Whether the target gives each record its own label: 1 or 0.
-
-    Yeom et al. 2018 (arXiv:1709.01604), the gap attack: members are told right more often. One query a record, of
-    numbers or texts. What any other signal of labels adds is to be seen beside this one.
-
-    Examples:
-        >>> from divulge.targets import CallableTarget
-        >>> target = CallableTarget(lambda x: np.stack([-x[:, 0], x[:, 0]], axis=1))
-        >>> Correctness().measure(target, Records([[-2.0], [0.2], [3.0]], [0, 0, 1]))
-        array([1., 0., 1.])
-    """
-
-    name: ClassVar[str] = "correctness"
-    reads: ClassVar[str] = "the target's label of each candidate"
-    needs_labels: ClassVar[bool] = True
-
-    def measure(self, target: Any, records: Records) -> Floats:
-        """1 where the target is right, 0 where not, ``[n]``.
-
-        Raises:
-            divulge.InputError: records without labels, or a target that gives neither labels nor logits.
-        """
-        if records.y is None:
-            raise checks.InputError("records: whether the target is right needs the records' labels")
-        return (_told(target, records) == records.y).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True)
 class BoundaryDistance:
     """Distance of each record from the nearest point found that the target calls something else.
 

@@ -102,6 +102,39 @@ def modified_entropy(logits: Floats, labels: Ints) -> Floats:
     return terms.sum(axis=1)
 
 
+def correctness(logits: Floats, labels: Ints) -> Floats:
+    """Probability of the true label; the target is asked for its label alone, so of it this is 1 or 0.
+
+    Yeom et al. 2018 (arXiv:1709.01604), the gap attack: members are told right more often. How often others are told
+    right is known of reference models, which can be asked for probabilities.
+
+    Examples:
+        >>> correctness(decided(np.array([2, 0]), 3), np.array([2, 1]))
+        array([1., 0.])
+    """
+    return confidence(logits, labels)
+
+
+def decided(labels: Ints, classes: int) -> Floats:
+    """Logits ``[n, K]`` of which each row's label has all the probability.
+
+    Args:
+        labels: predicted classes, ``[n]``.
+        classes: least number of classes ``K``; as many as the labels show, if that is more.
+
+    Raises:
+        divulge.InputError: labels that are none, fewer than 2 classes.
+
+    Examples:
+        >>> decided(np.array([1]), 2)
+        array([[  0., 800.]])
+    """
+    told = checks.labels(labels, "labels")
+    width = max(checks.integer(classes, "classes", least=2), int(told.max()) + 1)
+    checks.memory(8.0 * width * len(told), "classes", f"there are {width:,} classes of {len(told):,} records")
+    return 800.0 * (told[:, None] == np.arange(width))
+
+
 SIGNALS: Mapping[str, Callable[[Floats, Ints], Floats]] = MappingProxyType(
     {
         "negative-loss": negative_loss,
@@ -110,8 +143,12 @@ SIGNALS: Mapping[str, Callable[[Floats, Ints], Floats]] = MappingProxyType(
         "hinge": hinge,
         "top-two-gap": top_two_gap,
         "modified-entropy": modified_entropy,
+        "correctness": correctness,
     }
 )
+
+# These ask the target for its label alone, and take it for a probability of 1.
+LABELS_ENOUGH = frozenset({"correctness"})
 
 # These say something without knowing the record's label.
 LABEL_AGNOSTIC = frozenset({"top-two-gap"})
