@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from divulge import lazy, store
+from divulge import checks, lazy, store
 from divulge.dossier import shape
 from divulge.results import plain
 
@@ -61,4 +61,7 @@ def read(*folders: Path) -> dict[str, str]:
     path = next((folder / f"{NAME}.json" for folder in folders if (folder / f"{NAME}.json").is_file()), None)
     if path is None:
         return {}
-    return {one.id: one.text for one in (shape.parse(row, Document, path) for row in store.read_json(path))}
+    rows = store.read_json(path)
+    if not isinstance(rows, list):
+        raise checks.InputError(f"{path}: damaged: a list of documents is needed")
+    return {one.id: one.text for one in (shape.parse(row, Document, path) for row in rows)}

@@ -1,0 +1,99 @@
+"""What a comparison finds; what an identification shows; answers to regulators; a histogram with a tower."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from divulge.auditing import compare_page
+from divulge.auditing.compare import Difference
+from divulge.identification import from_tables, table_results
+from divulge.identification.decide import Policy
+from divulge.identification.score_files import Columns, Score
+from divulge.report import charts, markdown, regulators
+from divulge.report.markdown import render
+from divulge.types import Estimate
+from score_audits import scored, sizes
+
+
+def changed(recipe, low, high):
+    middle = (low + high) / 2
+    before, after = Estimate(0.7, 0.6, 0.8, 0.95, ""), Estimate(0.7 + middle, 0.5, 0.9, 0.95, "")
+    return Difference(recipe, "auc", before, after, Estimate(middle, low, high, 0.95, ""))
+
+
+@pytest.mark.parametrize(
+    ("changes", "tone", "words"),
+    [
+        ([("a", -0.2, -0.1), ("b", -0.1, 0.1)], "clear", "gives away less: AUC of a fell from 0.700 to 0.550"),
+        ([("a", 0.1, 0.2), ("b", -0.1, 0.1)], "leak", "gives away more: AUC of a rose from 0.700 to 0.850"),
+        ([("a", -0.2, -0.1), ("b", 0.1, 0.3)], "doubt", "less by some measures and more by others"),
+        ([("a", -0.1, 0.0), ("b", 0.0, 0.0)], "undecided", "No difference could be shown"),
+    ],
+)
+def test_a_comparison_says_what_it_found_and_no_more(changes, tone, words):
+    said, found = compare_page.finding([changed(*one) for one in changes])
+    assert found == tone
+    assert words in said
+    assert "Of 2 comparisons" in said
+
+
+def test_the_changes_of_a_run_and_itself_are_none_and_their_intervals_hold_together():
+    rng, members = np.random.default_rng(0), sizes(100, 100)
+    audit = scored({"loss": rng.normal(size=200) + members, "lira": rng.normal(size=200)}, members)
+    changes = compare_page.at_once(audit, audit)
+    assert {round(one.change.confidence, 6) for one in changes} == {round(1 - 0.05 / len(changes), 6)}
+    text = render(compare_page.page(audit, audit, changes))
+    assert "No difference could be shown" in text
+    assert audit.verdict.plain in text
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["texts", "no texts"])
+def identified(request, tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("documents"), np.random.default_rng(0)
+    loss = np.r_[rng.normal(0, 1, 60), rng.normal(4, 1, 90)]
+    texts = [f"secret number {i}" for i in range(150)]
+    pl.DataFrame({"loss": loss, "text": texts}).write_csv(folder / "judged.csv")
+    known = {"loss": rng.normal(4, 1, 400), "text": [f"known number {i}" for i in range(400)]}
+    pl.DataFrame(known).write_csv(folder / "known.csv")
+    columns = Columns((Score("loss", -1),), text="text")
+    plan = from_tables.DecisionPlan(columns, Policy(0.2), texts=request.param)
+    from_tables.run([folder / "judged.csv"], [folder / "known.csv"], folder / "run", plan)
+    return folder / "run", loss, request.param
+
+
+def test_an_identification_shows_documents_only_where_it_may_and_scores_as_the_user_named_them(identified):
+    run, loss, may = identified
+    text = markdown.render(table_results.page(run))
+    best = int(np.argmin(loss))
+    assert (f"secret number {best}" in text) is may
+    assert (run / "exhibits.json").exists() is may
+    assert any("secret number" in file.read_text() for file in run.glob("*.json")) is may
+    assert f"| {loss[best]:.6g}" in text
+    assert "largest selected loss" in text
+    assert "20 %" in text
+
+
+def test_documents_of_a_damaged_run_are_refused_by_name(identified):
+    run, _, may = identified
+    if may:
+        from_tables.exhibits.read(run)
+        (run / "exhibits.json").write_text('[{"id": 3}]')
+        with pytest.raises(Exception, match=r"exhibits\.json"):
+            from_tables.exhibits.read(run)
+
+
+def test_what_a_run_cannot_answer_is_not_evaluable():
+    section = regulators.section(regulators.Answers(means="none."))
+    answers = [
+        row[1] for fold in section.blocks for block in fold.blocks if hasattr(block, "rows") for row in block.rows
+    ]
+    assert sum(answer == regulators.NOT for answer in answers) == 6
+    assert not any("None" in answer for answer in answers)
+
+
+def test_a_tower_in_a_histogram_leaves_the_others_to_be_seen():
+    spread = {"spread": np.linspace(0, 1, 100)}
+    tower = {"tower": np.r_[np.zeros(98), 0.5, 1.0], **spread}
+    for groups, kind in ((spread, None), (tower, "sqrt")):
+        shown = charts.histogram(groups)["layer"][0]["encoding"]["y"]
+        assert shown.get("scale", {}).get("type") == kind
