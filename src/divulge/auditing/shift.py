@@ -9,7 +9,7 @@ import numpy as np
 from divulge import checks
 from divulge.decisions import fpr as by_fpr
 from divulge.evaluation import transfer
-from divulge.report import Chart, Paragraph, Section, Table, charts
+from divulge.report import Chart, Fold, Paragraph, Section, Table, charts
 from divulge.results import Carried, Plane, TransferSummary
 
 if TYPE_CHECKING:
@@ -78,16 +78,16 @@ def section(summary: TransferSummary | None) -> Section:
         f"{any_one.error:.2g}, {any_one.explained:.0%} of its variance explained): the rate carries over to the "
         "extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
     )
-    blocks: list[Block] = [Paragraph(f"{name}: {one.text}") for name, one in summary.recipes.items()]
     columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
-    blocks.append(Table(columns, rows))
+    blocks: list[Block] = [Paragraph(f"{name}: {one.text}") for name, one in summary.recipes.items()]
     plane = {"seen records": _columns(summary.plane.seen), "query records": _columns(summary.plane.query)}
     blocks.append(
         Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")
     )
     ratio = {"seen records": _columns(summary.ratio)}
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
-    return Section("Will the false-positive rate carry over to the unseen classes?", blocks)
+    folded = Fold("What speaks for and against, recipe by recipe", blocks)
+    return Section("Will the false-positive rate carry over to the unseen classes?", [Table(columns, rows), folded])
 
 
 def _some(points: Floats) -> tuple[tuple[float, float], ...]:
