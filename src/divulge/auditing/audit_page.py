@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from divulge.auditing.findings import Findings
+    from divulge.auditing.verdict import Verdict
     from divulge.results import Answer, AuditSummary
     from divulge.results.provenance import Provenance
 
@@ -38,7 +39,8 @@ def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings], 
         inner: the same audit under other conditions, by name.
         made: where the run comes from, where that was noted.
     """
-    said, strongest = verdict(audit), _strongest(audit, summary)
+    said = verdict(audit)
+    strongest = said.recipe or _largest(summary)
     sections = [
         _advice(audit, summary),
         Section("Evidence", [recipe_tables.best(summary, strongest), recipe_tables.every(summary)]),
@@ -50,7 +52,7 @@ def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings], 
         exposed.section(audit, strongest),
         fairness.section(summary),
         _others(inner),
-        regulators.section(_answers(audit, summary, strongest)),
+        regulators.section(_answers(said, summary, strongest)),
         _origin(summary, made),
     ]
     return Page(
@@ -65,11 +67,10 @@ def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings], 
     )
 
 
-def _strongest(audit: Findings, summary: AuditSummary) -> str:
-    """The recipe that the verdict names; where it names none, the one with the largest AUC."""
+def _largest(summary: AuditSummary) -> str:
+    """The recipe with the largest AUC, where the verdict names none."""
     areas = {name: recipe.auc for name, recipe in summary.recipes.items()}
-    largest = max(areas, key=lambda name: 0.0 if (area := areas[name]) is None else area.value)
-    return verdict(audit).recipe or largest
+    return max(areas, key=lambda name: 0.0 if (area := areas[name]) is None else area.value)
 
 
 def _advice(audit: Findings, summary: AuditSummary) -> Section:
@@ -79,9 +80,9 @@ def _advice(audit: Findings, summary: AuditSummary) -> Section:
     )
 
 
-def _answers(audit: Findings, summary: AuditSummary, strongest: str) -> Answers:
+def _answers(said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
     valid = summary.verdict.answer != "split is confounded"
-    bound, said = summary.recipes[strongest].epsilon, verdict(audit)
+    bound = summary.recipes[strongest].epsilon
     epsilon = None
     if valid and bound is not None:
         epsilon = (
