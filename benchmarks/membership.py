@@ -1,15 +1,21 @@
-"""Which attack to trust with how many reference models: AUC and TPR at 1 %.
+"""Every recipe for whole records by number of reference models, on known and on unseen classes.
 
-    nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/membership.py [--signals FOLDER]
+    nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/membership.py --out FOLDER
+        [--set fashion adult …] [--seeds 0 1 2] [--unseen] [--again auto …]
 
-MLPs with 128 hidden units; as many members as non-members; reference models trained on halves of the population.
-`--signals` keeps the models' answers, so that attacks can be run again without training.
+Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more), and keeps
+both there; `membership_tables.py` turns the scores into the tables. ``--unseen`` adds unseen classes: a quarter of the
+classes (for Adult: of the occupations), drawn anew for each seed, of which no reference model and no record of the
+auditor's is. Seconds are of one processor core, for the attack alone, reference models not included.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,104 +23,224 @@ import torch
 from torch import nn
 
 import divulge as dv
-from divulge.attacks import BASE, RMIA, Auto, BaVarIA, Learned, LiRA, Residual, Threshold
-from divulge.evidence import features, of_logits
-from divulge.references import Train, splits
+from divulge import recipes, references, store
+from divulge.attacks import Need
+from divulge.evidence import Layout, Measurements, Models, features, of_logits
+from divulge.signals import classification
 from divulge.targets import TorchTarget
-from partial_cases import adult, fashion, location
+from unseen_data import DATA_SETS, DataSet
 
-SIGNALS = ("negative-loss", "confidence", "scaled-logit", "hinge")
-SETS = {"adult": (adult, 1000, 4000, 60), "location": (location, 800, 2133, 30), "fashion": (fashion, 1500, 4000, 60)}
-SEEDS, MODELS = 3, (1, 2, 4, 8)
-NONE = {"loss": ("negative-loss", Threshold()), "loss-residual": ("negative-loss", Residual(Threshold()))}
-SOME = {
-    "lira": ("scaled-logit", LiRA()),
-    "bavaria": ("scaled-logit", BaVarIA()),
-    "rmia": ("confidence", RMIA()),
-    "base": ("negative-loss", BASE()),
-    "learned": ("scaled-logit", Learned()),
-    "lira-residual": ("scaled-logit", Residual(LiRA())),
-    "rmia-residual": ("confidence", Residual(RMIA())),
-    "auto": ("scaled-logit", Auto()),
+MODELS = 64
+BUDGETS = (0, 1, 2, 4, 8, 16, 64)
+SIGNALS = tuple(classification.SIGNALS)
+OUT, BOTH = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT
+
+
+@dataclass(frozen=True)
+class Size:
+    """Members; non-members; the auditor's records (a fifth of them for calibration); passes over the members."""
+
+    members: int
+    outsiders: int
+    population: int
+    epochs: int
+
+
+SIZES = {
+    "fashion": Size(2000, 2000, 5000, 60),
+    "cifar100": Size(2000, 2000, 5000, 80),
+    "location": Size(800, 1200, 2000, 40),
+    "adult": Size(2000, 2000, 5000, 60),
+    "newsgroups": Size(2000, 2000, 5000, 8),
 }
+# As many non-members of unseen classes as there are, and no more than this.
+OUTSIDERS = 1000
 
 
-def answers(name, seed):
-    """Signals of target and references on candidates, calibration and population, and what else attacks read."""
-    load, n, population, epochs = SETS[name]
-    x, y = load()
-    x, classes = x.reshape(len(x), -1).astype(np.float32), int(y.max()) + 1
-    order = np.random.default_rng(seed).permutation(len(x))
-    rows, scored = order[: 2 * n + population], 2 * n + population // 4
-    own, beyond = rows[:n], rows[scored:]
-
-    def make():
-        return nn.Sequential(nn.Linear(x.shape[1], 128), nn.ReLU(), nn.Linear(128, classes))
-
-    train = Train(make, count=max(MODELS), epochs=epochs, optimizer="adam", batch_size=32)
-    everything = dv.Records(x[rows], y[rows])
-    target = TorchTarget(train.one(dv.Records(x[own], y[own]), seed=100 + seed, classes=classes), device="cpu")
-    inside = splits.offline(len(beyond), train.count, seed, labels=y[beyond]).trained_on
-    fitted = train.fit(dv.Records(x[beyond], y[beyond]), inside, seed=seed, classes=classes, observe=[everything])
-    return {
-        "T": of_logits(target.logits(everything), y[rows], SIGNALS),
-        "R": np.stack([of_logits(one, y[rows], SIGNALS) for one in fitted.outputs[0]]),
-        "F": features(everything, np.arange(len(rows)) >= scored, seed),
-        "inside": inside,
-        "y": y[rows],
-        "n": n,
-        "cand": scored,
-    }
+def data(key: str) -> DataSet:
+    """The data set; images of CIFAR-100 averaged to 8 x 8."""
+    loaded = DATA_SETS[key]()
+    if key != "cifar100":
+        return loaded
+    x = loaded.x.reshape(-1, 8, 2, 8, 2, 3).mean(axis=(2, 4)).reshape(len(loaded.x), -1)
+    return replace(loaded, x=x.astype(np.float32))
 
 
-def evidence(kept, signal, models):
-    """What an attack is given."""
-    at, scored = SIGNALS.index(signal), int(kept["cand"])
-    target, references = kept["T"][:, at], kept["R"][:models, :, at]
-    some = {
-        "references": references[:, :scored],
-        "trained_on": np.zeros((models, scored), dtype=bool),
-        "population_references": references[:, scored:],
-        "population_trained_on": kept["inside"][:models],
-    }
-    return dv.Evidence(
-        target[:scored],
-        population=target[scored:],
-        features=kept["F"][:scored],
-        population_features=kept["F"][scored:],
-        labels=kept["y"][:scored],
-        population_labels=kept["y"][scored:],
-        **(some if models else {}),
-    )
+class Case:
+    """A target with its candidates and what the auditor holds: members, others, extra of unseen classes, population."""
+
+    def __init__(self, key: str, seed: int, out: Path):
+        self.key, self.seed, self.out, self.size = key, seed, out, SIZES[key]
+
+    @cached_property
+    def data(self) -> DataSet:
+        """Records of this seed, in order."""
+        whole, size = data(self.key), self.size
+        rng = np.random.default_rng(self.seed)
+        order, used = rng.permutation(len(whole.x)), size.members + size.outsiders + size.population
+        names = np.unique(whole.group)
+        self.dropped = rng.permutation(names)[: -(-len(names) // 4)]
+        beyond = order[used:][np.isin(whole.group[order[used:]], self.dropped)][:OUTSIDERS]
+        judged = size.members + size.outsiders
+        rows = np.r_[order[:judged], beyond, order[judged:used]]
+        self.extra = len(beyond)
+        raw = whole.x if whole.raw is None or self.key == "cifar100" else whole.raw
+        return replace(whole, x=whole.x[rows], y=whole.y[rows], group=whole.group[rows], raw=raw[rows])
+
+    @cached_property
+    def unseen(self) -> np.ndarray:
+        """Which records are of unseen classes."""
+        return np.isin(self.data.group, self.dropped)
+
+    @property
+    def candidates(self) -> np.ndarray:
+        """Members, then non-members."""
+        return np.arange(self.size.members + self.size.outsiders)
+
+    def held(self, unseen: bool) -> np.ndarray:
+        """The auditor's records."""
+        rows = np.arange(len(self.data.x) - self.size.population, len(self.data.x))
+        return rows[~self.unseen[rows]] if unseen else rows
+
+    def asked(self, unseen: bool) -> np.ndarray:
+        """The records that are judged."""
+        rows = np.arange(len(self.data.x) - self.size.population)
+        return rows[self.unseen[rows]] if unseen else self.candidates
+
+    @property
+    def records(self) -> dv.Records:
+        """As the models read them."""
+        return dv.Records(self.data.x, self.data.y)
+
+    def settings(self) -> references.Train:
+        """How target and references are trained."""
+        width, classes = self.data.x.shape[1], int(self.data.y.max()) + 1
+
+        def make() -> nn.Module:
+            return nn.Sequential(nn.Linear(width, 128), nn.ReLU(), nn.Linear(128, classes))
+
+        return references.Train(
+            make, count=MODELS, epochs=self.size.epochs, optimizer="adam", lr=2e-3, batch_size=64, engine="stacked",
+            device="cpu",
+        )  # fmt: skip
+
+    @cached_property
+    def target(self) -> TorchTarget:
+        """Trained on the members."""
+        torch.manual_seed(self.seed)
+        own = self.records[: self.size.members]
+        net = self.settings().one(own, seed=1000 + self.seed, classes=int(self.data.y.max()) + 1)
+        return TorchTarget(net, device="cpu")
+
+    def measured(self) -> dict[str, np.ndarray]:
+        """Signals of the target, and of label-only attacks; right answers."""
+        path = self.out / f"{self.key}-{self.seed}-target.npz"
+        if not path.exists():
+            logits = self.target.logits(self.records)
+            kept = dict(zip(SIGNALS, of_logits(logits, self.data.y, SIGNALS).T, strict=True))
+            judged = np.arange(len(self.data.x) - self.size.population + self.size.population // 5)
+            for recipe in recipes.label_recipes():
+                if recipe.signal_name not in kept:
+                    began = time.process_time()
+                    kept[recipe.signal_name] = np.zeros(len(self.data.x))
+                    kept[recipe.signal_name][judged] = recipe.signal.measure(self.target, self.records[judged])
+                    kept[f"{recipe.signal_name} seconds"] = np.array(time.process_time() - began)
+            store.write_arrays(path, kept)
+        return store.read_arrays(path)
+
+    def references(self, rows: np.ndarray, what: str) -> Models:
+        """Signals of models trained on halves of these records."""
+        path = self.out / f"{self.key}-{self.seed}-{what}.npz"
+        if not path.exists():
+            splits = references.splits.offline(len(rows), MODELS, self.seed, labels=self.data.y[rows])
+            began = time.process_time()
+            fitted = self.settings().fit(
+                self.records[rows], splits, seed=self.seed, classes=int(self.data.y.max()) + 1,
+                observe=[self.records], signal=lambda logits, labels: of_logits(logits, labels, SIGNALS),
+            )  # fmt: skip
+            inside = np.zeros((MODELS, len(self.data.x)), bool)
+            inside[:, rows] = splits.trained_on
+            seconds = np.array((time.process_time() - began) / MODELS)
+            store.write_arrays(path, {"signals": fitted.outputs[0], "trained_on": inside, "seconds": seconds})
+        kept = store.read_arrays(path)
+        return Models(dict(zip(SIGNALS, kept["signals"].transpose(2, 0, 1), strict=True)), kept["trained_on"])
+
+    def evidence(self, unseen: bool) -> Measurements:
+        """All that attacks may read; candidates, calibration, population."""
+        asked, held = self.asked(unseen), self.held(unseen)
+        calibration, free = np.split(held, [len(held) // 5])
+        rows = np.r_[asked, held]
+        target = self.measured()
+        models = {OUT: self.references(free, "unseen" if unseen else "out")}
+        if not unseen:
+            models[BOTH] = self.references(np.r_[asked, calibration], "both")
+        raw = self.data.raw
+        seen = features(dv.Records(raw[rows], self.data.y[rows]), np.isin(rows, free), self.seed)
+        return Measurements(
+            {name: values[rows] for name, values in target.items() if values.ndim},
+            Layout(len(asked), len(calibration), len(free)),
+            labels=self.data.y[rows],
+            features=seen,
+            models={need: _first(kept, rows, MODELS) for need, kept in models.items()},
+        )
+
+
+def _first(kept: Models, rows: np.ndarray, count: int) -> Models:
+    return Models({name: z[:count][:, rows] for name, z in kept.signals.items()}, kept.trained_on[:count][:, rows])
+
+
+def tried(budget: int) -> Iterator[recipes.Recipe]:
+    """The recipes that run on whole records with so many reference models, and on none where they take none."""
+    for recipe in (*recipes.recipes(), *recipes.label_recipes()):
+        known = isinstance(recipe.signal, str) or recipe in recipes.label_recipes()
+        if known and (recipe.references == "none") == (budget == 0) and recipe.attack.least_references <= budget:
+            yield recipe
+
+
+def attacked(case: Case, unseen: bool, again: tuple[str, ...]) -> None:
+    """Scores of the candidates under every recipe at every budget, kept."""
+    path = case.out / f"{case.key}-{case.seed}-{'unseen' if unseen else 'known'}-scores.npz"
+    done = store.read_arrays(path) if path.exists() else {}
+    asked = case.asked(unseen)
+    done["member"] = asked < case.size.members
+    whole = case.evidence(unseen)
+    everyone = np.arange(whole.layout.total)
+    for budget in BUDGETS:
+        some = replace(whole, models={need: _first(kept, everyone, budget) for need, kept in whole.models.items()})
+        if not budget:
+            some = replace(whole, models={})
+        for recipe in tried(budget):
+            name = f"{budget}/{recipe.name}"
+            if (name in done and recipe.name not in again) or (recipe.references == "in and out" and unseen):
+                continue
+            seeded, began = recipes.seeded(recipe, case.seed), time.process_time()
+            scored = seeded.attack.run(some.evidence(recipe.signal_name, recipe.needs))
+            done[f"{name}/seconds"] = np.array(time.process_time() - began)
+            done[name] = scored.scores[: len(asked)]
+            if scored.notes:
+                done[f"{name}/note"] = np.array(scored.notes[0])
+            auc = dv.evaluation.auc(done[name], done["member"])
+            tpr = dv.evaluation.tpr_at_fpr(done[name], done["member"], 0.01)
+            taken = float(done[f"{name}/seconds"])
+            print(f"{path.stem} {name}: {auc.value:.3f} {tpr.value:.3f} {taken:.2f} s", *scored.notes[:1], flush=True)
+        store.write_arrays(path, done)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--signals", type=Path, default=None)
-    parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
-    parser.add_argument("--models", nargs="*", type=int, default=[0, *MODELS])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--set", nargs="*", default=list(SIZES), choices=SIZES)
+    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
+    parser.add_argument("--unseen", action="store_true")
+    parser.add_argument("--again", nargs="*", default=[])
     given = parser.parse_args()
     torch.set_num_threads(1)
-    folder = given.signals or Path(tempfile.mkdtemp())
-    print("| set | references | attack | AUC (mean, range) | TPR at 1 % (mean, range) |\n|---|---:|---|---:|---:|")
-    for name in given.sets:
-        cells = {}
-        for seed in range(SEEDS):
-            path = folder / f"{name}{seed}.npz"
-            if not path.exists():
-                np.savez(path, **answers(name, seed))
-            kept = dict(np.load(path))
-            n = int(kept["n"])
-            member = np.arange(2 * n) < n
-            for models in given.models:
-                for what, (signal, attack) in (SOME if models else NONE).items():
-                    if attack.least_references <= models:
-                        scores = attack.seeded(seed).score(evidence(kept, signal, models))[: 2 * n]
-                        found = dv.evaluation.auc(scores, member), dv.evaluation.tpr_at_fpr(scores, member, 0.01)
-                        cells.setdefault((models, what), []).append([one.value for one in found])
-        for (models, what), values in cells.items():
-            shown = [f"{v.mean():.3f} [{v.min():.3f}, {v.max():.3f}]" for v in np.array(values).T]
-            print(f"| {name} | {models} | {what} | {' | '.join(shown)} |", flush=True)
+    given.out.mkdir(parents=True, exist_ok=True)
+    for key in given.set:
+        for seed in given.seeds:
+            case = Case(key, seed, given.out)
+            for unseen in (False, True)[: 1 + given.unseen]:
+                attacked(case, unseen, tuple(given.again))
 
 
 if __name__ == "__main__":
