@@ -87,7 +87,7 @@ def test_the_candidates_do_not_enter_the_choice():
 
 def test_merits_are_auc_and_tpr_by_their_definitions():
     evidence, _ = case(4)
-    for game, member in auto._games(evidence, 4000, 0):
+    for game, member in auto._games(evidence, Auto()):
         for option in options("lira", "loss"):
             attack = LiRA() if option.name == "lira" else Threshold()
             scores = attack.score(game)
@@ -101,7 +101,7 @@ def test_merits_are_auc_and_tpr_by_their_definitions():
 def test_a_game_tells_members_by_their_signals_alone(models):
     """Equally many OUT models for all candidates, none of which is the target's own or was trained on them."""
     evidence, _ = case(5, models)
-    games = list(auto._games(evidence, 4000, 0))
+    games = list(auto._games(evidence, Auto()))
     assert len(games) == models
     for game, member in games:
         counts = (~game.trained_on).sum(axis=0)
@@ -121,7 +121,7 @@ def test_a_game_tells_members_by_their_signals_alone(models):
 def test_attacks_win_nothing_in_games_without_a_leak(models):
     """An AUC of 300 against 300 is beyond .5 ± .12 with probability 4e-7; there are 7 games of 5 attacks."""
     evidence, _ = case(6, models, lift=0.0)
-    for game, member in auto._games(evidence, 4000, 0):
+    for game, member in auto._games(evidence, Auto()):
         for option in auto._PLAIN:
             if option.attack.least_references <= models:
                 assert abs(auto._merit(option, game, member)[0] - 0.5) < 0.12, option.name
@@ -166,8 +166,9 @@ def test_constants_and_ties_are_no_failure():
 def test_the_seed_reaches_the_options_and_large_populations_are_drawn_from():
     assert {option.attack.seed for option in Auto().seeded(7).options if isinstance(option.attack, Learned)} == {7}
     evidence, _ = case(9)
-    assert len(next(auto._games(evidence, 600, 0))[1]) <= 300
-    assert repr(Auto(options("lira", "loss"))) == "Auto(options=(lira, loss), most=4000, seed=0)"
+    assert len(next(auto._games(evidence, Auto(most=600)))[1]) <= 300
+    assert len(list(auto._games(evidence, Auto(games=3)))) == 3
+    assert repr(Auto(options("lira", "loss"))) == "Auto(options=(lira, loss), most=4000, games=16, seed=0)"
 
 
 @pytest.mark.parametrize(
@@ -176,6 +177,7 @@ def test_the_seed_reaches_the_options_and_large_populations_are_drawn_from():
         (lambda: Auto(()), "Auto.options: at least 1"),
         (lambda: Auto((LiRA(),)), "Auto.options"),
         (lambda: Auto(most=0), "Auto.most"),
+        (lambda: Auto(games=0), "Auto.games"),
         (lambda: auto.Option("x", "logit", RMIA()), "Option.unit"),
         (lambda: auto.Option("x", "probability", 3), "Option.attack"),
         (lambda: Auto().score(dv.Evidence([1.0])), "Auto: evidence.references is needed"),

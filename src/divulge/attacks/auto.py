@@ -80,7 +80,7 @@ OPTIONS = (*_PLAIN, *(Option(f"{one.name}-residual", one.unit, Residual(one.atta
 class Auto:
     """The attack that does best where the truth is known: on the population, with a reference model as the target.
 
-    Each reference model takes a turn. Half of the population's records are its candidates: some it was trained on,
+    Each reference model takes a turn, up to ``games`` of them. Half of the population's records are its candidates: some it was trained on,
     and which is known. The other half, as far as it was not trained on them, is its population. The models that did
     not see a candidate are the others and the real target, which saw none of these records; so one reference model
     is enough. Every candidate is given equally many of them, drawn at random: in most designs a member of one model
@@ -97,6 +97,7 @@ class Auto:
         options: what is tried. One that needs more reference models than there are, or features where there are none,
             is left out.
         most: greatest number of population records in a game.
+        games: greatest number of games; the first reference models play the target.
         seed: of the games, and of options that draw.
 
     Raises:
@@ -117,6 +118,7 @@ class Auto:
 
     options: tuple[Option, ...] = OPTIONS
     most: int = 4000
+    games: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -127,11 +129,12 @@ class Auto:
             checks.instance(option, "Auto.options", Option, "a divulge.attacks.auto.Option")
         object.__setattr__(self, "options", options)
         checks.integer(self.most, "Auto.most", least=1)
+        checks.integer(self.games, "Auto.games", least=1)
         checks.integer(self.seed, "Auto.seed", least=0)
 
     def __repr__(self) -> str:
         names = ", ".join(option.name for option in self.options)
-        return f"Auto(options=({names}), most={self.most}, seed={self.seed})"
+        return f"Auto(options=({names}), most={self.most}, games={self.games}, seed={self.seed})"
 
     def score(self, evidence: Evidence) -> Floats:
         """The chosen attack's scores, ``[n]``.
@@ -150,7 +153,7 @@ class Auto:
         needs.part(evidence.references, "Auto", "references", "scaled logits of the candidates under reference models")
         needs.part(evidence.population, "Auto", "population", "the target's scaled logits of known non-members")
         options = [option for option in self.options if _fits(option, evidence)] or [self.options[0]]
-        played = list(_games(evidence, self.most, self.seed)) if len(options) > 1 else []
+        played = list(_games(evidence, self)) if len(options) > 1 else []
         merits = {option.name: [_merit(option, *game) for game in played] for option in options}
         chosen = max(options, key=lambda option: sum(map(sum, merits[option.name]))) if played else options[0]
         scored = chosen.attack.run(_in_unit(evidence, chosen.unit))
@@ -169,14 +172,14 @@ def _fits(option: Option, evidence: Evidence) -> bool:
     return enough and (seen or Need.FEATURES not in option.attack.needs)
 
 
-def _games(evidence: Evidence, most: int, seed: int) -> Iterator[tuple[Evidence, Bools]]:
+def _games(evidence: Evidence, auto: Auto) -> Iterator[tuple[Evidence, Bools]]:
     """Every reference model as the target: its evidence, in scaled logits, and which candidates are its members."""
     signals, inside = evidence.population_references, evidence.population_trained_on
     if signals is None or inside is None or evidence.population is None:
         return
-    for model in range(len(signals)):
-        rng = seeds.generator(seed, "auto", model)
-        rows = rng.permutation(inside.shape[1])[:most]
+    for model in range(min(len(signals), auto.games)):
+        rng = seeds.generator(auto.seed, "auto", model)
+        rows = rng.permutation(inside.shape[1])[: auto.most]
         asked, known = np.sort(rows[::2]), np.sort(rows[1::2])
         known = known[~inside[model, known]]
         out = np.vstack([np.delete(~inside, model, axis=0), np.ones(inside.shape[1], bool)])
