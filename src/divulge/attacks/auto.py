@@ -80,12 +80,13 @@ OPTIONS = (*_PLAIN, *(Option(f"{one.name}-residual", one.unit, Residual(one.atta
 class Auto:
     """The attack that does best where the truth is known: on the population, with a reference model as the target.
 
-    Each reference model takes a turn, up to ``games`` of them. Half of the population's records are its candidates: some it was trained on,
-    and which is known. The other half, as far as it was not trained on them, is its population. The models that did
-    not see a candidate are the others and the real target, which saw none of these records; so one reference model
-    is enough. Every candidate is given equally many of them, drawn at random: in most designs a member of one model
-    has more models left that did not see it, and an attack must not profit from that. The option with the largest
-    sum of mean AUC and mean TPR at 5 % is used, and a note says which, and by how much it led.
+    Each reference model takes a turn, up to ``games`` of them. Half of the population's records are its candidates:
+    some it was trained on, and which is known. The other half, as far as it was not trained on them, is its
+    population. The models that did not see a candidate are the others and the real target, which saw none of these
+    records; so one reference model is enough. Every candidate is given equally many of them, drawn at random: in
+    most designs a member of one model has more models left that did not see it, and an attack must not profit from
+    that. The option with the largest sum of mean AUC and mean TPR at 5 % is used, and a note says which, and by how
+    much it led.
 
     Nothing of the candidates enters the choice, so the score is one attack's and its decisions need no correction for
     the options tried. The games have about half as many models per record as there are, and the population's classes:

@@ -5,7 +5,20 @@ from __future__ import annotations
 import typer
 
 from divulge._version import __version__
-from divulge.cli import audit, canaries, extract, identify, labels, plan_files, pool, printing, reports, view, weights
+from divulge.cli import (
+    audit,
+    canaries,
+    extract,
+    identify,
+    labels,
+    listing,
+    plan_files,
+    pool,
+    printing,
+    reports,
+    view,
+    weights,
+)
 
 app = typer.Typer(
     name="divulge",
@@ -37,7 +50,7 @@ app.command("decide")(audit.decide)
 app.command("compare")(audit.compare)
 app.command("gate")(audit.gate)
 app.command("view")(view.view)
-app.command("list")(audit.list_all)
+app.command("list")(listing.list_all)
 app.command("identify")(identify.identify)
 app.command("score")(identify.score)
 app.command("extract")(extract.extract)

@@ -1,4 +1,4 @@
-"""`divulge audit`, and what is done with a finished run: report, decide, compare, gate; and `list`."""
+"""`divulge audit`, and what is done with a finished run: report, decide, compare, gate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge import auditing, checks, dossier, identification, recipes, references, results, text_demo
+    from divulge import auditing, checks, dossier, identification, references, results, text_demo
     from divulge import demo as fashion_demo
     from divulge import plan as plans
     from divulge.auditing import audit_page, audit_summary, compare_page
@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from divulge.identification import best
     from divulge.report import html, markdown, origin
     from divulge.results import provenance
-    from divulge.signals import classification
 else:
     audit_page = lazy.module("divulge.auditing.audit_page")
     audit_summary = lazy.module("divulge.auditing.audit_summary")
     auditing = lazy.module("divulge.auditing")
     best = lazy.module("divulge.identification.best")
     checks = lazy.module("divulge.checks")
-    classification = lazy.module("divulge.signals.classification")
     compare_page = lazy.module("divulge.auditing.compare_page")
     comparing = lazy.module("divulge.auditing.compare")
     dossier = lazy.module("divulge.dossier")
@@ -43,7 +41,6 @@ else:
     origin = lazy.module("divulge.report.origin")
     plans = lazy.module("divulge.plan")
     provenance = lazy.module("divulge.results.provenance")
-    recipes = lazy.module("divulge.recipes")
     references = lazy.module("divulge.references")
     results = lazy.module("divulge.results")
     text_demo = lazy.module("divulge.text_demo")
@@ -278,21 +275,3 @@ def gate(
             printing.line(f"undecided: {reason}")
     if failed != "kept":
         raise typer.Exit(_EXIT_CODES[failed])
-
-
-def list_all(json: printing.Json = False) -> None:
-    """Recipes, signals and embedded data sets."""
-    listing = {
-        "recipes": {recipe.name: recipe.summary for recipe in recipes.everything()},
-        "recipes for documents": {recipe.name: recipe.summary for recipe in recipes.document_recipes()},
-        "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()},
-        "data sets": {
-            "images": "10,000 images of clothing in 10 classes (Fashion-MNIST; Zalando, MIT licence)",
-            "text": "the 1,233 paragraphs of 80 to 1,200 characters of Python's manual, as Python ships it",
-        },
-    }
-    if json:
-        printing.as_json(listing)
-        return
-    for title, entries in listing.items():
-        printing.table(title, ["name", "what it is"], entries.items())

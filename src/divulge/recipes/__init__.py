@@ -1,8 +1,10 @@
 """A recipe pairs a signal with an attack and gives the pair its name."""
 
+from divulge.recipes.advice import Circumstances, Suggestion, advise
 from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.documents import document_recipes
 from divulge.recipes.label_only import label_recipes
+from divulge.recipes.measured import DataSet, Performance, measured
 from divulge.recipes.names import everything, resolve, seeded
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import (
@@ -20,17 +22,23 @@ from divulge.recipes.whole import recipes
 
 __all__ = [
     "RESERVED",
+    "Circumstances",
+    "DataSet",
     "Imputed",
     "PartialMeasure",
     "PartialSignal",
+    "Performance",
     "PreparedSignal",
     "Recipe",
     "References",
     "Signal",
+    "Suggestion",
+    "advise",
     "augmented_recipes",
     "document_recipes",
     "everything",
     "label_recipes",
+    "measured",
     "partial_recipes",
     "recipes",
     "resolve",

@@ -1,0 +1,261 @@
+"""Scores kept by `membership.py` to tables, and to the figures that `divulge list --for` shows.
+
+    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER
+
+Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+import divulge as dv
+from divulge import recipes, store
+from membership import BUDGETS, OUTSIDERS, SIZES
+
+HERE = Path(__file__).parent
+TITLES = {
+    "fashion": ("Fashion-MNIST", "images"),
+    "cifar100": ("CIFAR-100", "images"),
+    "location": ("Location-30", "tables"),
+    "adult": ("Adult", "tables"),
+    "newsgroups": ("20 Newsgroups", "text"),
+}
+STATISTICS = {"AUC": "auc", "TPR at 1 %": "tpr@fpr=0.01", "TPR at 0.1 %": "tpr@fpr=0.001"}
+# Fewer non-members than this, and 0.1 % of them is less than one.
+LEAST = 1000
+PLAIN = ("loss", "lira", "rmia")
+HEAD = """# Every recipe by number of reference models
+
+`benchmarks/membership.py` and `benchmarks/membership_tables.py`. MLPs with 128 hidden units. Offline references
+are trained like the target, on halves of the auditor's records; online ones on halves of the candidates and
+calibration records, a quarter more than the target. Unseen: a quarter of the classes (Adult: of the
+occupations), drawn anew for each seed, of which the auditor and the references have no record; all their
+records among the candidates, and up to {outsiders} more non-members of theirs, are judged. Online recipes were
+run on known classes alone. Seconds are of one processor core, without training, on all candidates and
+calibration records.
+
+Intervals: Student's over the seeds, each with its own target, members and references, and never shorter than
+the records alone allow (root of the sum of squares of the seeds' own half-widths, over their number). Simulated
+with three seeds and normal values, 20,000 draws, they hold the truth in {held} % of all cases, where seeds vary
+by 0, 0.5, 1, 2 and 5 times as much as their records. TPR at 0.1 % is left out where there are fewer than
+{least} non-members."""
+
+Scores = dict[str, np.ndarray]
+
+
+def over_seeds(runs: Sequence[dv.Estimate]) -> dv.Estimate:
+    """The mean of independent runs: Student's interval over them, and never shorter than their records allow.
+
+    Each run has its own target, members and references, so the spread over runs holds all that varies. With three runs
+    it is sometimes small by chance: the interval is then that of a mean whose runs vary by their records alone.
+    """
+    values = np.array([run.value for run in runs])
+    count = len(values)
+    spread = stats.t.ppf(0.975, count - 1) * values.std(ddof=1) / math.sqrt(count) if count > 1 else 0.0
+    down = math.sqrt(sum((run.value - run.low) ** 2 for run in runs)) / count
+    up = math.sqrt(sum((run.high - run.value) ** 2 for run in runs)) / count
+    mean = float(values.mean())
+    return dv.Estimate(mean, mean - max(spread, down), mean + max(spread, up), 0.95, "student over runs")
+
+
+def coverage(draws: int = 20_000) -> dict[float, float]:
+    """How often `over_seeds` covers the truth, by the standard deviation of runs in that of their records."""
+    rng = np.random.default_rng(0)
+    covered = {}
+    for ratio in (0.0, 0.5, 1.0, 2.0, 5.0):
+        values = ratio * rng.normal(size=(draws, 3)) + rng.normal(size=(draws, 3))
+        runs = [[dv.Estimate(v, v - 1.96, v + 1.96, 0.95, "normal") for v in row] for row in values.tolist()]
+        covered[ratio] = float(np.mean([(one := over_seeds(row)).low <= 0 <= one.high for row in runs]))
+    return covered
+
+
+def loaded(folder: Path, key: str, classes: str) -> list[Scores]:
+    """The scores of each seed."""
+    return [store.read_arrays(path) for path in sorted(folder.glob(f"{key}-*-{classes}-scores.npz"))]
+
+
+def measured(runs: Sequence[Scores], name: str) -> list[dv.Estimate | None]:
+    """Each statistic over the seeds; None where there are too few non-members."""
+    found: list[dv.Estimate | None] = []
+    for statistic in STATISTICS.values():
+        if statistic == "tpr@fpr=0.001" and min((~run["member"]).sum() for run in runs) < LEAST:
+            found.append(None)
+            continue
+        found.append(clipped(over_seeds([dv.evaluation.measure(r[name], r["member"], statistic) for r in runs])))
+    return found
+
+
+def clipped(of: dv.Estimate) -> dv.Estimate:
+    """No rate is below 0 or above 1."""
+    return dv.Estimate(of.value, max(of.low, 0.0), min(of.high, 1.0), of.confidence, of.method)
+
+
+def seconds(folder: Path, key: str, runs: Sequence[Scores], name: str) -> float:
+    """Of one processor core, for the attack; where it is a signal that asks the target many times, for that too."""
+    taken = np.mean([run[f"{name}/seconds"] for run in runs])
+    signals = {recipe.name: f"{recipe.signal_name} seconds" for recipe in recipes.label_recipes()}
+    if asked := signals.get(name.partition("/")[2]):
+        targets = [store.read_arrays(path) for path in sorted(folder.glob(f"{key}-*-target.npz"))]
+        taken += np.mean([float(one[asked]) for one in targets])
+    return float(taken)
+
+
+def rows(folder: Path) -> list[tuple]:
+    """Set, classes, references, recipe, estimates, seconds."""
+    found = []
+    for key in TITLES:
+        for classes in ("known", "unseen"):
+            runs = loaded(folder, key, classes)
+            for name in (name for name in (runs[0] if runs else ()) if f"{name}/seconds" in runs[0]):
+                budget, _, recipe = name.partition("/")
+                estimates = measured(runs, name)
+                found.append((key, classes, int(budget), recipe, estimates, seconds(folder, key, runs, name)))
+    return sorted(found, key=lambda row: (list(TITLES).index(row[0]), row[1], row[2]))
+
+
+def differences(folder: Path) -> list[tuple]:
+    """How far a recipe is above the best of LOSS, LiRA and RMIA, with few references, on the same records."""
+    found = []
+    for key in TITLES:
+        for classes in ("known", "unseen"):
+            runs = loaded(folder, key, classes)
+            for budget in (1, 2, 4, 8) if runs else ():
+                for recipe in ("auto", "bavaria", "learned"):
+                    if f"{budget}/{recipe}" in runs[0]:
+                        ends = [ahead(runs, f"{budget}/{recipe}", budget, s) for s in ("auc", "tpr@fpr=0.01")]
+                        found.append((key, classes, budget, recipe, *ends))
+    return found
+
+
+def ahead(runs: Sequence[Scores], name: str, budget: int, statistic: str) -> tuple[str, dv.Estimate]:
+    """The best plain recipe by its mean over the seeds, and the paired difference from it."""
+
+    def plain(one: str) -> str:
+        return f"{0 if one == 'loss' else budget}/{one}"
+
+    means = {
+        one: np.mean([dv.evaluation.measure(run[plain(one)], run["member"], statistic).value for run in runs])
+        for one in PLAIN
+    }
+    best = max(means, key=lambda one: means[one])
+    pairs = [dv.evaluation.paired_difference(run[name], run[plain(best)], run["member"], statistic) for run in runs]
+    return best, over_seeds(pairs)
+
+
+def short(of: dv.Estimate | None) -> str:
+    """As tables show it."""
+    return "" if of is None else f"{of.value:.3f} [{of.low:.3f}, {of.high:.3f}]"
+
+
+def choices(folder: Path) -> list[tuple]:
+    """What `auto` chose, by set, classes and references."""
+    found = []
+    for key in TITLES:
+        for classes in ("known", "unseen"):
+            for budget in BUDGETS[1:]:
+                notes = [str(run.get(f"{budget}/auto/note", "")) for run in loaded(folder, key, classes)]
+                counted = Counter(note.split()[1] for note in notes if note.startswith("chose"))
+                told = ", ".join(f"{name}{f' x {n}' if n > 1 else ''}" for name, n in counted.most_common())
+                found.append((key, classes, budget, told))
+    return [row for row in found if row[-1]]
+
+
+def markdown(folder: Path, found: list[tuple]) -> str:
+    """The page."""
+    runs = {key: loaded(folder, key, "known") for key in TITLES}
+    done = [key for key in TITLES if runs[key]]
+    held = ", ".join(f"{100 * share:.1f}" for share in coverage().values())
+    lines = [
+        *HEAD.format(outsiders=f"{OUTSIDERS:,}", least=f"{LEAST:,}", held=held).splitlines(),
+        "",
+        "| set | members | non-members | unseen: members, non-members | seeds | seconds a reference model |",
+        "|---|---:|---:|---|---:|---:|",
+    ]
+    for key in done:
+        trained = [store.read_arrays(path)["seconds"] for path in sorted(folder.glob(f"{key}-*-out.npz"))]
+        hidden = [f"{run['member'].sum()}, {(~run['member']).sum()}" for run in loaded(folder, key, "unseen")]
+        size = SIZES[key]
+        lines.append(
+            f"| {TITLES[key][0]} | {size.members} | {size.outsiders} | {'; '.join(hidden)} | {len(runs[key])} | "
+            f"{np.mean(trained):.2f} |"
+        )
+    lines += ["", "## Against the best of LOSS, LiRA and RMIA", ""]
+    lines += ["Paired on the same records; the best is that of the mean over the seeds, chosen with hindsight.", ""]
+    lines += [
+        "| set | classes | references | recipe | AUC | against | TPR at 1 % | against |",
+        "|---|---|---:|---|---|---|---|---|",
+    ]
+    for key, classes, budget, recipe, (best, auc), (other, tpr) in differences(folder):
+        lines.append(
+            f"| {TITLES[key][0]} | {classes} | {budget} | {recipe} | {signed(auc)} | {best} | {signed(tpr)} | {other} |"
+        )
+    lines += ["", "## What auto chose", "", "| set | classes | references | chosen |", "|---|---|---:|---|"]
+    lines += [f"| {TITLES[key][0]} | {classes} | {budget} | {told} |" for key, classes, budget, told in choices(folder)]
+    for classes in ("known", "unseen"):
+        lines += ["", f"## {classes.capitalize()} classes", ""]
+        lines += [
+            f"| set | references | recipe | {' | '.join(STATISTICS)} | seconds |",
+            "|---|---:|---|---|---|---|---:|",
+        ]
+        for key, where, budget, recipe, estimates, taken in found:
+            if where == classes:
+                shown = " | ".join(map(short, estimates))
+                lines.append(f"| {TITLES[key][0]} | {budget} | {recipe} | {shown} | {taken:.2f} |")
+    return "\n".join(lines) + "\n"
+
+
+def signed(of: dv.Estimate) -> str:
+    """A difference."""
+    return f"{of.value:+.3f} [{of.low:+.3f}, {of.high:+.3f}]"
+
+
+def figures(folder: Path, found: list[tuple]) -> dict:
+    """As `divulge.recipes.measured` reads them."""
+
+    def rounded(of: dv.Estimate | None) -> list[float] | None:
+        return None if of is None else [round(end, 4) for end in (of.value, of.low, of.high)]
+
+    return {
+        "version": 1,
+        "sets": {
+            key: {
+                "title": title,
+                "kind": kind,
+                "members": SIZES[key].members,
+                "nonmembers": SIZES[key].outsiders,
+                "target": "MLP, 128 hidden units",
+                "seeds": len(loaded(folder, key, "known")),
+            }
+            for key, (title, kind) in TITLES.items()
+            if loaded(folder, key, "known")
+        },
+        "rows": [
+            [key, classes, budget, recipe, *map(rounded, estimates), round(taken, 2)]
+            for key, classes, budget, recipe, estimates, taken in found
+        ],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    found = rows(given.folder)
+    (HERE / "results" / "membership.md").write_text(markdown(given.folder, found))
+    whole = figures(given.folder, found)
+    head = json.dumps({name: whole[name] for name in ("version", "sets")}, indent=1)[:-2]
+    body = ",\n".join(f"  {json.dumps(row, separators=(',', ':'))}" for row in whole["rows"])
+    (HERE.parent / "src/divulge/recipes/measured.json").write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Which recipes can run in the auditor's circumstances, and which of them did best where that was measured."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from divulge import checks
+from divulge.attacks import adapt
+from divulge.recipes.label_only import label_recipes
+from divulge.recipes.measured import Kind, Performance, measured
+from divulge.recipes.white_box import weight_recipes
+from divulge.recipes.whole import recipes
+
+if TYPE_CHECKING:
+    from divulge.recipes.recipe import Recipe
+
+Right: TypeAlias = Literal["labels", "probabilities", "logits", "weights"]
+
+UNDERSTOOD = (
+    "'labels only', 'probabilities', 'logits' or 'weights'; a number of references, as in '2 references' or "
+    "'no references'; 'known classes' or 'unseen classes'; 'images', 'tables' or 'text'"
+)
+_WORDS: dict[str, tuple[str, object]] = {
+    "labels only": ("right", "labels"),
+    "labels": ("right", "labels"),
+    "probabilities": ("right", "probabilities"),
+    "logits": ("right", "logits"),
+    "weights": ("right", "weights"),
+    "known classes": ("unseen", False),
+    "unseen classes": ("unseen", True),
+    "images": ("kind", "images"),
+    "tables": ("kind", "tables"),
+    "text": ("kind", "text"),
+    "texts": ("kind", "text"),
+    "no references": ("references", 0),
+}
+_SAID = {
+    "right": "what the target gives",
+    "unseen": "the classes",
+    "kind": "the kind of records",
+    "references": "the number of references",
+}
+_COUNT = re.compile(r"(\d{1,9}) references?")
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What an auditor has.
+
+    Args:
+        right: what the target gives: "labels", "probabilities", "logits" or "weights"; each includes those before it.
+        references: number of reference models that can be trained.
+        unseen: whether the auditor lacks records of the candidates' classes.
+        kind: "images", "tables" or "text"; None for any.
+
+    Raises:
+        divulge.InputError: an unknown right or kind, a number of references that is not from 0 to 1,000,000.
+
+    Examples:
+        >>> Circumstances.parse("labels only, 2 references")
+        Circumstances(right='labels', references=2, unseen=False, kind=None)
+    """
+
+    right: Right = "logits"
+    references: int = 0
+    unseen: bool = False
+    kind: Kind | None = None
+
+    def __post_init__(self) -> None:
+        checks.choice(self.right, "right", ("labels", "probabilities", "logits", "weights"))
+        checks.integer(self.references, "references", least=0, most=10**6)
+        checks.flag(self.unseen, "unseen")
+        if self.kind is not None:
+            checks.choice(self.kind, "kind", ("images", "tables", "text"))
+
+    @classmethod
+    def parse(cls, text: str) -> Circumstances:
+        """From a few words, separated by commas or "and".
+
+        Raises:
+            divulge.InputError: words that are not understood, or two that contradict each other; the message names
+                all that is understood.
+        """
+        said: dict[str, object] = {}
+        parts = [" ".join(part.split()) for part in re.split(r"[,;]|\band\b", checks.text(text, "for").lower())]
+        for phrase in filter(None, parts) if any(parts) else parts:
+            field, value = _understood(phrase.replace("reference model", "reference"))
+            if said.setdefault(field, value) != value:
+                raise checks.InputError(f"for: {checks.shown(text)} says two things about {_SAID[field]}; say one")
+        return cls(**said)  # ty: ignore[invalid-argument-type]
+
+    def __str__(self) -> str:
+        given = {"labels": "labels only"}.get(self.right, self.right)
+        count = f"{self.references or 'no'} reference{'s' * (self.references != 1)}"
+        classes = "unseen classes" if self.unseen else "known classes"
+        return ", ".join([given, count, classes, *([self.kind] if self.kind else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A recipe that can run, and what it did.
+
+    Args:
+        recipe: what to name in an audit.
+        figures: one for each data set of the kind that was asked for; none where nothing was measured.
+    """
+
+    recipe: Recipe
+    figures: tuple[Performance, ...]
+
+
+def advise(circumstances: Circumstances | str) -> tuple[Suggestion, ...]:
+    """The recipes for whole records that can run, from the best measured to the worst, then those never measured.
+
+    Figures are those with the largest measured number of reference models that is not above what there is. The order
+    is that of the TPR at 1 % as a share of the best recipe's on the same data set, averaged over the data sets: each of
+    them counts alike, however much its targets leak. Figures whose intervals overlap are in no certain order.
+
+    Args:
+        circumstances: what the auditor has, also as words that `Circumstances.parse` understands.
+
+    Raises:
+        divulge.InputError: words that are not understood.
+
+    Examples:
+        >>> [one.recipe.references for one in advise("labels only, 2 references")]
+        ['none', 'none', 'none']
+    """
+    if isinstance(circumstances, str):
+        asked = Circumstances.parse(circumstances)
+    else:
+        asked = checks.instance(circumstances, "circumstances", Circumstances, "a text or a Circumstances")
+    suggested = [Suggestion(recipe, _figures(recipe, asked)) for recipe in _runnable(asked)]
+    best: dict[str, float] = {}
+    for figure in (figure for one in suggested for figure in one.figures):
+        best[figure.data.title] = max(best.get(figure.data.title, 0.0), figure.tpr.value)
+
+    def merit(one: Suggestion) -> tuple[bool, float]:
+        shares = [figure.tpr.value / (best[figure.data.title] or 1.0) for figure in one.figures]
+        return not shares, -sum(shares) / max(len(shares), 1)
+
+    return tuple(sorted(suggested, key=merit))
+
+
+def _understood(phrase: str) -> tuple[str, object]:
+    if counted := _COUNT.fullmatch(phrase):
+        return "references", int(counted[1])
+    if phrase not in _WORDS:
+        raise checks.InputError(f"for: {checks.shown(phrase)} is not understood; understood are {UNDERSTOOD}")
+    return _WORDS[phrase]
+
+
+def _runnable(asked: Circumstances) -> list[Recipe]:
+    plain = label_recipes() if asked.right == "labels" else (*recipes(), *label_recipes())
+    some = (*plain, *weight_recipes()) if asked.right == "weights" else plain
+    return [recipe for recipe in some if adapt(recipe.attack).least_references <= asked.references]
+
+
+def _figures(recipe: Recipe, asked: Circumstances) -> tuple[Performance, ...]:
+    budget = 0 if recipe.references == "none" else asked.references
+    fits = [
+        one
+        for one in measured()
+        if one.recipe == recipe.name and one.unseen == asked.unseen and one.references <= budget
+        if asked.kind in (None, one.data.kind)
+    ]
+    most = max((one.references for one in fits), default=0)
+    return tuple(one for one in fits if one.references == most)
