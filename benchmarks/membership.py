@@ -47,11 +47,11 @@ class Size:
 
 
 SIZES = {
-    "fashion": Size(1500, 1500, 3750, 40),
-    "cifar100": Size(1500, 1500, 3750, 50),
+    "fashion": Size(1000, 1000, 2500, 40),
+    "cifar100": Size(1000, 1000, 2500, 50),
     "location": Size(800, 1200, 2000, 30),
-    "adult": Size(1500, 1500, 3750, 40),
-    "newsgroups": Size(1500, 1500, 3750, 8),
+    "adult": Size(1000, 1000, 2500, 40),
+    "newsgroups": Size(1000, 1000, 2500, 8),
 }
 # As many non-members of unseen classes as there are, and no more than this.
 OUTSIDERS = 1000

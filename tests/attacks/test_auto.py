@@ -91,10 +91,19 @@ def test_merits_are_auc_and_tpr_by_their_definitions():
         for option in options("lira", "loss"):
             attack = LiRA() if option.name == "lira" else Threshold()
             scores = attack.score(game)
-            area, power = auto._merit(option, game, member)
+            area, power = auto._outcome([option], game, member)[option.name]
             assert area == pytest.approx(metrics.roc_auc_score(member, scores), abs=1e-12)
             limit = np.sort(scores[~member])[::-1][int(0.05 * (~member).sum()) - 1]
             assert power == pytest.approx((scores[member] > limit).mean(), abs=1e-12)
+
+
+def test_a_residual_is_tried_on_the_scores_that_its_attack_had():
+    evidence, _ = case(3, 3, features=True)
+    game, member = next(auto._games(evidence, Auto()))
+    together = auto._outcome(auto.OPTIONS, game, member)
+    for option in auto.OPTIONS:
+        alone = auto._merit(option.attack.run(auto._in_unit(game, option.unit)).scores, member)
+        assert together[option.name] == alone
 
 
 @pytest.mark.parametrize("models", [1, 2, 3, 4, 8])
@@ -124,7 +133,7 @@ def test_attacks_win_nothing_in_games_without_a_leak(models):
     for game, member in auto._games(evidence, Auto()):
         for option in auto._PLAIN:
             if option.attack.least_references <= models:
-                assert abs(auto._merit(option, game, member)[0] - 0.5) < 0.12, option.name
+                assert abs(auto._outcome([option], game, member)[option.name][0] - 0.5) < 0.12, option.name
 
 
 def test_false_positives_stay_nominal_after_the_choice():

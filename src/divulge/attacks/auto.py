@@ -13,7 +13,7 @@ from divulge.attacks.base import BASE
 from divulge.attacks.bavaria import BaVarIA
 from divulge.attacks.learned import Learned
 from divulge.attacks.lira import LiRA
-from divulge.attacks.protocol import Attack, Need, Scored, seeded
+from divulge.attacks.protocol import Attack, Need, Scored, adapt, seeded
 from divulge.attacks.reference_moments import equal_counts
 from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
@@ -21,7 +21,7 @@ from divulge.attacks.threshold import Threshold
 from divulge.types import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from scipy import stats
 
@@ -155,7 +155,8 @@ class Auto:
         needs.part(evidence.population, "Auto", "population", "the target's scaled logits of known non-members")
         options = [option for option in self.options if _fits(option, evidence)] or [self.options[0]]
         played = list(_games(evidence, self)) if len(options) > 1 else []
-        merits = {option.name: [_merit(option, *game) for game in played] for option in options}
+        outcomes = [_outcome(options, *game) for game in played]
+        merits = {option.name: [outcome[option.name] for outcome in outcomes] for option in options}
         chosen = max(options, key=lambda option: sum(map(sum, merits[option.name]))) if played else options[0]
         scored = chosen.attack.run(_in_unit(evidence, chosen.unit))
         return replace(scored, notes=(_said(chosen, merits, len(played)), *scored.notes), chosen=chosen.name)
@@ -212,9 +213,33 @@ def _game(
     )
 
 
-def _merit(option: Option, game: Evidence, member: Bools) -> tuple[float, float]:
+def _outcome(options: Sequence[Option], game: Evidence, member: Bools) -> dict[str, tuple[float, float]]:
+    """The merit of every option in a game; an attack whose residual is tried too is run once."""
+    ran: dict[tuple[Unit, object], Floats] = {}
+
+    def scores(attack: Attack, unit: Unit) -> Floats:
+        if isinstance(attack, Residual):
+            return attack.left(scores(adapt(attack.inner), unit), game)
+        key = unit, _identity(attack)
+        if key not in ran:
+            ran[key] = attack.run(_in_unit(game, unit)).scores
+        return ran[key]
+
+    return {option.name: _merit(scores(option.attack, option.unit), member) for option in options}
+
+
+def _identity(attack: Attack) -> object:
+    """What two attacks share that give the same scores."""
+    try:
+        hash(attack)
+    except TypeError:  # a third party's, with an array among its settings
+        return id(attack)
+    return attack
+
+
+def _merit(scores: Floats, member: Bools) -> tuple[float, float]:
     """AUC, and TPR at a small share of false positives; ties count half."""
-    ranks = stats.rankdata(option.attack.run(_in_unit(game, option.unit)).scores)
+    ranks = stats.rankdata(scores)
     inside, outside = ranks[member], np.sort(ranks[~member])
     area = (stats.rankdata(ranks)[member].sum() - len(inside) * (len(inside) + 1) / 2) / len(inside) / len(outside)
     limit = outside[-max(1, int(_STRICT * len(outside)))]

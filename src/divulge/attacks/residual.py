@@ -93,11 +93,19 @@ class Residual:
         Raises:
             divulge.InputError: as `score`.
         """
-        features = needs.part(evidence.features, "Residual", "features", "what the records look like")
+        needs.part(evidence.features, "Residual", "features", "what the records look like")
         told = adapt(self.inner).run(evidence)
-        deviates = special.ndtri((stats.rankdata(told.scores) - 0.5) / len(evidence))
-        table = leading(features, self.components)
-        return Scored(unexplained(deviates, table, evidence.labels, self.folds, self.seed), told.notes)
+        return Scored(self.left(told.scores, evidence), told.notes)
+
+    def left(self, scores: Floats, evidence: Evidence) -> Floats:
+        """What is left of the inner attack's ``scores``, ``[n]``, where they are known already.
+
+        Raises:
+            divulge.InputError: as `score`.
+        """
+        features = needs.part(evidence.features, "Residual", "features", "what the records look like")
+        deviates = special.ndtri((stats.rankdata(scores) - 0.5) / len(evidence))
+        return unexplained(deviates, leading(features, self.components), evidence.labels, self.folds, self.seed)
 
     def seeded(self, seed: int) -> Residual:
         """The same of the inner attack with this seed, where it draws."""
