@@ -1,5 +1,6 @@
 """Models that others trained and saved, through the command line: real networks, ONNX, scikit-learn."""
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -68,7 +69,7 @@ def audited(divulge, folder, target, recipes, **sets):
 def shares(x, y, *sizes):
     """The first records, then the next, and so on."""
     ends = np.cumsum((0, *sizes))
-    return [(x[a:b], y[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return [(x[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
 
 
 @needs_data

@@ -14,6 +14,8 @@ from divulge.recipes.white_box import weight_recipes
 from divulge.recipes.whole import recipes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.recipes.recipe import Recipe
 
 Right: TypeAlias = Literal["labels", "probabilities", "logits", "weights"]
@@ -111,7 +113,7 @@ class Suggestion:
     figures: tuple[Performance, ...]
 
 
-def advise(circumstances: Circumstances | str) -> tuple[Suggestion, ...]:
+def advise(circumstances: Circumstances | str, figures: Sequence[Performance] | None = None) -> tuple[Suggestion, ...]:
     """The recipes for whole records that can run, from the best measured to the worst, then those never measured.
 
     Figures are those with the largest measured number of reference models that is not above what there is. The order
@@ -120,6 +122,7 @@ def advise(circumstances: Circumstances | str) -> tuple[Suggestion, ...]:
 
     Args:
         circumstances: what the auditor has, also as words that `Circumstances.parse` understands.
+        figures: what was measured; None: the figures that come with Divulge.
 
     Raises:
         divulge.InputError: words that are not understood.
@@ -132,7 +135,8 @@ def advise(circumstances: Circumstances | str) -> tuple[Suggestion, ...]:
         asked = Circumstances.parse(circumstances)
     else:
         asked = checks.instance(circumstances, "circumstances", Circumstances, "a text or a Circumstances")
-    suggested = [Suggestion(recipe, _figures(recipe, asked)) for recipe in _runnable(asked)]
+    known = measured() if figures is None else figures
+    suggested = [Suggestion(recipe, _fitting(known, recipe, asked)) for recipe in _runnable(asked)]
     best: dict[str, float] = {}
     for figure in (figure for one in suggested for figure in one.figures):
         best[figure.data.title] = max(best.get(figure.data.title, 0.0), figure.tpr.value)
@@ -158,11 +162,11 @@ def _runnable(asked: Circumstances) -> list[Recipe]:
     return [recipe for recipe in some if adapt(recipe.attack).least_references <= asked.references]
 
 
-def _figures(recipe: Recipe, asked: Circumstances) -> tuple[Performance, ...]:
+def _fitting(figures: Sequence[Performance], recipe: Recipe, asked: Circumstances) -> tuple[Performance, ...]:
     budget = 0 if recipe.references == "none" else asked.references
     fits = [
         one
-        for one in measured()
+        for one in figures
         if one.recipe == recipe.name and one.unseen == asked.unseen and one.references <= budget
         if asked.kind in (None, one.data.kind)
     ]
