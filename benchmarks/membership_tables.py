@@ -1,6 +1,6 @@
 """Scores kept by `membership.py` to tables, and to the figures that `divulge list --for` shows.
 
-    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER
+    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--leaders]
 
 Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`.
 """
@@ -245,11 +245,38 @@ def figures(folder: Path, found: list[tuple]) -> dict:
     }
 
 
+def leaders(found: list[tuple]) -> str:
+    """What did best by its TPR at 1 %, with and without models trained on candidates, beside `auto`."""
+    lines = []
+    for classes in ("known", "unseen"):
+        lines += [
+            f"\n{classes} classes; AUC, TPR at 1 %\n",
+            "| set | references | best | | best online | | auto | |\n|---|---:|---|---|---|---|---|---|",
+        ]
+        for key, (title, _) in TITLES.items():
+            for budget in BUDGETS:
+                cells = [row for row in found if row[:3] == (key, classes, budget)]
+                if not cells:
+                    continue
+                sides = [[row for row in cells if ("-online" in row[3]) == online] for online in (False, True)]
+                shown = [max(side, key=lambda row: row[4][1].value) if side else None for side in sides]
+                shown.append(next((row for row in cells if row[3] == "auto"), None))
+                names = ["" if row is None else row[3] if at < 2 else "auto" for at, row in enumerate(shown)]
+                told = ["" if row is None else f"{short(row[4][0])}, {short(row[4][1])}" for row in shown]
+                both = " | ".join(f"{name} | {text}" for name, text in zip(names, told, strict=True))
+                lines.append(f"| {title} | {budget} | {both} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--leaders", action="store_true", help="print what did best, and write nothing")
     given = parser.parse_args()
     found = rows(given.folder)
+    if given.leaders:
+        print(leaders(found))
+        return
     (HERE / "results" / "membership.md").write_text(markdown(given.folder, found))
     whole = figures(given.folder, found)
     head = json.dumps({name: whole[name] for name in ("version", "sets")}, indent=1)[:-2]

@@ -73,10 +73,20 @@ def measured() -> tuple[Performance, ...]:
     kept = json.loads(text)
     sets = {key: DataSet(**of) for key, of in kept["sets"].items()}
     return tuple(
-        Performance(recipe, sets[key], classes == "unseen", count, *map(_estimate, estimates), seconds)
-        for key, classes, count, recipe, *estimates, seconds in kept["rows"]
+        Performance(
+            recipe,
+            sets[key],
+            classes == "unseen",
+            count,
+            _estimate(auc),
+            _estimate(tpr),
+            None if strict is None else _estimate(strict),
+            seconds,
+        )
+        for key, classes, count, recipe, auc, tpr, strict, seconds in kept["rows"]
     )
 
 
-def _estimate(ends: list[float] | None) -> Estimate | None:
-    return None if ends is None else Estimate(*ends, 0.95, METHOD)
+def _estimate(ends: list[float]) -> Estimate:
+    value, low, high = ends
+    return Estimate(value, low, high, 0.95, METHOD)
