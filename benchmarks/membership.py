@@ -93,6 +93,11 @@ class Case:
         return np.isin(self.data.group, self.dropped)
 
     @property
+    def texts(self) -> bool:
+        """Whether the records are texts, hashed for the models alone."""
+        return self.data.raw.dtype == object
+
+    @property
     def candidates(self) -> np.ndarray:
         """Members, then non-members."""
         return np.arange(self.size.members + self.size.outsiders)
@@ -140,7 +145,7 @@ class Case:
             kept = dict(zip(SIGNALS, of_logits(logits, self.data.y, SIGNALS).T, strict=True))
             judged = np.arange(len(self.data.x) - self.size.population + self.size.population // 5)
             for recipe in recipes.label_recipes():
-                if recipe.signal_name not in kept:
+                if recipe.signal_name not in kept and not (self.texts and recipe.needs_numbers):
                     began = time.process_time()
                     kept[recipe.signal_name] = np.zeros(len(self.data.x))
                     kept[recipe.signal_name][judged] = recipe.signal.measure(self.target, self.records[judged])
@@ -189,11 +194,12 @@ def _first(kept: Models, rows: np.ndarray, count: int) -> Models:
     return Models({name: z[:count][:, rows] for name, z in kept.signals.items()}, kept.trained_on[:count][:, rows])
 
 
-def tried(budget: int) -> Iterator[recipes.Recipe]:
+def tried(budget: int, texts: bool) -> Iterator[recipes.Recipe]:
     """The recipes that run on whole records with so many reference models, and on none where they take none."""
     for recipe in (*recipes.recipes(), *recipes.label_recipes()):
-        known = isinstance(recipe.signal, str) or recipe in recipes.label_recipes()
-        if known and (recipe.references == "none") == (budget == 0) and recipe.attack.least_references <= budget:
+        if texts and recipe.needs_numbers:
+            continue
+        if (recipe.references == "none") == (budget == 0) and recipe.attack.least_references <= budget:
             yield recipe
 
 
@@ -209,7 +215,7 @@ def attacked(case: Case, unseen: bool, again: tuple[str, ...]) -> None:
         some = replace(whole, models={need: _first(kept, everyone, budget) for need, kept in whole.models.items()})
         if not budget:
             some = replace(whole, models={})
-        for recipe in tried(budget):
+        for recipe in tried(budget, case.texts):
             name = f"{budget}/{recipe.name}"
             if (name in done and recipe.name not in again) or (recipe.references == "in and out" and unseen):
                 continue

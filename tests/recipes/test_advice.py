@@ -69,6 +69,9 @@ def test_only_what_can_run_is_named():
     assert {"learned", "boundary", "lira-online"} <= set(names("3 references"))
     assert "margin-abs" not in names("logits")
     assert "margin-abs" in names("weights")
+    assert names("labels only, text") == ["correct"]
+    assert "lira-augmented" in names("images, 2 references")
+    assert not any("augmented" in name for kind in ("tables", "text") for name in names(f"{kind}, 2 references"))
     assert set(names("probabilities, 9 references")) == set(names("logits, 9 references"))
 
 

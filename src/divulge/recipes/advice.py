@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from divulge import checks
 from divulge.attacks import adapt
+from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.measured import Kind, Performance, measured
 from divulge.recipes.white_box import weight_recipes
@@ -157,9 +158,14 @@ def _understood(phrase: str) -> tuple[str, object]:
 
 
 def _runnable(asked: Circumstances) -> list[Recipe]:
-    plain = label_recipes() if asked.right == "labels" else (*recipes(), *label_recipes())
-    some = (*plain, *weight_recipes()) if asked.right == "weights" else plain
-    return [recipe for recipe in some if adapt(recipe.attack).least_references <= asked.references]
+    plain = () if asked.right == "labels" else (*recipes(), *(augmented_recipes() if asked.kind != "tables" else ()))
+    weights = weight_recipes() if asked.right == "weights" else ()
+    return [
+        recipe
+        for recipe in (*plain, *label_recipes(), *weights)
+        if adapt(recipe.attack).least_references <= asked.references
+        if not (recipe.needs_numbers and asked.kind == "text")
+    ]
 
 
 def _fitting(figures: Sequence[Performance], recipe: Recipe, asked: Circumstances) -> tuple[Performance, ...]:
