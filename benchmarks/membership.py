@@ -47,14 +47,14 @@ class Size:
 
 
 SIZES = {
-    "fashion": Size(1000, 1000, 2500, 40),
-    "cifar100": Size(1000, 1000, 2500, 50),
-    "location": Size(800, 1200, 2000, 30),
-    "adult": Size(1000, 1000, 2500, 40),
-    "newsgroups": Size(1000, 1000, 2500, 8),
+    "fashion": Size(600, 1000, 1500, 40),
+    "cifar100": Size(600, 1000, 1500, 50),
+    "location": Size(600, 1000, 1500, 30),
+    "adult": Size(600, 1000, 1500, 40),
+    "newsgroups": Size(600, 1000, 1500, 12),
 }
 # As many non-members of unseen classes as there are, and no more than this.
-OUTSIDERS = 1000
+OUTSIDERS = 400
 
 
 def data(key: str) -> DataSet:
