@@ -35,9 +35,9 @@ LEAST = 1000
 PLAIN = ("loss", "lira", "rmia")
 HEAD = """# Every recipe by number of reference models
 
-`benchmarks/membership.py` and `benchmarks/membership_tables.py`. MLPs with 128 hidden units. Offline references
-are trained like the target, on halves of the auditor's records; online ones on halves of the candidates and
-calibration records, a quarter more than the target. Unseen: a quarter of the classes (Adult: of the
+`benchmarks/membership.py` and `benchmarks/membership_tables.py`. MLPs with 128 hidden units, trained on 600
+records. Offline references are trained like the target, on halves of the auditor's records; online ones on
+halves of the candidates and calibration records, 950 each. Unseen: a quarter of the classes (Adult: of the
 occupations), drawn anew for each seed, of which the auditor and the references have no record; all their
 records among the candidates, and up to {outsiders} more non-members of theirs, are judged. Online recipes were
 run on known classes alone. Seconds are of one processor core, without training, on all candidates and

@@ -62,6 +62,12 @@ def test_what_is_not_understood_is_an_error_that_says_what_is(words, message):
     assert len(str(error.value)) < 600
 
 
+@pytest.mark.parametrize("figures", [3, ["loss"]])
+def test_figures_are_figures(figures):
+    with pytest.raises(dv.InputError, match="figures: "):
+        advise("logits", figures)
+
+
 def test_only_what_can_run_is_named():
     assert set(names("labels only, 64 references")) == {recipe.name for recipe in label_recipes()}
     assert all(one.recipe.references == "none" for one in advise("logits"))

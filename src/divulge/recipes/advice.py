@@ -118,8 +118,8 @@ def advise(circumstances: Circumstances | str, figures: Sequence[Performance] | 
     """The recipes for whole records that can run, from the best measured to the worst, then those never measured.
 
     Figures are those with the largest measured number of reference models that is not above what there is. The order
-    is that of the TPR at 1 % as a share of the best recipe's on the same data set, averaged over the data sets: each of
-    them counts alike, however much its targets leak. Figures whose intervals overlap are in no certain order.
+    is that of the TPR at 1 % as a share of the best recipe's on the same data set, averaged over the data sets where the
+    recipe was measured: each of them counts alike, however much its targets leak. Figures whose intervals overlap are in no certain order.
 
     Args:
         circumstances: what the auditor has, also as words that `Circumstances.parse` understands.
@@ -136,7 +136,9 @@ def advise(circumstances: Circumstances | str, figures: Sequence[Performance] | 
         asked = Circumstances.parse(circumstances)
     else:
         asked = checks.instance(circumstances, "circumstances", Circumstances, "a text or a Circumstances")
-    known = measured() if figures is None else figures
+    known = measured() if figures is None else checks.listed(figures, "figures")
+    for figure in known:
+        checks.instance(figure, "figures", Performance, "a divulge.recipes.Performance")
     suggested = [Suggestion(recipe, _fitting(known, recipe, asked)) for recipe in _runnable(asked)]
     best: dict[str, float] = {}
     for figure in (figure for one in suggested for figure in one.figures):
