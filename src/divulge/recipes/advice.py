@@ -117,9 +117,10 @@ class Suggestion:
 def advise(circumstances: Circumstances | str, figures: Sequence[Performance] | None = None) -> tuple[Suggestion, ...]:
     """The recipes for whole records that can run, from the best measured to the worst, then those never measured.
 
-    Figures are those with the largest measured number of reference models that is not above what there is. The order
-    is that of the TPR at 1 % as a share of the best recipe's on the same data set, averaged over the data sets where the
-    recipe was measured: each of them counts alike, however much its targets leak. Figures whose intervals overlap are in no certain order.
+    Figures are those with the largest measured number of reference models that is not above what there is. The
+    order is that of the TPR at 1 % as a share of the best recipe's on the same data set, averaged over the data
+    sets where the recipe was measured: each of them counts alike, however much its targets leak. Figures whose
+    intervals overlap are in no certain order.
 
     Args:
         circumstances: what the auditor has, also as words that `Circumstances.parse` understands.
