@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics
 
 import divulge as dv
-from divulge.attacks import BASE, RMIA, Auto, Learned, LiRA, Threshold, auto
+from divulge.attacks import BASE, RMIA, Auto, Learned, LiRA, Residual, Threshold, auto
 
 N, Z = 400, 1200
 
@@ -160,6 +160,21 @@ def test_what_cannot_be_tried_is_left_out_and_said():
         population_trained_on=evidence.population_trained_on[:, :90],
     )
     assert Auto().run(tiny).notes[0].startswith("nothing to choose by: used rmia")
+
+
+def test_on_classes_that_the_population_lacks_no_game_is_played():
+    """Unless fewer than half of the candidates are of such classes, or the option is not there."""
+    evidence, _ = case(10, 2, features=True)
+    known = np.zeros(Z, int)
+    for share, sure in ((0.4, False), (0.6, True)):
+        labels = (np.arange(N) < share * N).astype(int)
+        found = Auto().run(replace(evidence, labels=labels, population_labels=known))
+        assert found.notes[0].startswith("used rmia-residual: most candidates") == sure
+    assert found.chosen == "rmia-residual"
+    strange = replace(evidence, labels=np.ones(N, int), population_labels=known)
+    probable = auto._in_unit(strange, "probability")
+    np.testing.assert_array_equal(Auto().score(strange), Residual(RMIA()).score(probable))
+    assert Auto(options("lira", "loss")).run(strange).notes[0].startswith("chose")
 
 
 def test_constants_and_ties_are_no_failure():
