@@ -163,7 +163,7 @@ def choices(folder: Path) -> list[tuple]:
         for classes in ("known", "unseen"):
             for budget in BUDGETS[1:]:
                 notes = [str(run.get(f"{budget}/auto/note", "")) for run in loaded(folder, key, classes)]
-                counted = Counter(note.split()[1] for note in notes if note.startswith("chose"))
+                counted = Counter(note.split()[1].rstrip(":") for note in notes if note.startswith(("chose", "used")))
                 told = ", ".join(f"{name}{f' x {n}' if n > 1 else ''}" for name, n in counted.most_common())
                 found.append((key, classes, budget, told))
     return [row for row in found if row[-1]]
@@ -175,7 +175,7 @@ def markdown(folder: Path, found: list[tuple]) -> str:
     done = [key for key in TITLES if runs[key]]
     held = ", ".join(f"{100 * share:.1f}" for share in coverage().values())
     lines = [
-        *HEAD.format(outsiders=f"{OUTSIDERS:,}", least=f"{LEAST:,}", held=held).splitlines(),
+        HEAD.format(outsiders=f"{OUTSIDERS:,}", least=f"{LEAST:,}", held=held),
         "",
         "| set | members | non-members | unseen: members, non-members | seeds | seconds a reference model |",
         "|---|---:|---:|---|---:|---:|",
