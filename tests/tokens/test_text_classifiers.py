@@ -155,3 +155,10 @@ def test_an_audit_of_a_classifier_that_learnt_its_documents_by_heart(tokenizer, 
     )
     assert found["loss"].auc.low > 0.5
     assert "TextClassifier, weights " in found.about.settings.target
+
+
+def test_an_audit_says_how_many_documents_were_cut(tokenizer):
+    target = TextClassifier(build("bert", len(tokenizer), classes=2), tokenizer, length=6)
+    sets = [documents(n, seed) for n, seed in ((20, 1), (20, 2), (40, 3))]
+    run = dv.audit(target, members=sets[0], nonmembers=sets[1], population=sets[2], recipes=["loss"], fpr=[0.2], seed=0)
+    assert "target: 80 of 80 documents are longer than 6 tokens; the rest of them is not read" in run.warnings

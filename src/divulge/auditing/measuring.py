@@ -11,6 +11,7 @@ from divulge.attacks import Need
 from divulge.auditing import active, reference_models
 from divulge.evidence import Measurements, features, of_target
 from divulge.targets import GivesLabels, GivesLogits
+from divulge.targets.rights import GivesNotes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,8 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
     names = tuple(dict.fromkeys(r.signal for r in case.given.recipes if isinstance(r.signal, str)))
     targets = [log.timed("target", partial(_asked, case, view, names, log)) for view in case.views]
+    if isinstance(case.target, GivesNotes):
+        log.warnings += [f"target: {note}" for note in case.target.notes(case.views[0])]
     targets[0] |= active.measured(case, log)
     models = reference_models.train(case, log)
     seen = conditions(case, log)

@@ -40,6 +40,15 @@ class GivesLabels(Protocol):
 
 
 @runtime_checkable
+class GivesNotes(Protocol):
+    """What a reader must know of the answers, such as that long documents were cut."""
+
+    def notes(self, records: Records) -> tuple[str, ...]:
+        """What has to be said of the answers for these records; empty where nothing has."""
+        ...
+
+
+@runtime_checkable
 class GivesLoss(Protocol):
     """Only the loss on a labelled record, ``[n]``."""
 
