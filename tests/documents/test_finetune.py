@@ -1,6 +1,7 @@
 """Fine-tuned reference models: the same models from every engine, from the pool, and as a naive loop makes them."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import divulge as dv  # noqa: E402
-from divulge.references import FineTune, LoRA, finetuning, splits  # noqa: E402
+from divulge.references import FineTune, LoRA, finetuning, next_token, splits  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +71,9 @@ class TestModels:
         assert not base.model.training
 
     def test_long_documents_are_trained_on_in_stretches(self):
-        assert finetuning._stretches(list(range(7)), 3) == [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
-        assert finetuning._stretches([5], 3) == []
-        assert finetuning._stretches([5, 6], 3) == [[5, 6]]
+        assert next_token.stretches(list(range(7)), 3) == [[0, 1, 2], [2, 3, 4], [4, 5, 6]]
+        assert next_token.stretches([5], 3) == []
+        assert next_token.stretches([5, 6], 3) == [[5, 6]]
 
     @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
     def test_a_base_in_half_precision(self, base, tuning, documents, kind):
@@ -188,3 +189,26 @@ class TestBadInput:
     def test_a_loss_that_explodes(self, base, tuning, documents):
         with pytest.raises(dv.InputError, match="lr"):
             tuning(base, lr=1e30, epochs=3).one(documents, seed=0)
+
+
+@pytest.mark.parametrize("adapted", [False, True])
+def test_logits_made_some_at_a_time_give_the_gradients_of_all_at_once(base, monkeypatch, adapted):
+    monkeypatch.setattr(next_token, "_LOGITS", 42 * 7)  # seven tokens at a time
+    model = copy.deepcopy(base.model)
+    if adapted:
+        peft = pytest.importorskip("peft")
+        torch.manual_seed(0)
+        how = peft.LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
+        with warnings.catch_warnings(action="ignore"):  # of what peft asks transformers, some is deprecated there
+            model = peft.get_peft_model(model, how)
+    lesson = next_token.Lesson.of(model)
+    assert lesson.inner is not None
+    batch = [[2, 3, 4, 5, 6, 7, 8, 9, 10, 11], [5, 4, 3], [12, 13, 14, 15, 16, 17]]
+    losses, gradients = [], []
+    for each in (lesson, next_token.Lesson(model, None)):
+        model.zero_grad()
+        losses.append(each(batch))
+        gradients.append([w.grad.clone() for w in model.parameters() if w.requires_grad])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    for ours, plain in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-7)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from divulge import checks, errors, lazy, networks, people, seeds, store
-from divulge.references import fitting, keys
+from divulge.references import fitting, keys, next_token
 from divulge.references.engines import Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
 from divulge.references.loop import DivergedError
@@ -38,7 +37,6 @@ else:
 
 _NORM = 1.0  # gradients are clipped to it, as the usual trainers do
 _EXECUTION = ("base", "count", "engine", "device", "workers")
-_JITTER = 5.0  # tokens by which lengths are blurred, so that no two epochs have the same batches
 _TRIED = 3  # batches that a trial times, the first of them to warm up
 
 
@@ -133,7 +131,7 @@ class Opened:
         """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""
         longest = self.config.length or int(self.base.length or 0)
         return [
-            [part for ids in self.base.encoded(people.documents(record)) for part in _stretches(ids, longest)]
+            [part for ids in self.base.encoded(people.documents(record)) for part in next_token.stretches(ids, longest)]
             for record in records
         ]
 
@@ -274,12 +272,6 @@ def _texts(records: Records) -> list[str]:
     return list(records.x)
 
 
-def _stretches(ids: Sequence[int], longest: int) -> list[list[int]]:
-    """Tokens cut into stretches; each after the first begins with the last token of the one before."""
-    cut = [list(ids[at : at + longest]) for at in range(0, max(len(ids) - 1, 0), longest - 1)]
-    return [stretch for stretch in cut if len(stretch) > 1]
-
-
 def _train(model: Any, stretches: Sequence[list[int]], config: FineTune, rng: np.random.Generator, tick: Tick) -> None:
     """The loop: AdamW on batches of nearly equal length.
 
@@ -293,14 +285,14 @@ def _train(model: Any, stretches: Sequence[list[int]], config: FineTune, rng: np
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=config.learning_rate, weight_decay=config.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _factor(config, step, total))
+    lesson = next_token.Lesson.of(model)
     model.train()
     done = 0
     for _ in range(config.epochs):
-        for batch in _batches(stretches, config.batch_size, rng):
-            loss = _loss(model, batch)
-            loss.backward()
+        for batch in next_token.batches(stretches, config.batch_size, rng):
+            loss = lesson(batch)
             norm = torch.nn.utils.clip_grad_norm_(weights, _NORM)
-            if not (math.isfinite(loss.item()) and math.isfinite(norm.item())):
+            if not (math.isfinite(loss) and math.isfinite(norm.item())):
                 raise DivergedError
             optimizer.step()
             schedule.step()
@@ -318,22 +310,3 @@ def _factor(config: FineTune, step: int, total: int) -> float:
     if config.schedule == "constant":
         return 1.0
     return 1.0 - share if config.schedule == "linear" else (1.0 + math.cos(math.pi * share)) / 2.0
-
-
-def _batches(stretches: Sequence[list[int]], size: int, rng: np.random.Generator) -> Iterator[list[list[int]]]:
-    """Stretches of nearly equal length together, so that little is padding, in a new order each time."""
-    length = np.array([len(ids) for ids in stretches]) + rng.normal(0, _JITTER, len(stretches))
-    order = np.argsort(length, kind="stable")
-    starts = rng.permutation(np.arange(0, len(order), size))
-    for start in starts:
-        yield [stretches[row] for row in order[start : start + size]]
-
-
-def _loss(model: Any, batch: Sequence[Sequence[int]]) -> torch.Tensor:
-    """Cross-entropy of the next token, averaged over the tokens of a batch; padding stands on the right."""
-    width = max(map(len, batch))
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in batch], device=model.device)
-    real = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch], device=model.device)
-    logits = model(input_ids=ids, attention_mask=real, use_cache=False).logits[:, :-1]
-    wanted = ids.masked_fill(real == 0, -100)[:, 1:]
-    return functional.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), ignore_index=-100)

@@ -14,7 +14,7 @@ from divulge import store
 if TYPE_CHECKING:
     from torch import nn
 
-ARITHMETIC = 2
+ARITHMETIC = 3
 """Raised whenever a change to the training code changes what it computes."""
 
 
