@@ -24,14 +24,9 @@ LEVELS = np.array([0.05, 0.1, 0.2, 0.5])
 SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 SHAPES = {"continuous": np.asarray, "rounded": np.round, "two values": np.sign}
 AUCS = {0.65: 0.545, 0.8: 1.190, 0.95: 2.326, 0.99: 3.290}
-BOOTSTRAPS = 50
-GAMMAS = [1.1 if gamma <= 1 else gamma for gamma in np.linspace(0.01, 20, 40).tolist()]
-SLOWER = 8  # times fewer runs of JKBB
 
 SOURCES = {
     "`bh`, `storey`, `ptdi`, `adaptive`": "this library",
-    "JKBB": "a description of a copy of the code, not checked against the authors' repository; it gives the ends of "
-    "the grid of γ alone, we take 40 steps",
     "min-Storey": "the formula: Storey's estimate with its +1, the least over λ = .5, .55, …, .95, no correction",
     "MIAFdR, evaluation": "the authors' code (ChenxuZhao0/MIAFdR, 8fa37c1, 20b27a6): Benjamini-Hochberg on conformal "
     "p-values at α / .5, its default; of the paper the abstract was read",
@@ -77,37 +72,8 @@ def half(counts, rng):
     return 0.5
 
 
-def jkbb(counts, rng):
-    """Jackknife-corrected Beta boundary estimate of the share of non-members."""
-    p, held = np.unique(p_values(counts), return_counts=True)
-    drawn = rng.multinomial(counts.total, held / counts.total, BOOTSTRAPS) / counts.total
-    tried = {gamma: boundary_share(p, drawn, counts.total, gamma) for gamma in set(GAMMAS)}
-    each = np.stack([tried[gamma] for gamma in GAMMAS])  # [γ, bootstraps]
-    mean, scatter = each.mean(1), each.std(1)
-    weight = np.clip(2 * (0.5 - p @ held / counts.total), 0.1, 1.0)
-    spread = max(scatter.max() - scatter.min(), 1e-12)
-    return float(np.clip(mean[np.argmin(mean + weight * np.sqrt(scatter / spread))], 0.05, 1.0))
-
-
-def boundary_share(p, drawn, m, gamma):
-    """π̂0(γ) of each bootstrap, a row of shares ``drawn`` of the values ``p``: the density at 1 at two bandwidths."""
-    logs = np.log(p)
-    c = 1 / np.maximum(-(drawn @ logs), 1e-12)
-    c = np.maximum(np.where((c > 0.95) & (c < 1.05), 1.05, c), 0.1)
-    w1 = -1 / (gamma - 1)
-    w0 = 1 - w1
-    omega = w0**2 / 2 + w1**2 / (2 * gamma) + 2 * w0 * w1 / (gamma + 1)
-    b = np.clip((omega / (4 * m * c * (c - 1) ** 4 * gamma**2)) ** 0.2, 0.001, 0.8 / gamma)
-
-    def density(h):
-        return (1 / h + 1) * (drawn * np.exp(logs / h[:, None])).sum(1)
-
-    return np.clip((gamma * density(b) - density(gamma * b)) / (gamma - 1), 0, 1)
-
-
 OURS = {"`bh`": ours(BH()), "`storey`": ours(Storey()), "`ptdi`": ours(PTDI()), "`adaptive`": ours(Adaptive())}
 PEERS = {"min-Storey": min_storey, "MIAFdR, evaluation": half}
-SLOW = {"JKBB": jkbb}
 
 
 def step_up(counts, false, share, levels):
@@ -142,12 +108,6 @@ def cell(seed, n, m, share, signal, shape, runs, procedures):
     return kept
 
 
-def all_procedures(*setting):
-    *rest, runs = setting
-    kept = cell(*rest, runs, OURS | PEERS)
-    return kept | cell(*rest, max(runs // SLOWER, 2), SLOW)
-
-
 def rates(runs):
     """Nominal against realised: the largest excess over all settings, and how many are beyond chance."""
     rows, worst = [], []
@@ -155,7 +115,7 @@ def rates(runs):
         cells = {}
         for n, m, share in itertools.product((20, 100, 1000), (10, 100, 1000), SHARES):
             seed = [n, m, round(10 * share)]
-            kept = all_procedures(seed, n, m, share, 2.0, make, runs)
+            kept = cell(seed, n, m, share, 2.0, make, runs, OURS | PEERS)
             for name, (false, _) in kept.items():
                 rate, error = false.mean(0), false.std(0, ddof=1) / np.sqrt(len(false))
                 z = (rate - LEVELS) / np.maximum(error, 1e-9)
@@ -174,7 +134,7 @@ def rates(runs):
                 worst.append((name, shape, n, m, share, level, f"{top[2]:.3f} ± {1.96 * top[3]:.3f}"))
         print(f"  ({shape} done)", flush=True)
     columns = ("procedure", "scores", "settings", "largest FDR / level", "largest z", "beyond chance")
-    table(f"Nominal and realised false discovery rate, {runs} runs (JKBB: {runs // SLOWER})", columns, rows)
+    table(f"Nominal and realised false discovery rate, {runs} runs", columns, rows)
     columns = ("procedure", "scores", "n", "m", "share of members", "nominal", "realised")
     table("Where it is largest, of the settings beyond chance", columns, worst)
 
@@ -186,12 +146,13 @@ def power(runs):
         for area, share in itertools.product((0.65, 0.8, 0.95), (0.0, 0.3, 0.5, 0.7, 0.9)):
             if share == 0.0 and area != 0.8:
                 continue
-            kept = all_procedures([n, m, round(10 * share)], n, m, share, AUCS[area], np.asarray, runs)
+            seed = [n, m, round(10 * share)]
+            kept = cell(seed, n, m, share, AUCS[area], np.asarray, runs, OURS | PEERS)
             cells = [f"{false[:, 1].mean():.3f} / {found[:, 1].mean():.3f}" for false, found in kept.values()]
             rows.append((area if share else "", share, *cells))
-        size = f"{n} calibration scores, {m} candidates, {runs} runs (JKBB: {runs // SLOWER})"
+        size = f"{n} calibration scores, {m} candidates, {runs} runs"
         title = f"Realised rate / power at level .1, {size}"
-        table(title, ("AUC", "share of members", *OURS, *PEERS, *SLOW), rows)
+        table(title, ("AUC", "share of members", *OURS, *PEERS), rows)
 
 
 def knockoffs(runs):
