@@ -140,17 +140,17 @@ def test_every_field_is_held_against_its_type(run, kind, change, request, tmp_pa
             results.read(tmp_path, kind)
 
 
-@pytest.mark.parametrize("content", ["[]", "3", "{}", '{"version": 0}', '{"version": "1"}', '{"version": 2}', "null"])
+@pytest.mark.parametrize("content", ["[]", "3", "{}", '{"version": 0}', '{"version": "1"}', '{"version": 3}', "null"])
 def test_another_version_is_refused_by_name(tmp_path, content):
     (tmp_path / "summary.json").write_text(content)
-    with pytest.raises(dv.InputError, match="a summary of version 1 is needed"):
+    with pytest.raises(dv.InputError, match="a summary of version 2 is needed"):
         results.read(tmp_path, results.IdentificationSummary)
 
 
 def test_a_run_of_another_version_is_refused_by_what_reads_it(identified, tmp_path, monkeypatch):
     folder, _ = identified
-    monkeypatch.setattr("divulge.results.json_files.VERSION", 2)
-    with pytest.raises(dv.InputError, match="version 2 is needed, got 1"):
+    monkeypatch.setattr("divulge.results.json_files.VERSION", 3)
+    with pytest.raises(dv.InputError, match="version 3 is needed, got 2"):
         redecide(folder, fdr=0.3)
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Summary = TypeVar("Summary")
 
 NAME = "summary.json"
-VERSION = 1
+VERSION = 2
 """Of the shape of all summaries; one of another version is not read."""
 
 
