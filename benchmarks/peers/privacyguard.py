@@ -1,0 +1,90 @@
+"""PrivacyGuard (privacyguard-platform): run with its own Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from privacy_guard.analysis.mia.aggregate_analysis_input import AggregateAnalysisInput, AggregationType
+from privacy_guard.analysis.mia.analysis_node import AnalysisNode
+from privacy_guard.attacks.lira_attack import LiraAttack
+from privacy_guard.attacks.rmia_attack import RmiaAttack
+from protocol import Said, probability, serve
+
+NONE = AggregationType.NONE
+DELTA = 1e-5
+
+
+def _frames(columns, members):
+    """Its two tables, members' and others', with the place of each record."""
+    table = pd.DataFrame(columns | {"user_id": np.arange(len(members))})
+    return table[members].copy(), table[~members].copy()
+
+
+def _scores(done, n):
+    """Scores by record; NaN for those that it drops."""
+    scores = np.full(n, np.nan)
+    for table in (done.df_train_merge, done.df_test_merge):
+        scores[table["user_id"]] = table["score"]
+    return scores
+
+
+def _lira(online, **how):
+    def attack(arrays):
+        (mean_in, std_in), (mean_out, std_out) = arrays.means
+        columns = {"score_orig": arrays.target}
+        if online:
+            columns |= {"score_mean_in": mean_in, "score_std_in": std_in}
+            columns |= {"score_mean_out": mean_out, "score_std_out": std_out}
+        else:
+            columns |= {"score_mean": mean_out, "score_std": std_out}
+        tables = _frames(columns, arrays.members)
+        done = LiraAttack(*tables, row_aggregation=NONE, online_attack=online, **how).run_attack()
+        return _scores(done, len(arrays.members))
+
+    return attack
+
+
+def _columns(target, references, trained_on):
+    columns = {"score_orig": probability(target)}
+    columns |= {f"score_ref_{i}": row for i, row in enumerate(probability(references))}
+    return columns | {f"member_ref_{i}": row for i, row in enumerate(trained_on)}
+
+
+def _rmia(**how):
+    def attack(arrays):
+        tables = _frames(_columns(arrays.target, arrays.references, arrays.trained_on), arrays.members)
+        none = np.zeros(arrays.population_references.shape, bool)
+        population = pd.DataFrame(_columns(arrays.population, arrays.population_references, none))
+        done = RmiaAttack(*tables, population, row_aggregation=NONE, **how).run_attack()
+        return _scores(done, len(arrays.members))
+
+    return attack
+
+
+def _said(scores, members):
+    """Its analysis with 200 resamples; its default is 1,000."""
+    given = AggregateAnalysisInput(NONE, *_frames({"score": scores}, members), user_id_key="user_id")
+    np.random.seed(0)  # noqa: NPY002  it draws from the global generator
+    done = AnalysisNode(given, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=200).run_analysis()
+    lows = {
+        "`AnalysisNode.eps_lb` (lower end at TPR 1 %)": done.eps_lb,
+        "`AnalysisNode.eps_max_lb`, largest of its 100": np.nanmax(done.eps_max_lb),
+        "`AnalysisNode.eps_cp`": done.eps_cp,
+    }
+    return {
+        "`AnalysisNode.auc_ci`, lower end": Said(done.auc_ci[0], done.auc_ci[0] > 0.5),
+        "`AnalysisNode.eps` (upper end at TPR 1 %)": Said(done.eps),
+    } | {name: Said(low, low > 0) for name, low in lows.items()}
+
+
+ATTACKS = {
+    "LiRA offline": _lira(online=False),
+    "LiRA offline, one variance": _lira(online=False, std_dev_type="shadows_out"),
+    "LiRA online": _lira(online=True),
+    "LiRA online, one variance": _lira(online=True, use_fixed_variance=True, std_dev_type="mix"),
+    "RMIA offline": _rmia(),
+    "RMIA online": _rmia(online=True),
+}
+
+if __name__ == "__main__":
+    serve("privacyguard-platform", ATTACKS, _said, runs=15)
