@@ -1,5 +1,7 @@
 """Audits of language models from end to end."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -85,15 +87,20 @@ class TestAudit:
 
 class TestTwins:
     def test_twins_that_never_saw_the_members_leak_nothing(self, base, tuning, sets):
-        """20 models fine-tuned on other documents, 4 recipes at 95 % together: 3 alarms have a chance below .08."""
-        alarms = 0
+        """20 models fine-tuned on other documents, 4 recipes at 95 % together: 3 alarms have a chance below .08.
+
+        That the base may have seen the members is said in 2.5 % of such audits: 4 times have a chance of .002.
+        """
+        alarms = said = 0
         recipes = ("loss", "base-ratio", "reference-ratio", "windows")
         for seed in range(20):
             twin = tuning(base, epochs=4).one(small.records(100 + seed, 60), seed=seed)
             own = {name: small.records(1000 * at + seed, len(sets[name])) for at, name in enumerate(sets, 1)}
             found = audited(twin, own, recipes=recipes, references=tuning(base, epochs=4, count=2), seed=seed)
             alarms += found.verdict.answer == "leak found"
+            said += any("may have been trained on them" in warning for warning in found.warnings)
         assert alarms < 3
+        assert said < 4
 
 
 class TestReport:
@@ -103,7 +110,7 @@ class TestReport:
         assert again.heat == run.heat
         html = (run.path / "report.html").read_text(encoding="utf-8")
         assert 'class="heat-' in html
-        assert "the mean of the reference models" in html
+        assert "the mean of the reference models" in re.sub("<[^>]+>", "", html)
 
     def test_strips_cover_their_text(self, run, sets):
         for row, strip in run.heat.items():
