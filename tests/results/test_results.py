@@ -17,6 +17,7 @@ from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
 from divulge.labels.labels_summary import summarise
 from divulge.reconstruction import reconstruction_summary, univariate
+from divulge.results import provenance
 from score_audits import scored, sizes
 
 
@@ -157,3 +158,12 @@ def test_a_run_of_another_version_is_refused_by_what_reads_it(identified, tmp_pa
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_what_json_cannot_say_is_none(value):
     assert results.plain(dv.Estimate(0.5, 0.25, value, 0.95, "counted"))["high"] is None
+
+
+def test_the_date_can_be_fixed_so_that_equal_runs_have_equal_bytes(monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert provenance.now().date == "2023-11-14T22:13:20+00:00"
+    for wrong in ("", "-1", "1e9", "٣", "9" * 12):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
+        with pytest.raises(dv.InputError, match="SOURCE_DATE_EPOCH"):
+            provenance.now()

@@ -63,7 +63,7 @@ def select(candidates: object, calibration: object, weights: Weights, *, fdr: fl
         >>> x, of = rng.normal(size=2000), rng.normal(1, 1, 100)  # a feature that raises all scores
         >>> known, scores = x + rng.normal(size=2000), of + rng.normal(size=100) + 4 * (np.arange(100) < 50)
         >>> select(scores, known, weighted.Weights(np.exp(x), np.exp(of)), fdr=0.1)
-        Selection(55 of 100 selected; FDR ≤ 0.1, assuming a non-member ...)
+        Selection(55 of 100 selected; FDR ≤ 0.1, assuming a non-member...)
     """
     level = checks.number(fdr, "fdr", above=1e-12, below=1)
     checks.integer(seed, "seed", least=0)

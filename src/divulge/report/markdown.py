@@ -46,6 +46,7 @@ def card(page: Page) -> str:
     """A section for a model card (Hugging Face's README.md): the verdict, what it rests on, the evidence in short.
 
     Examples:
+        >>> from divulge.report.page import Page
         >>> print(card(Page("churn-model", "Nothing leaks.", "clear", (), {"seed": "0"})))
         ## Privacy: churn-model
         <BLANKLINE>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 import shlex
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from divulge.dossier import Draft
 
 NAME = "provenance.json"
+_DIGITS = 11  # of the seconds until the year 5138
 COMMAND: ContextVar[tuple[str, ...]] = ContextVar("command", default=())
 """The command line that is running; empty where Divulge is used from Python."""
 
@@ -102,4 +104,10 @@ def source(role: str, path: Path) -> Source:
 
 
 def _date() -> str:
-    return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
+    """The time, or what the variable of reproducible builds says it is: then the same run gives the same bytes."""
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given is None:
+        return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
+    if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
+        raise checks.InputError(f"SOURCE_DATE_EPOCH: whole seconds since 1970 are needed, got {checks.shown(given)}")
+    return dt.datetime.fromtimestamp(int(given), dt.UTC).isoformat()
