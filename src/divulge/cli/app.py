@@ -13,6 +13,7 @@ from divulge.cli import (
     labels,
     listing,
     plan_files,
+    planning,
     pool,
     printing,
     reports,
@@ -53,6 +54,7 @@ app.command("view")(view.view)
 app.command("list")(listing.list_all)
 app.command("identify")(identify.identify)
 app.command("score")(identify.score)
+app.command("power")(planning.power)
 app.command("extract")(extract.extract)
 app.command("weights")(weights.weights)
 app.command("reconstruct")(weights.reconstruct)
