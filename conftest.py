@@ -7,6 +7,9 @@ import os
 
 from hypothesis import settings
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # one of a worker per core, whose threads would only wait for one another
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("random", print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS", "fixed"))
