@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -23,11 +23,30 @@ except ImportError:  # pragma: no cover - exercised by the light install
     raise checks.extra("torch", "text") from None
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from divulge.targets.text import CausalLM
+    from collections.abc import Callable, Iterator, Sequence
 
 _DECODING = "a divulge.targets.Decoding"
+
+
+class Batched(Protocol):
+    """What this file needs of a `divulge.targets.CausalLM`."""
+
+    @property
+    def model(self) -> Any:
+        """The `transformers` model."""
+
+    @property
+    def length(self) -> int | None:
+        """Longest stretch given to it."""
+
+    @property
+    def budget(self) -> int | None:
+        """Tokens in a batch."""
+
+    def side_by_side(
+        self, work: Sequence[Sequence[Window]], reducing: Callable[..., torch.Tensor]
+    ) -> Iterator[Sequence[np.ndarray]]:
+        """What ``reducing`` makes of each batch."""
 
 
 def start(tokenizer: Any, bos: str) -> tuple[int, ...]:
@@ -53,7 +72,7 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
 
 
 def score(
-    target: CausalLM,
+    target: Batched,
     prefixes: Sequence[Sequence[int]],
     suffixes: Sequence[Sequence[int]],
     decoding: Decoding | None = None,
@@ -91,7 +110,7 @@ def score(
     return Continuations(offsets, joined[0].astype(np.float64), joined[1] > 0)
 
 
-def _refuse(target: CausalLM, number: int, prefix: Sequence[int], suffix: Sequence[int]) -> None:
+def _refuse(target: Batched, number: int, prefix: Sequence[int], suffix: Sequence[int]) -> None:
     for name, tokens in (("prefixes", prefix), ("suffixes", suffix)):
         if not len(tokens):
             raise checks.InputError(f"{name}: at least 1 token is needed, entry {number} has none")
@@ -106,7 +125,7 @@ def _refuse(target: CausalLM, number: int, prefix: Sequence[int], suffix: Sequen
 
 
 @torch.inference_mode()
-def greedy(target: CausalLM, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
+def greedy(target: Batched, prefixes: Sequence[Sequence[int]], tokens: int) -> list[tuple[int, ...]]:
     """The most likely token again and again, ``tokens`` of them after each prefix; an end of text does not stop it.
 
     Prefixes of one length go together, so there is no padding.
