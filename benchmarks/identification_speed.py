@@ -1,8 +1,8 @@
 """Identification: how fast ten million scores are decided, and documents scored on a CPU.
 
 Run with ``python benchmarks/identification_speed.py [--quick] [part ...]``; the parts are decisions, 70m and 160m
-(documents through models of these sizes). Take the machine for yourself, and set OMP_NUM_THREADS=1 for figures
-of one thread. All numbers are printed, none is kept.
+(documents through models of these sizes). Take the machine for yourself; for documents, set OMP_NUM_THREADS=1 for
+figures of one thread, and for decisions, taskset -c 0. All numbers are printed, none is kept.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from functools import partial
 
 import numpy as np
 
+from divulge import machine
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, p_values
 from identification import table
 
 
 def clock(work):
-    start = time.process_time()
+    start = time.perf_counter()
     work()
-    return time.process_time() - start
+    return time.perf_counter() - start
 
 
 def peak(work):
@@ -59,7 +60,8 @@ def decisions(quick):
             seconds[name] = min(seconds[name], clock(part))
     base = seconds["np.sort(test)"]
     rows = [(name, f"{s:.3f}", f"{s / base:.2f}", f"{peak(work[name]):.0f}") for name, s in seconds.items()]
-    table(f"Speed, m = {m:.0e}, n = {n:.0e}, one thread", ("", "CPU s", "× np.sort", "peak MiB over inputs"), rows)
+    title = f"Speed, m = {m:.0e}, n = {n:.0e}, {machine.cores()} cores (p-values use all, the rest one)"
+    table(title, ("", "wall s", "× np.sort", "peak MiB over inputs"), rows)
 
 
 def corpus(each):

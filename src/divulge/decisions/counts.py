@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, machine, store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from divulge.types import Floats, Ints
 
-# Candidates ordered at a time (the index must fit the bits given up below), and looked up at a time.
+# Candidates ordered at a time, by one core (the index must fit the bits given up below), and looked up at a time.
 _CHUNK = 1 << 20
 _BLOCK = 1 << 11
 
@@ -81,12 +80,16 @@ class Counts:
         scores = checks.vector(candidates, "candidates")
         n = len(self.calibration)
         p_values, at, equal = np.empty(len(scores)), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
-        for start, order, keys, below in _looked_up(scores, self.calibration):
-            p_values[start : start + len(order)][order] = (n + 1.0 - below) / (n + 1.0)
-            at += np.bincount(below, minlength=n + 1)
-            same = self.calibration[np.minimum(below, n - 1)] == keys
-            if same.any():
-                equal += np.bincount(below[same], minlength=n)
+
+        def look_up(part: slice) -> tuple[Ints, Ints]:
+            order, keys, below = _looked_up(scores[part], self.calibration)
+            p_values[part][order] = (n + 1.0 - below) / (n + 1.0)
+            same = below[self.calibration[np.minimum(below, n - 1)] == keys]
+            return np.bincount(below, minlength=n + 1), same
+
+        for placed, same in machine.side_by_side(look_up, _chunks(len(scores))):
+            at += placed
+            equal += np.bincount(same, minlength=n)
         if equal.any():  # seen at the first of equal calibration scores, and true of all of them
             equal = equal[np.searchsorted(self.calibration, self.calibration, side="left")]
         above = at[::-1].cumsum()[::-1][1:]
@@ -148,10 +151,7 @@ def ranks(candidates: Floats, calibration: Floats) -> Ints:
         >>> ranks(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
         array([2, 0, 1])
     """
-    counted = np.empty(len(candidates), np.int64)
-    for start, order, _, below in _looked_up(candidates, calibration):
-        counted[start : start + len(order)][order] = len(calibration) - below
-    return counted
+    return len(calibration) - _below(candidates, calibration)
 
 
 def p_values(candidates: Floats, calibration: Floats) -> Floats:
@@ -161,31 +161,43 @@ def p_values(candidates: Floats, calibration: Floats) -> Floats:
         >>> p_values(np.array([0.5, 3.0, 2.0]), np.array([0.0, 1.0, 2.0]))
         array([0.75, 0.25, 0.5 ])
     """
-    p, most = np.empty(len(candidates)), len(calibration) + 1.0
-    for start, order, _, below in _looked_up(candidates, calibration):
-        p[start : start + len(order)][order] = (most - below) / most
-    return p
+    most = len(calibration) + 1.0
+    return (most - _below(candidates, calibration)) / most
 
 
-def _looked_up(candidates: Floats, calibration: Floats) -> Iterator[tuple[int, Ints, Floats, Ints]]:
-    """By chunk: start, an order, its candidates in that order, and how many calibration scores lie below each.
+def _below(candidates: Floats, calibration: Floats) -> Ints:
+    """How many calibration scores are lower than each candidate."""
+    counted = np.empty(len(candidates), np.int64)
+
+    def look_up(part: slice) -> None:
+        order, _, below = _looked_up(candidates[part], calibration)
+        counted[part][order] = below
+
+    list(machine.side_by_side(look_up, _chunks(len(candidates))))
+    return counted
+
+
+def _chunks(total: int) -> list[slice]:
+    return [slice(start, start + _CHUNK) for start in range(0, total, _CHUNK)]
+
+
+def _looked_up(chunk: Floats, calibration: Floats) -> tuple[Ints, Floats, Ints]:
+    """An order of a chunk, its candidates in that order, and how many calibration scores lie below each.
 
     Looking up keys in ascending order is several times faster than in random order, and almost
-    ascending is enough: each chunk is ordered by its leading bits with the position in the trailing
+    ascending is enough: a chunk is ordered by its leading bits with the position in the trailing
     ones, one plain integer sort. Within a block of such keys few calibration scores need searching.
     """
-    for start in range(0, len(candidates), _CHUNK):
-        chunk = candidates[start : start + _CHUNK]
-        order = _nearly_ascending(chunk)
-        keys = chunk[order]
-        cuts = np.arange(0, len(keys), _BLOCK)
-        first = np.searchsorted(calibration, np.minimum.reduceat(keys, cuts), side="left")
-        last = np.searchsorted(calibration, np.maximum.reduceat(keys, cuts), side="left")
-        below = np.empty(len(keys), np.int64)
-        for cut, low, high in zip(cuts.tolist(), first.tolist(), last.tolist(), strict=True):
-            part = slice(cut, cut + _BLOCK)
-            np.add(np.searchsorted(calibration[low:high], keys[part], side="left"), low, out=below[part])
-        yield start, order, keys, below
+    order = _nearly_ascending(chunk)
+    keys = chunk[order]
+    cuts = np.arange(0, len(keys), _BLOCK)
+    first = np.searchsorted(calibration, np.minimum.reduceat(keys, cuts), side="left")
+    last = np.searchsorted(calibration, np.maximum.reduceat(keys, cuts), side="left")
+    below = np.empty(len(keys), np.int64)
+    for cut, low, high in zip(cuts.tolist(), first.tolist(), last.tolist(), strict=True):
+        part = slice(cut, cut + _BLOCK)
+        np.add(np.searchsorted(calibration[low:high], keys[part], side="left"), low, out=below[part])
+    return order, keys, below
 
 
 def _nearly_ascending(chunk: Floats) -> Ints:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, machine, seeds
 from divulge.references import engines, keys, processes, ray_tasks
 from divulge.references.jobs import Done, Job, Learner, Task
 from divulge.references.pool import DamagedError, Pool
@@ -163,7 +162,7 @@ def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[
     """The engine asked for, or the fastest of a short measured trial; and in words why."""
     if place.engine in engines.INNER:
         return engines.INNER[place.engine], place.engine
-    workers = place.workers or _cores()
+    workers = place.workers or machine.cores()
     alone = place.engine == "auto" and (workers == 1 or len(jobs) == 1)
     if place.engine == "auto" and task.how.timed_by_doing:
         note = f"serial, on one thread; on {workers} processes after the first model if the others take long"
@@ -174,8 +173,3 @@ def _engine(task: Task, jobs: Sequence[Job], place: engines.Placement) -> tuple[
     if place.engine == "processes" or (not alone and seconds >= processes.WORTH):
         return partial(processes.run, inner=inner, workers=workers), f"{workers} processes, {inner} in each{why}"
     return engines.INNER[inner], f"{inner}{why}"
-
-
-def _cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,41 @@
+"""What this process may use of the machine, and work that uses it."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+_Part = TypeVar("_Part")
+_Done = TypeVar("_Done")
+
+
+def cores() -> int:
+    """Cores that this process may run on.
+
+    Examples:
+        >>> cores() >= 1
+        True
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def side_by_side(work: Callable[[_Part], _Done], parts: Sequence[_Part]) -> Iterator[_Done]:
+    """What ``work`` makes of each part, in order; each core has one at a time, and no more of them are in memory.
+
+    For work in which NumPy leaves Python's lock alone.
+
+    Examples:
+        >>> list(side_by_side(abs, [-1, 2, -3]))
+        [1, 2, 3]
+    """
+    at_once = min(cores(), len(parts))
+    if at_once < 2:
+        yield from map(work, parts)
+        return
+    with ThreadPoolExecutor(at_once) as pool:
+        for first in range(0, len(parts), at_once):
+            yield from pool.map(work, parts[first : first + at_once])
