@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
-from divulge import checks, lazy
-from divulge.references.engines import Placement
+from divulge import lazy
 from divulge.references.predictions import Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
+from divulge.references.tuning import Tuning
 from divulge.types import Array, Bools, Records
 
 if TYPE_CHECKING:
@@ -24,35 +24,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True)
-class LoRA:
-    """Low-rank adapters in place of all weights (Hu et al. 2022), through the library `peft`.
-
-    Args:
-        rank: of each adapter.
-        alpha: their scale is ``alpha / rank``.
-        dropout: on what goes into them.
-        modules: names of the layers that get one; the usual ones of the architecture when None.
-
-    Raises:
-        divulge.InputError: a setting out of its range.
-    """
-
-    rank: int = 8
-    alpha: float = 16.0
-    dropout: float = 0.0
-    modules: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        checks.integer(self.rank, "LoRA.rank", least=1)
-        checks.number(self.alpha, "LoRA.alpha", above=0)
-        checks.number(self.dropout, "LoRA.dropout", above=-1e-12, below=1)
-        if self.modules is not None:
-            names = checks.listed(self.modules, "LoRA.modules")
-            object.__setattr__(self, "modules", tuple(checks.text(name, "LoRA.modules") for name in names))
-
-
-@dataclass(frozen=True, slots=True)
-class FineTune:
+class FineTune(Tuning):
     """Fine-tune ``count`` copies of a base model on documents, with next-token cross-entropy.
 
     As the target was made, so should these be: the same base, epochs, learning rate and kind of fine-tuning. The
@@ -84,48 +56,6 @@ class FineTune:
         >>> FineTune("base/", count=4, epochs=3).learning_rate
         5e-05
     """
-
-    base: Any
-    count: int = 4
-    epochs: int = 3
-    _: KW_ONLY
-    lr: float | None = None
-    batch_size: int = 8
-    lora: LoRA | None = None
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    warmup: float = 0.0
-    weight_decay: float = 0.0
-    length: int | None = None
-    bos: Literal["tokenizer", "add", "none"] = "tokenizer"
-    engine: Literal["auto", "serial", "processes", "ray"] = "auto"
-    device: str = "auto"
-    workers: int | None = None
-
-    def __post_init__(self) -> None:
-        if isinstance(self.base, str | Path):
-            checks.text(str(self.base), "base")
-        else:
-            checks.able(self.base, "base", "tokens")
-        checks.integer(self.count, "count", least=0, most=10**6)
-        checks.integer(self.epochs, "epochs", least=1)
-        if self.lr is not None:
-            checks.number(self.lr, "lr", above=0)
-        checks.integer(self.batch_size, "batch_size", least=1)
-        if self.lora is not None:
-            checks.instance(self.lora, "lora", LoRA)
-        checks.choice(self.schedule, "schedule", ("linear", "cosine", "constant"))
-        checks.number(self.warmup, "warmup", above=-1e-12, below=1)
-        checks.number(self.weight_decay, "weight_decay", above=-1e-12)
-        if self.length is not None:
-            checks.integer(self.length, "length", least=2)
-        checks.choice(self.bos, "bos", ("tokenizer", "add", "none"))
-        checks.choice(self.engine, "engine", ("auto", "serial", "processes", "ray"))
-        Placement(self.engine, self.workers)
-
-    @property
-    def learning_rate(self) -> float:
-        """The highest learning rate."""
-        return self.lr if self.lr is not None else 5e-5 if self.lora is None else 2e-4
 
     def opened(self) -> finetuning.Opened:
         """The base in memory, once for everything that is asked of it.

@@ -27,10 +27,10 @@ from divulge.types import Array, Floats, Ints, Records
 if TYPE_CHECKING:
     import peft
 
-    from divulge.references.finetune import FineTune
     from divulge.references.predictions import Trained
     from divulge.references.progress import Progress
     from divulge.references.splits import Splits
+    from divulge.references.tuning import Tuning
     from divulge.types import Bools
 else:
     peft = lazy.module("peft")
@@ -48,7 +48,7 @@ class Opened:
         config: what was asked for.
     """
 
-    config: FineTune
+    config: Tuning
     base: CausalLM = field(init=False)
     digest: str = field(init=False)
 
@@ -252,14 +252,14 @@ class Documents:
         return self.opened.tokenised(_texts(task.records))
 
 
-def _with(opened: Opened, config: FineTune) -> Opened:
+def _with(opened: Opened, config: Tuning) -> Opened:
     """The same base under other settings."""
     made = copy.copy(opened)
     object.__setattr__(made, "config", config)
     return made
 
 
-def _loaded(config: FineTune) -> CausalLM:
+def _loaded(config: Tuning) -> CausalLM:
     if not isinstance(config.base, str | Path):
         return checks.instance(config.base, "base", CausalLM, "a folder, hf:NAME or a targets.CausalLM")
     return CausalLM.load(str(config.base), device=config.device, bos=config.bos)
@@ -272,7 +272,7 @@ def _texts(records: Records) -> list[str]:
     return list(records.x)
 
 
-def _train(model: Any, stretches: Sequence[list[int]], config: FineTune, rng: np.random.Generator, tick: Tick) -> None:
+def _train(model: Any, stretches: Sequence[list[int]], config: Tuning, rng: np.random.Generator, tick: Tick) -> None:
     """The loop: AdamW on batches of nearly equal length.
 
     Raises:
@@ -301,7 +301,7 @@ def _train(model: Any, stretches: Sequence[list[int]], config: FineTune, rng: np
         tick(done / total)
 
 
-def _factor(config: FineTune, step: int, total: int) -> float:
+def _factor(config: Tuning, step: int, total: int) -> float:
     """Of the learning rate, at a step."""
     rising = round(config.warmup * total)
     if step < rising:
