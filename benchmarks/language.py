@@ -1,13 +1,14 @@
 """Was this document used? Every attack on fine-tuned language models, at 0 to 16 reference models.
 
-    DIVULGE_DATA=… python benchmarks/language.py attacks [--texts news|messages] [--epochs 4] [--references 4]
-        [--others 400] [--seeds 3]
+    DIVULGE_DATA=… python benchmarks/language.py scores --out FOLDER --texts news|messages [--epochs 4] [--references 4]
+        [--seeds 0 1 2] [--lora]
+    python benchmarks/language.py tables --out FOLDER
     DIVULGE_DATA=… python benchmarks/language.py twins
-    DIVULGE_DATA=… python benchmarks/language.py lora
     DIVULGE_DATA=… python benchmarks/language.py speed
 
 The base (GPT-2's architecture, 2 layers of 128, byte-level BPE of 4,096) is made once from newsgroup articles and kept
-in ``--base``; what is fine-tuned on was never shown to it.
+in ``--base``; what is fine-tuned on was never shown to it. ``scores`` keeps every document's scores in ``--out``, one
+file a seed, and makes none that is there; ``tables`` prints what lies there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import transformers
 
 import divulge as dv
 import language_models as made
-from divulge import evaluation
+from divulge import evaluation, store
 from divulge.attacks import Need
 from divulge.evidence import Layout, Measurements, Models
 from divulge.ragged import TokenLogs
@@ -33,9 +34,17 @@ from divulge.recipes import document_recipes
 from divulge.references import FineTune, LoRA, splits
 from divulge.signals import tokens
 from divulge.targets import CausalLM, TokenStatistics
+from membership_tables import STATISTICS, clipped, over_seeds, short
 
-MEMBERS, OTHERS, POPULATION = 300, 400, 400
+MEMBERS, OTHERS, POPULATION = 300, 1000, 400
+COUNTS = (0, 1, 3, 4, 16)
 LONGEST = 600  # characters of a newsgroup article
+TITLES = {
+    "messages": "Text messages",
+    "news": f"Newsgroup articles of at most {LONGEST} characters",
+    "full": "all weights",
+    "lora": "LoRA of rank 8",
+}
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class Case:
 
 
 def case(kind: str, seed: int, others: int = OTHERS) -> Case:
+    """Drawn anew for each seed."""
     every = [text[:LONGEST] for text in made.news()[6000:]] if kind == "news" else made.messages()
     drawn = np.random.default_rng(seed).permutation(len(every))[: MEMBERS + others + POPULATION]
     texts = np.array([every[i] for i in drawn], dtype=object)
@@ -60,6 +70,7 @@ def case(kind: str, seed: int, others: int = OTHERS) -> Case:
 
 
 def base(folder: str) -> CausalLM:
+    """The base, made where it is not there yet."""
     made.base(made.news()[:4000], Path(folder), layers=2, width=128, epochs=3)
     return CausalLM.load(folder, device="cpu", bos="add")
 
@@ -111,34 +122,38 @@ def scores(found: Measurements, fine_tuned: Models | None, count: int) -> dict[s
     return kept
 
 
-def tables(options: argparse.Namespace) -> None:
-    tuning = FineTune(base(options.base), options.references, options.epochs, lr=1e-3, engine="processes")
-    counts = [c for c in (0, 1, 3, 4, 16) if c <= options.references]
-    truth = np.arange(MEMBERS + options.others) < MEMBERS
-    found: dict[tuple[int, str], list] = {}
-    for seed in range(options.seeds):
-        documents = case(options.texts, seed, options.others)
+def kept(options: argparse.Namespace) -> None:
+    """Scores of each seed, in a file of its own."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    how = {"lr": 1e-2, "lora": LoRA(8)} if options.lora else {"lr": 1e-3}
+    tuning = FineTune(base(options.base), options.references, options.epochs, engine="serial", **how)
+    for seed in options.seeds:
+        path = options.out / f"{options.texts}-{'lora' if options.lora else 'full'}-{options.epochs}-{seed}.npz"
+        if path.exists():
+            continue
+        began, documents = time.perf_counter(), case(options.texts, seed)
         target = tuning.one(documents.members, seed=seed + 1000)
         one, models = measured(target, tuning, documents, seed)
-        for count in counts:
-            for name, values in scores(one, models, count).items():
-                found.setdefault((count, name), []).append(values)
-        print(f"  seed {seed} done", flush=True)
-    sizes = f"{MEMBERS} members, {options.others} others"
-    print(f"\n{options.texts}, {options.epochs} epochs, {options.seeds} seeds, {sizes}")
-    print(f"| references | recipe | AUC | TPR at FPR 1 % | TPR, 1 of {options.others} passed |")
-    print("|---|---|---|---|---|")
-    for (count, name), runs in found.items():
-        cells = [mean([evaluation.measure(s, truth, what) for s in runs]) for what in ("auc", "tpr@fpr=0.01")]
-        lowest = np.mean([(s[truth] > np.sort(s[~truth])[-2]).mean() for s in runs])
-        print(f"| {count} | {name} | {cells[0]} | {cells[1]} | {lowest:.3f} |")
+        arrays = {"member": np.arange(MEMBERS + OTHERS) < MEMBERS}
+        for count in (c for c in COUNTS if c <= options.references):
+            arrays |= {f"{count}/{name}": values for name, values in scores(one, models, count).items()}
+        store.write_arrays(path, arrays)
+        print(f"{path.name}: {time.perf_counter() - began:.0f} s", flush=True)
 
 
-def mean(estimates: list) -> str:
-    """Mean of the seeds' estimates; the interval is of their mean, from those of each."""
-    value = np.mean([e.value for e in estimates])
-    half = np.sqrt(np.sum([((e.high - e.low) / 2) ** 2 for e in estimates])) / len(estimates)
-    return f"{value:.3f} ± {half:.3f}"
+def tables(options: argparse.Namespace) -> None:
+    """What lies in the folder: one table for each kind of documents and fine-tune."""
+    names = {path.name.rpartition("-")[0] for path in options.out.glob("*.npz")}
+    for texts, how, epochs in sorted(name.split("-") for name in names):
+        paths = sorted(options.out.glob(f"{texts}-{how}-{epochs}-*.npz"))
+        runs = [store.read_arrays(path) for path in paths]
+        print(f"\n## {TITLES[texts]}, {TITLES[how]}, {epochs} epoch{'s' * (epochs != '1')}, {len(runs)} seeds\n")
+        print(f"| references | recipe | {' | '.join(STATISTICS)} |")
+        print("|---:|---|---|---|---|")
+        for name in (name for name in runs[0] if name != "member"):
+            seeds = {s: [evaluation.measure(run[name], run["member"], s) for run in runs] for s in STATISTICS.values()}
+            shown = " | ".join(short(clipped(over_seeds(each))) for each in seeds.values())
+            print(f"| {name.replace('/', ' | ')} | {shown} |")
 
 
 def twins(options: argparse.Namespace) -> None:
@@ -147,7 +162,7 @@ def twins(options: argparse.Namespace) -> None:
     alarms, worst = 0, []
     recipes = ("loss", "min-k++", "base-ratio", "wbc", "reference-ratio", "windows", "rmia")
     for seed in range(20):
-        documents, strangers = case("messages", seed), case("messages", seed + 500)
+        documents, strangers = case("messages", seed, 400), case("messages", seed + 500, 400)
         target = tuning.one(strangers.members, seed=seed)
         known = set(strangers.members.x)
         sets = {
@@ -161,19 +176,6 @@ def twins(options: argparse.Namespace) -> None:
         alarms += run.verdict.answer == "leak found"
         worst += [float((run[name].selection(fpr=0.05).selected[run.members]).mean()) for name in run]
     print(f"twins: {alarms} of 20 called leaking; members called at a nominal FPR of 5 %: mean {np.mean(worst):.4f}")
-
-
-def lora(options: argparse.Namespace) -> None:
-    """The same documents, full fine-tune and LoRA: what each leaks, with references made the same way."""
-    for name, how in (("full", {"lr": 1e-3}), ("LoRA, rank 8", {"lr": 1e-2, "lora": LoRA(8)})):
-        tuning = FineTune(base(options.base), 3, 4, engine="processes", **how)
-        documents = case("messages", 0)
-        target = tuning.one(documents.members, seed=1000)
-        one, models = measured(target, tuning, documents, 0)
-        truth = np.arange(MEMBERS + OTHERS) < MEMBERS
-        for count, recipe in ((0, "loss"), (0, "base-ratio"), (3, "reference-ratio"), (3, "windows")):
-            area = evaluation.auc(scores(one, models, count)[recipe], truth)
-            print(f"{name}: {recipe} AUC {area}", flush=True)
 
 
 def speed(options: argparse.Namespace) -> None:
@@ -226,12 +228,15 @@ def trainer(target: CausalLM, texts: list[str]) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("attacks", "twins", "lora", "speed"))
+    parser.add_argument("part", choices=("scores", "tables", "twins", "speed"))
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--texts", choices=("news", "messages"), default="news")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--references", type=int, default=4)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--others", type=int, default=OTHERS)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--lora", action="store_true")
     parser.add_argument("--base", default=str(Path(tempfile.gettempdir()) / "divulge-base"))
     chosen = parser.parse_args()
-    {"attacks": tables, "twins": twins, "lora": lora, "speed": speed}[chosen.part](chosen)
+    if chosen.part in ("scores", "tables") and chosen.out is None:
+        parser.error("--out: the folder of scores is needed")
+    {"scores": kept, "tables": tables, "twins": twins, "speed": speed}[chosen.part](chosen)

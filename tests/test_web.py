@@ -91,7 +91,7 @@ def test_waits_are_those_the_server_names(headers, seconds):
 
 def completion(values, **usage):
     usage = {"prompt_tokens": len(values), "completion_tokens": 0, **usage}
-    return json.dumps({"choices": [{"logprobs": {"token_logprobs": values}}], "usage": usage}).encode()
+    return json.dumps({"choices": [{"text": "x", "logprobs": {"token_logprobs": values}}], "usage": usage}).encode()
 
 
 @pytest.mark.parametrize(

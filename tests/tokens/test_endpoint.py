@@ -1,18 +1,13 @@
-"""A real completions server on loopback that also misbehaves on demand."""
+"""Documents behind a real completions server on loopback."""
 
-import contextlib
-import itertools
 import json
-import socket
-import threading
-import time
-from collections import Counter
 
 import numpy as np
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from completions import Server
 from divulge import checks
 from divulge.cli.app import app
 from divulge.identification import document_scoring
@@ -20,88 +15,7 @@ from divulge.signals import tokens as signals
 from divulge.targets.endpoint import Endpoint, EndpointError
 from divulge.targets.text import CausalLM
 
-fastapi = pytest.importorskip("fastapi")
-uvicorn = pytest.importorskip("uvicorn")
-httpx = pytest.importorskip("httpx")
-torch = pytest.importorskip("torch")
-
-
-class Server:
-    """An OpenAI-compatible server of a tiny model; `faults` gives what to do with a prompt's next requests."""
-
-    def __init__(self, model, tokenizer):
-        self.model, self.tokenizer = model, tokenizer
-        self.asked, self.answered, self.keys = Counter(), Counter(), set()
-        self.faults, self.cut_at, self.lock = {}, None, threading.Lock()
-        self.longest, self.usage, self.tokens = None, True, False
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}/v1"
-
-    def app(self):
-        app = fastapi.FastAPI()
-
-        @app.post("/v1/completions")
-        def completions(body: dict, authorization: str = fastapi.Header(default="")):
-            return self.answer(body, authorization)
-
-        return app
-
-    def answer(self, body, authorization):
-        prompt = body["prompt"]
-        with self.lock:
-            self.asked[prompt] += 1
-            self.keys.add(authorization)
-            fault = self.faults.get(prompt, []).pop(0) if self.faults.get(prompt) else None
-            if self.cut_at is not None and sum(self.answered.values()) >= self.cut_at:
-                self.server.should_exit = self.server.force_exit = True
-                fault = 500
-        if fault == 429:
-            return fastapi.Response(status_code=429, headers={"retry-after": "0.01"})
-        if isinstance(fault, int):
-            return fastapi.Response("no", status_code=fault)
-        if self.longest is not None and len(prompt) > self.longest:
-            return fastapi.Response("This model's maximum context length is 40 characters.", status_code=400)
-        found = self.completion(prompt, body)
-        if fault == "truncated":
-            return fastapi.Response(json.dumps(found)[:-20], media_type="application/json")
-        if fault == "missing":
-            found["choices"][0]["logprobs"] = None
-        if fault == "count":
-            found["choices"][0]["logprobs"]["token_logprobs"].pop()
-        if fault == "hole":
-            found["choices"][0]["logprobs"]["token_logprobs"][1:] = [None] * (found["usage"]["prompt_tokens"] - 1)
-        with self.lock:
-            self.answered[prompt] += fault is None
-        return found
-
-    def completion(self, prompt, body):
-        assert body["echo"]
-        assert body["logprobs"]
-        ids = self.tokenizer(prompt)["input_ids"]
-        with torch.no_grad():
-            logp = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        shown = {"token_logprobs": [None, *(logp[i, token].item() for i, token in enumerate(ids[1:]))]}
-        if self.tokens:
-            cuts = [len(self.tokenizer.decode(ids[:k])) for k in range(len(ids) + 1)]
-            shown["tokens"] = [prompt[a:b] for a, b in itertools.pairwise(cuts)]
-        usage = {"usage": {"prompt_tokens": len(ids), "completion_tokens": 0}} if self.usage else {}
-        return {"choices": [{"text": prompt, "logprobs": shown}], **usage}
-
-    @contextlib.contextmanager
-    def running(self):
-        config = uvicorn.Config(self.app(), host="127.0.0.1", port=self.port, log_level="critical", lifespan="off")
-        self.server = uvicorn.Server(config)
-        thread = threading.Thread(target=self.server.run)
-        thread.start()
-        while not self.server.started and thread.is_alive():
-            time.sleep(0.01)
-        try:
-            yield self
-        finally:
-            self.server.should_exit = True
-            thread.join(timeout=20)
+pytest.importorskip("httpx")
 
 
 @pytest.fixture
@@ -140,6 +54,7 @@ def test_misbehaviour_is_survived_and_nothing_wrong_is_believed(server, model, t
         ("missing", "no prompt log-probabilities"),
         ("count", "log-probabilities for"),
         ("hole", "missing or positive"),
+        ("cut", "cut the prompt"),
         (500, "status 500"),
     ],
 )
@@ -150,9 +65,10 @@ def test_a_server_that_stays_wrong_is_given_up_with_the_reason(server, fault, me
     assert server.asked["hello world"] == 3
 
 
-def test_a_refusal_is_not_repeated(server):
-    server.faults = {"hello world": [401] * 9}
-    with pytest.raises(checks.InputError, match="refused with 401"):
+@pytest.mark.parametrize(("fault", "message"), [(401, "refused with 401"), ("silent", "does not repeat the prompt")])
+def test_a_refusal_is_not_repeated(server, fault, message):
+    server.faults = {"hello world": [fault] * 9}
+    with pytest.raises(checks.InputError, match=message):
         client(server).tokens(["hello world"])
     assert server.asked["hello world"] == 1
 

@@ -14,11 +14,12 @@ from divulge.auditing import active, reference_models
 from divulge.auditing.measuring import conditions
 from divulge.evidence import Measurements, Models
 from divulge.ragged import TokenLogs
-from divulge.signals import tokens
+from divulge.signals import ReCaLL, tokens
 from divulge.targets import Endpoint, GivesLogits, GivesTokens, TokenStatistics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from divulge.auditing.case import Case, Log
     from divulge.auditing.inputs import Inputs
@@ -30,11 +31,28 @@ if TYPE_CHECKING:
 # Signals that need no more of the target than how likely it finds the tokens that stand there.
 _OWN_TOKENS = frozenset({"log_likelihood", "zlib", "min_k", *tokens.RESCALED})
 _SHOWN = 3  # rows that a message names
+ANSWERS = "answers.jsonl"  # of an endpoint, while an audit runs
 
 
 def asked(target: Any) -> bool:
     """Whether a target is a language model, asked for tokens rather than for classes."""
     return isinstance(target, GivesTokens) and not isinstance(target, GivesLogits)
+
+
+def refuse_unseen(recipes: Sequence[Recipe]) -> None:
+    """Pass if an endpoint shows all that the recipes read; known before it is asked."""
+    unseen = [r.name for r in recipes if isinstance(r.signal, ReCaLL | str) and r.signal_name not in _OWN_TOKENS]
+    if unseen:
+        raise checks.InputError(
+            f"recipes: {', '.join(unseen)} read more than an endpoint shows, which is how likely each token of a "
+            "document is, and nothing of the rest of the vocabulary; loss, zlib, min-k and what is relative to reference "
+            "models can be had"
+        )
+
+
+def noting(target: Any, folder: Path) -> Any:
+    """The target; if it is an endpoint, its answers are kept as they come, and an interrupted audit repeats none."""
+    return replace(target, journal=folder / ANSWERS) if isinstance(target, Endpoint) and not target.journal else target
 
 
 def opened(given: Inputs, references: FineTune | None) -> Opened | None:
@@ -56,8 +74,9 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     vocabulary = any(recipe.signal not in _OWN_TOKENS for recipe in named)
     stats = log.timed("target", partial(_asked, target, texts, log, vocabulary=vocabulary))
     _refuse_unscored(case, stats)
-    logs = TokenLogs(stats.offsets, stats.logp)
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in named))
+    log.queries |= dict.fromkeys(names, len(people.parts(texts)[0]))
+    logs = TokenLogs(stats.offsets, stats.logp)
     models = {kind: _models(case, log, kind, stats, texts) for kind in kinds(case.given.recipes)}
     if Need.REFERENCES_BASE in models:
         log.warnings += _seen_before(models[Need.REFERENCES_BASE], case)

@@ -34,7 +34,7 @@ from divulge.evaluation import blind
 from divulge.references.progress import silent
 from divulge.request import Duplicates, Options, Outputs, Subject
 from divulge.results import About, Accuracy, BlindBaseline, environment, plain
-from divulge.targets import GivesLogits, GivesTokens, adapt
+from divulge.targets import Endpoint, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -166,7 +166,8 @@ def audit(
         return _kept(case, tuple(fpr), settings, plan, out)
     if folder is None:
         return _result(case, tuple(fpr), settings, None)
-    with Dossier(folder).writing(KIND, store.digest(settings), overwrite=overwrite) as draft:
+    digest, kept = store.digest(settings), (documents.ANSWERS,)
+    with Dossier(folder).writing(KIND, digest, overwrite=overwrite, keep=kept) as draft:
         return _kept(case, tuple(fpr), settings, plan, draft)
 
 
@@ -190,6 +191,8 @@ def _prepared(
     whole = check(subject, options, documents=of_documents)
     if not isinstance(adapted, GivesLogits | GivesTokens):
         refuse_logits(whole.recipes)
+    if isinstance(adapted, Endpoint):
+        documents.refuse_unseen(whole.recipes)
     given, seen = prepare(whole, options.imputer, options.seed)
     references = documents.opened(given, options.references) if of_documents else options.references
     views = (given.everything,) if seen is None else seen.views
@@ -208,8 +211,10 @@ def _kept(
     case: Case, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: Draft
 ) -> Audit:
     """The result, with all of it written into ``draft``."""
-    case = replace(case, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
+    asked = documents.noting(case.target, draft.path)
+    case = replace(case, target=asked, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
     result = _result(case, fpr, settings, draft.home)
+    (draft.path / documents.ANSWERS).unlink(missing_ok=True)
     draft.write_plan(plan or plain(settings))
     result.save(draft, {} if plan is None else files_of(plan, draft.path))
     return result
@@ -218,7 +223,8 @@ def _kept(
 def files_of(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
     """The model and the records that a plan names, where they are files."""
     folder = home / str(plan.get("folder", "."))
-    named = {"model": plan.get("target", {}).get("model")} | dict(plan.get("data", {}))
+    target = plan.get("target", {})
+    named = {"model": None if "endpoint" in target else target.get("model")} | dict(plan.get("data", {}))
     return {role: [folder / name] for role, name in named.items() if isinstance(name, str) and (folder / name).exists()}
 
 

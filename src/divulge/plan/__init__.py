@@ -122,6 +122,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         base=plan.target.base,
         dtype=plan.target.dtype,
         bos=plan.target.bos,
+        endpoint=plan.target.endpoint,
         labels_only=True,
     )
     if plan.data.text is not None:
@@ -160,9 +161,10 @@ def _labelled(plan: Plan, sets: dict[str, DataFile], *, documents: bool) -> None
 def _origins(plan: Plan, folder: Path) -> dict[str, str]:
     """Where the code comes from that the plan names; run here, so that recipes in a file are known from now on."""
     model = plan.target.model
-    there = checks.path(folder / model, "target.model").exists()
+    code = plan.target.endpoint is None and ":" in model and not model.startswith("hf:")
+    there = code and checks.path(folder / model, "target.model").exists()
     wanted = {
-        "target.model": model if ":" in model and not model.startswith("hf:") and not there else None,
+        "target.model": model if code and not there else None,
         "target.factory": plan.target.factory,
         "references.make_model": None if plan.references is None else plan.references.make_model,
         **{f"recipes {name}": name for name in plan.recipes if ":" in name},

@@ -23,7 +23,9 @@ class TargetPlan(_Strict):
 
     Args:
         model: a file (.safetensors with a factory, .onnx, .skops), a Hugging Face folder or ``hf:NAME``, or
-            "package.module:name" of a model, a predictor or a function that returns one.
+            "package.module:name" of a model, a predictor or a function that returns one; with ``endpoint``, its name
+            there.
+        endpoint: address of an OpenAI-compatible server of language models, ``http://…/v1``.
         base: of a LoRA adapter: folder or ``hf:NAME`` of the model that it was trained on.
         dtype: of a Hugging Face model.
         bos: whether a language model's documents begin with a BOS token.
@@ -33,6 +35,7 @@ class TargetPlan(_Strict):
     """
 
     model: str
+    endpoint: str | None = None
     base: str | None = None
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
     bos: Literal["tokenizer", "add", "none"] | None = None

@@ -53,7 +53,8 @@ class Endpoint:
     vocabulary: perplexity, zlib and Min-K% can be had, Min-K%++ and entropies cannot. Their number is
     compared with the server's own count of the prompt's tokens, or where it gives none with the tokens
     themselves, before any is believed: some servers return none, or those of the completion alone. The text that
-    a server repeats must hold the prompt, so that the answer to another document is not taken for this one's.
+    a server repeats must hold the prompt, so that neither the answer to another document nor that to the part of this
+    one that a server has cut off is taken for this one's; a server that repeats nothing cannot be used.
 
     A document that the server finds too long gets no score and is named in the result; with ``length`` the
     beginnings of documents are scored instead.
@@ -223,15 +224,30 @@ def _logprobs(answer: Any, text: str) -> Floats:
         raise _PassingError("the answer has no prompt log-probabilities") from None
     if not isinstance(logprobs, list):
         raise _PassingError(f"log-probabilities are {short(logprobs)}, not a list")
-    if isinstance(echo, str) and _plain(text) not in _plain(echo or text):
-        raise _PassingError("the answer repeats another text than the prompt")
     prompt = _prompt_tokens(answer, shown, text, len(logprobs))
+    _refuse_other_text(echo, text)
     values = logprobs[:prompt]
     values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
     for at, value in enumerate(values):
         if not likely(value):
             raise _PassingError(f"prompt log-probability {at} is {short(value)}; some are missing or positive")
     return np.array(values, np.float64)
+
+
+def _refuse_other_text(echo: Any, text: str) -> None:
+    """Pass if the answer repeats the prompt, and all of it."""
+    if not isinstance(echo, str) or not echo:
+        raise checks.InputError(
+            "endpoint: the answer does not repeat the prompt (echo), so a prompt that was cut could not be told; the "
+            "server cannot be used"
+        )
+    if _plain(text) not in _plain(echo):
+        cut = _plain(echo) and _plain(echo) in _plain(text)
+        raise _PassingError(
+            "the server cut the prompt: only part of it is repeated"
+            if cut
+            else "the answer repeats another text than the prompt"
+        )
 
 
 def _plain(text: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks, errors, imports, lazy
+from divulge.targets.endpoint import Endpoint
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
 from divulge.targets.skops import read as read_skops
@@ -50,6 +51,7 @@ def load(
     base: str | None = None,
     dtype: str | None = None,
     bos: str | None = None,
+    endpoint: str | None = None,
     labels_only: bool = False,
 ) -> Any:
     """The target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
@@ -66,19 +68,21 @@ def load(
         base: of a LoRA adapter: a folder or ``hf:NAME``; what its configuration names when None.
         dtype: of a Hugging Face model: "float32" (the default), "bfloat16" or "float16".
         bos: of a causal language model: "tokenizer" (the default), "add" or "none", see `divulge.targets.CausalLM`.
+        endpoint: address of an OpenAI-compatible server, ``http://…/v1``, that has a language model of this name.
         labels_only: whether a named object that gives labels and no logits will do.
 
     Raises:
         divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
             cannot be imported, types that are not trusted, an adapter without its base.
     """
+    if endpoint is not None:
+        _refuse(base=base, dtype=dtype, bos=bos, factory=factory, why="a model behind an endpoint has none")
+        return Endpoint(endpoint, model)
     path = checks.path(Path(folder or ".") / checks.text(model, "target.model"), "target.model")
     if path.is_dir() or (model.startswith("hf:") and not path.exists()):
         more = {} if bos is None else {"bos": bos}
         return folders.load(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **more)
-    for key, value in (("base", base), ("dtype", dtype), ("bos", bos)):
-        if value is not None:
-            raise checks.InputError(f"target.{key}: only Hugging Face folders have one, and {path} is none")
+    _refuse(base=base, dtype=dtype, bos=bos, why=f"only Hugging Face folders have one, and {path} is none")
     if not path.exists() and ":" in model:
         return adapt(_called(model, folder), outputs=outputs, device=device, labels_only=labels_only)
     if not path.is_file():
@@ -94,6 +98,13 @@ def load(
     raise checks.InputError(
         f"target.model: {path} cannot be loaded without running code from it: {_reason(path)}. What can: {SAFE}"
     )
+
+
+def _refuse(why: str, **given: Any) -> None:
+    """Pass if none of these was given."""
+    for key, value in given.items():
+        if value is not None:
+            raise checks.InputError(f"target.{key}: {why}")
 
 
 def _onnx(path: Path, outputs: str) -> GivesLogits:

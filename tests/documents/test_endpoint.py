@@ -1,0 +1,124 @@
+"""Audits of a language model that can only be asked over HTTP."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("httpx")
+
+import divulge as dv
+from completions import Server
+from divulge.targets import CausalLM, Endpoint
+from divulge.targets.endpoint import EndpointError
+
+RECIPES = ("loss", "zlib", "min-k", "base-ratio", "wbc")
+
+
+@pytest.fixture(scope="module")
+def plain(base):
+    """The base as a server shows it: without a BOS before the text."""
+    return CausalLM(base.model, base.tokenizer, name="base", bos="tokenizer")
+
+
+@pytest.fixture(scope="module")
+def leaking(plain, tuning, sets):
+    return tuning(plain).one(sets["members"], seed=5)
+
+
+@pytest.fixture
+def server(leaking):
+    with Server(leaking.model, leaking.tokenizer).running() as running:
+        yield running
+
+
+def audited(target, sets, **more):
+    return dv.audit(target, **sets, **{"fpr": (0.05,), "seed": 0, "recipes": RECIPES} | more)
+
+
+def test_scores_are_those_of_the_model_behind_it(server, leaking, plain, tuning, sets, tmp_path, monkeypatch):
+    monkeypatch.setenv("DIVULGE_API_KEY", "very-secret")
+    asked = Endpoint(server.url, "tiny")
+    run = audited(asked, sets, references=tuning(plain, count=0), out=tmp_path / "run")
+    own = audited(leaking, sets, references=tuning(plain, count=0))
+    for name in RECIPES:
+        np.testing.assert_allclose(run.scores[name], own.scores[name], atol=1e-4)
+    assert run.verdict.answer == "leak found"
+    assert set(server.asked.values()) == {1}
+    assert {run.about.recipes[name].queries for name in RECIPES} == {len(server.asked)} == {320}
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert server.keys == {"Bearer very-secret"}
+    assert not any(b"very-secret" in path.read_bytes() or path.name == "answers.jsonl" for path in files)
+
+
+def test_of_persons_each_document_is_a_query(server, sets):
+    by_two = {
+        name: dv.by_person(list(records.x), [f"{name} {at // 2}" for at in range(len(records))])
+        for name, records in sets.items()
+    }
+    run = audited(Endpoint(server.url, "tiny"), by_two, recipes=("loss",))
+    assert run.about.recipes["loss"].queries == sum(server.asked.values()) == 320
+
+
+@pytest.mark.parametrize("recipe", ["min-k++", "entropy", "recall"])
+def test_what_it_does_not_show_is_refused_before_it_is_asked(server, sets, recipe):
+    with pytest.raises(dv.InputError, match=f"{recipe[:5]}.* more than an endpoint shows".replace("+", r"\+")):
+        audited(Endpoint(server.url, "tiny"), sets, recipes=("loss", recipe))
+    assert not server.asked
+
+
+def test_an_interrupted_audit_repeats_no_question(leaking, sets, tmp_path):
+    server = Server(leaking.model, leaking.tokenizer)
+    server.cut_at = 100
+    asked = Endpoint(server.url, "tiny", retries=0, concurrency=1)
+    with server.running(), pytest.raises(EndpointError, match="run the same command again to resume"):
+        audited(asked, sets, recipes=("loss",), out=tmp_path / "run")
+    server.cut_at = None
+    with server.running():
+        run = audited(asked, sets, recipes=("loss",), out=tmp_path / "run")
+    assert set(server.answered.values()) == {1}
+    assert run["loss"].auc.low > 0.8
+
+
+PLAN = """
+recipes = ["loss", "min-k"]
+fpr = [0.05]
+
+[target]
+model = "tiny:latest"
+endpoint = "{url}"
+
+[data]
+members = "members.jsonl"
+nonmembers = "nonmembers.jsonl"
+population = "population.jsonl"
+text = "text"
+"""
+
+
+def test_from_a_plan(server, sets, divulge, tmp_path):
+    for name, records in sets.items():
+        pl.DataFrame({"text": list(records.x)}).write_ndjson(tmp_path / f"{name}.jsonl")
+    (tmp_path / "plan.toml").write_text(PLAN.format(url=server.url))
+    code, out, errors = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run", "--json")
+    assert code == 0, errors
+    assert json.loads(out)["verdict"]["answer"] == "leak found"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('endpoint = "ftp://x"', "url: "),
+        ('endpoint = "http://me:secret@x/v1"', "holds a user name or password"),
+        ('endpoint = "http://127.0.0.1:9/v1"\nbos = "add"', "target.bos: a model behind an endpoint has none"),
+    ],
+)
+def test_bad_addresses_in_a_plan(sets, divulge, tmp_path, line, message):
+    for name, records in sets.items():
+        pl.DataFrame({"text": list(records.x)}).write_ndjson(tmp_path / f"{name}.jsonl")
+    plan = PLAN.replace('endpoint = "{url}"', line)
+    (tmp_path / "plan.toml").write_text(plan)
+    code, _, errors = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run")
+    assert code == 2
+    assert message in errors
