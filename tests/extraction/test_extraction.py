@@ -45,7 +45,7 @@ class Coins:
         return [tuple(map(int, text.split())) for text in texts]
 
     def decode(self, tokens):
-        return " ".join(map(str, tokens))
+        return " ".join(f"{token:03d}" for token in tokens)
 
     def continuations(self, prefixes, suffixes, *, decoding=None):
         p = np.array([self.p(prefix[0]) for prefix in prefixes])
@@ -178,6 +178,19 @@ class TestVerdict:
         assert found.finding.tone == "doubt"
         assert found.extracted.size == 0
         assert "need not come from training" in found.verdict
+
+    def test_a_year_gives_the_split_away_before_anything_is_said_of_the_model(self):
+        """A model that completes what is old, seen or not; too few documents for a classifier to tell."""
+        old, new = ([f"{year} {at}" for at in range(100, 108)] for year in (1950, 2020))
+        found = extraction.measure(Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1)
+        assert found.blind is None
+        assert found.finding.answer == "confounded"
+        assert "the newest year named is 1950 in the median of the members" in found.verdict
+        assert found.warnings[0].startswith("members and non-members differ in more than membership: ")
+        assert found.summary().confounded
+        unsaid = extraction.measure(Coins(lambda at: float(at < 2000)), old, new, prefix=1, suffix=1, texts=False)
+        assert unsaid.finding.answer == "confounded"
+        assert "1950" not in str(unsaid) + " ".join(unsaid.warnings)
 
     def test_the_smallest_number_would_have_shown_it(self):
         sets = numbered(0, 30), numbered(30, 40)
@@ -312,6 +325,33 @@ class TestKept:
                 trained, MEMBERS, NONMEMBERS, out=tmp_path, progress=lambda done, total: asked.append(done), **CUT
             )
         assert asked == []
+
+    @pytest.mark.parametrize("texts", [True, False])
+    def test_an_interruption_loses_nothing(self, tmp_path, texts):
+        sets, asked = (numbered(0, 100), numbered(100, 90)), []
+
+        class Counted(Coins):
+            def continuations(self, prefixes, suffixes, *, decoding=None):
+                asked.extend(prefixes)
+                return super().continuations(prefixes, suffixes, decoding=decoding)
+
+        def measured(**more):
+            return extraction.measure(Counted(lambda at: at % 3 / 3), *sets, prefix=1, suffix=1, texts=texts, **more)
+
+        def stop(done, total):
+            if done > 64:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            measured(out=tmp_path / "run", progress=stop)
+        kept = [name for path in (tmp_path / "run").rglob("*.npz") for name in np.load(path)]
+        assert ("written" in kept) == texts
+        resumed = measured(out=tmp_path / "run")
+        assert len(asked) == len(set(asked)) == 190
+        whole = measured()
+        assert resumed.rates == whole.rates
+        assert resumed.members.target.texts == whole.members.target.texts
+        assert not list((tmp_path / "run").glob(".staged*"))
 
     def test_no_text_leaves_the_result_where_none_is_wanted(self, trained, tmp_path):
         found = extraction.measure(trained, MEMBERS, NONMEMBERS, texts=False, out=tmp_path / "run", **CUT)

@@ -45,7 +45,7 @@ def refuse_unseen(recipes: Sequence[Recipe]) -> None:
     if unseen:
         raise checks.InputError(
             f"recipes: {', '.join(unseen)} read more than an endpoint shows, which is how likely each token of a "
-            "document is, and nothing of the rest of the vocabulary; loss, zlib, min-k and what is relative to reference "
+            "document is, and nothing of the rest of the vocabulary; loss, zlib, min-k and what is relative to other "
             "models can be had"
         )
 

@@ -8,6 +8,8 @@ from divulge import evaluation
 from divulge.results import TextSplit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.auditing.case import Case
 
 _FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
@@ -25,17 +27,27 @@ def told(case: Case) -> TextSplit | None:
         return None
     members, others = list(records[given.truth]), list(records[~given.truth])
     population = [*given.calibration.x, *given.population.x]
-    signs = tuple(map(str, evaluation.telling(members, others, false_alarm=_FALSE_ALARM, seed=case.seed)))
     shared = evaluation.near_duplicates(members, others, population)
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
-    return TextSplit(signs if case.texts else (_UNQUOTED,) * bool(signs), str(shared), copies)
+    return TextSplit(signs(members, others, quoted=case.texts, seed=case.seed), str(shared), copies)
+
+
+def signs(members: Sequence[str], others: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:
+    """What gives the split away, the surest first; that it does alone, where nothing may be quoted."""
+    told = tuple(map(str, evaluation.telling(members, others, false_alarm=_FALSE_ALARM, seed=seed)))
+    return told if quoted else (_UNQUOTED,) * bool(told)
+
+
+def given_away(signs: Sequence[str]) -> list[str]:
+    """What must be said first of a split with such signs."""
+    return [f"members and non-members differ in more than membership: {'; '.join(signs)}"] if signs else []
 
 
 def warnings(split: TextSplit | None) -> list[str]:
     """What a reader must know before the numbers."""
     if split is None:
         return []
-    said = [f"members and non-members differ in more than membership: {'; '.join(split.signs)}"] if split.signs else []
+    said = given_away(split.signs)
     if split.copies:
         said.append(
             f"{split.copies:,} non-members share at least half of their word n-grams with a member; a model that has "

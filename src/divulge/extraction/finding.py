@@ -49,10 +49,10 @@ def finding_of(result: Extraction) -> Finding:
         return _without(result, smallest)
     best = max(shown, key=lambda rate: rate.difference.low)
     text = f"{_shares(best)}, a difference of at least {100 * best.difference.low:.1f} points."
-    if result.blind is not None and result.blind.confounded:
+    if result.confounded:
         text = (
-            f"Members are given back more often than non-members, but the two sets can be told apart without the model "
-            f"(p = {result.blind.p_value:.2g}), so this need not come from training: {text}"
+            "Members are given back more often than non-members, but the two sets can be told apart without the model, "
+            f"so this need not come from training: {result.confounded}. {text}"
         )
         return Finding("confounded", text, "doubt", ways, smallest)
     return Finding("extracted", f"Training documents can be extracted: {text}", "leak", ways, smallest)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, errors, store
+from divulge import checks, store
+from divulge.auditing import text_split
 from divulge.dossier import Dossier
 from divulge.evaluation import blind
-from divulge.extraction.overlap import likeness
+from divulge.extraction.asking import FINISHED, Asked
 from divulge.extraction.passages import Cut, Passage, passages
-from divulge.extraction.result import KIND, Completed, Extraction, Measured
+from divulge.extraction.result import KIND, Extraction, Measured
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from divulge.extraction.passages import Passages
 
 _HALF = re.compile("[\ud800-\udfff]")
-_CHUNK = 256  # documents between two words of progress
 _DECODING = "a divulge.targets.Decoding"
 _LEAST_BLIND = 2 * blind.FOLDS
 
@@ -70,7 +69,7 @@ def measure(
         confidence: that all differences lie in their intervals.
         texts: False to keep documents out of the result, the run directory and the report.
         seed: of random places and of the blind baseline.
-        out: run directory to write.
+        out: run directory to write; what is finished is kept there, and the same call goes on after an interruption.
         overwrite: replace a finished run in ``out``.
         progress: called with the number of documents finished and of all.
 
@@ -101,16 +100,19 @@ def measure(
         for given, name in zip(sets, ("members", "nonmembers"), strict=True)
     ]
     used, warnings = _apart(made)
-    asked = _Asked(model, other, chosen, kept, tell, sum(map(len, used)))
     settings = (cut, chosen, counts, close, level, kept, start)
     key = store.digest(model.key(), None if other is None else other.key(), *(one.x for one in sets), *settings)
     with contextlib.ExitStack() as held:
         draft = None
         if out is not None:
             folder = Dossier(checks.path(out, "out"))
-            draft = held.enter_context(folder.writing(KIND, key, overwrite=replaced))
+            draft = held.enter_context(folder.writing(KIND, key, overwrite=replaced, keep=(FINISHED,)))
+        finished = None if draft is None else draft.path / FINISHED
+        asked = Asked(model, other, chosen, kept, tell, sum(map(len, used)), finished)
         parts = zip(sets, made, used, strict=True)
         inside, outside = (asked.measured(given, part, some) for given, part, some in parts)
+        words = [[model.decode(passage.tokens) for passage in part] for part in used]
+        signs = text_split.signs(*words, quoted=kept, seed=start)
         result = Extraction(
             members=inside,
             nonmembers=outside,
@@ -119,84 +121,15 @@ def measure(
             draws=counts,
             near=close,
             confidence=level,
-            blind=_blind(model, used, start),
+            blind=_blind(*words, start),
+            signs=signs,
             model=str(model.key().get("model", type(target).__name__)),
             seed=start,
-            warnings=(*_left_out(inside, outside), *warnings),
+            warnings=(*text_split.given_away(signs), *_left_out(inside, outside), *warnings),
         )
         if draft is not None:
             result.into(draft)
     return result
-
-
-class _Asked:
-    """Two models, asked for the passages of one set after the other."""
-
-    def __init__(
-        self,
-        target: GivesContinuations,
-        reference: GivesContinuations | None,
-        decoding: Decoding,
-        texts: bool,
-        tell: Callable[[int, int], None],
-        total: int,
-    ) -> None:
-        self._models = (target, reference)
-        self._decoding, self._texts = decoding, texts
-        self._tell, self._done, self._total = tell, 0, total
-
-    def measured(self, records: Records, made: Passages, used: Sequence[Passage]) -> Measured:
-        ids = np.arange(len(records)) if records.ids is None else records.ids
-        target, reference = self._models
-        rows = np.array([passage.row for passage in used])
-        measured = Measured(
-            ids[rows],
-            self._completed(target, used),
-            None if reference is None else self._completed(reference, used),
-            repeated=len(made.cut) - len(used),
-            short=made.short,
-            shortened=made.shortened,
-        )
-        self._done += len(used)
-        if not self._texts:
-            return measured
-        prompts, suffixes = (
-            tuple(target.decode(part) for part in parts)
-            for parts in zip(*((passage.prefix, passage.suffix) for passage in used), strict=True)
-        )
-        return replace(measured, prompts=prompts, suffixes=suffixes)
-
-    def _completed(self, model: GivesContinuations, used: Sequence[Passage]) -> Completed:
-        parts = []
-        for first in range(0, len(used), _CHUNK):
-            parts.append(_complete(model, used[first : first + _CHUNK], self._decoding, self._texts))
-            with errors.theirs("progress"):
-                self._tell(self._done + min(first + _CHUNK, len(used)), self._total)
-        return Completed(
-            *(np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)),
-            texts=tuple(text for part in parts for text in part[4]) if self._texts else None,
-        )
-
-
-def _complete(model: GivesContinuations, used: Sequence[Passage], decoding: Decoding, texts: bool) -> tuple[Any, ...]:
-    """The columns of `Completed` for some passages."""
-    prompts = [(*model.start, *passage.prefix) for passage in used]
-    asked = model.continuations(prompts, [passage.suffix for passage in used], decoding=decoding)
-    # Greedy decoding goes on with what is asked for as long as that is the likeliest: then nothing need be generated.
-    made = [passage.suffix for passage in used]
-    rest = np.flatnonzero(~asked.verbatim)
-    if len(rest):
-        written = model.greedy([prompts[at] for at in rest], len(made[0]))
-        for at, tokens in zip(rest, written, strict=True):
-            made[at] = tokens
-    alike = [likeness(tokens, passage.suffix) for tokens, passage in zip(made, used, strict=True)]
-    return (
-        asked.log_p,
-        asked.verbatim,
-        np.array([one.longest for one in alike]),
-        np.array([one.overlap for one in alike]),
-        [model.decode(tokens) for tokens in made] if texts else [],
-    )
 
 
 def _writes(target: Any, name: str) -> GivesContinuations:
@@ -273,8 +206,7 @@ def _left_out(*sets: Measured) -> list[str]:
     return notes
 
 
-def _blind(model: GivesContinuations, used: Sequence[Sequence[Passage]], seed: int) -> blind.Blind | None:
-    if min(map(len, used)) < _LEAST_BLIND:
+def _blind(members: Sequence[str], nonmembers: Sequence[str], seed: int) -> blind.Blind | None:
+    if min(len(members), len(nonmembers)) < _LEAST_BLIND:
         return None
-    inside, outside = ([model.decode(passage.tokens) for passage in part] for part in used)
-    return blind.baseline(np.array(inside, object), np.array(outside, object), seed)
+    return blind.baseline(np.array(members, object), np.array(nonmembers, object), seed)

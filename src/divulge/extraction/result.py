@@ -138,6 +138,7 @@ class Extraction:
         near: overlap from which a greedy continuation counts as near-verbatim.
         confidence: that all intervals of differences hold together.
         blind: whether the sets can be told apart without the model; None where there are too few documents.
+        signs: words, years and lengths by which their passages differ, the surest first.
         model: name of the model.
         seed: of random places and of the blind baseline.
         warnings: what the user must know.
@@ -153,7 +154,15 @@ class Extraction:
     blind: Blind | None
     model: str
     seed: int
+    signs: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    @property
+    def confounded(self) -> str:
+        """How the sets can be told apart without the model, in words; empty where no difference is seen."""
+        blind = self.blind if self.blind is not None and self.blind.confounded else None
+        told = [] if blind is None else [f"a classifier tells them apart (p = {blind.p_value:.2g})"]
+        return "; ".join([*told, *self.signs])
 
     def given(self, measured: Measured) -> Mapping[str, Bools]:
         """Which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
@@ -223,7 +232,8 @@ class Extraction:
             extracted=len(self.extracted),
             with_reference=self.members.reference is not None,
             blind=None if blind is None else blind.p_value,
-            confounded=blind is not None and blind.confounded,
+            signs=self.signs,
+            confounded=bool(self.confounded),
             seed=self.seed,
             warnings=self.warnings,
             environment=environment(),

@@ -35,6 +35,7 @@ class ExtractionSummary:
         extracted: members given back by a way that shows it.
         with_reference: whether documents that a reference model gives back, too, were left out of account.
         blind: p-value of the blind baseline; None where there were too few documents for one.
+        signs: words, years and lengths by which their passages differ, the surest first.
         confounded: whether the sets can be told apart without the model.
     """
 
@@ -59,6 +60,7 @@ class ExtractionSummary:
     extracted: int
     with_reference: bool
     blind: float | None
+    signs: tuple[str, ...]
     confounded: bool
     seed: int
     warnings: tuple[str, ...]
