@@ -38,7 +38,7 @@ from membership_tables import STATISTICS, clipped, over_seeds, short
 
 MEMBERS, OTHERS, POPULATION = 300, 1000, 400
 COUNTS = (0, 1, 3, 4, 16)
-LONGEST = 600  # characters of a newsgroup article
+LONGEST = 300  # characters of a newsgroup article
 TITLES = {
     "messages": "Text messages",
     "news": f"Newsgroup articles of at most {LONGEST} characters",

@@ -112,3 +112,14 @@ def test_a_share_of_the_document(divulge, home):
     assert code == 0, err
     assert json.loads(out)["prefix"] == 0.25
     assert np.isclose(json.loads(out)["confidence"], 0.95)
+
+
+def test_what_an_interruption_leaves_is_said(divulge, home, tmp_path, monkeypatch):
+    def stops(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("divulge.targets.CausalLM.greedy", stops)
+    code, _, err = divulge(*arguments(home))
+    assert (code, "nothing is kept" in err) == (130, True)
+    code, _, err = divulge(*arguments(home), "--out", tmp_path / "run")
+    assert (code, "the same command resumes" in err) == (130, True)

@@ -20,7 +20,7 @@ COLUMNS = ("log_p", "verbatim", "longest", "overlap")
 
 @pytest.fixture(scope="module")
 def trained(language):
-    return language(MEMBERS, 220)
+    return language(MEMBERS, 140)
 
 
 @pytest.fixture(scope="module")

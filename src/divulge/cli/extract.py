@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,8 @@ from divulge.cli import printing
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from divulge import datafiles, extraction, results
     from divulge.extraction import extraction_page
     from divulge.targets import decoding, folders
@@ -67,7 +70,7 @@ def extract(
     chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}
     target = folders.load(model, base=base, **chosen)
     other = None if reference is None else folders.load(reference, **chosen)
-    with printing.bar("asking the model") as progress:
+    with _interruptible(out), printing.bar("asking the model") as progress:
         result = extraction.measure(
             target,
             inside,
@@ -96,6 +99,17 @@ def extract(
         printing.line(f"warning: {note}")
     if out is not None:
         printing.line(f"Report: {out / 'report.html'}")
+
+
+@contextlib.contextmanager
+def _interruptible(out: Path | None) -> Generator[None]:
+    """Without a run directory there is nowhere to keep what is finished, and that is said."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if out is not None:
+            raise
+        raise KeyboardInterrupt("interrupted; nothing is kept: with --out it would be") from None
 
 
 def _tokens(words: str) -> int | float:

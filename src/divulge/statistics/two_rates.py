@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -100,6 +101,7 @@ class _Extreme:
         return low
 
 
+@functools.lru_cache(maxsize=4096)  # of one model and two sets the same counts come back, and each takes long
 def _lower(k: int, n: int, j: int, m: int, error: float) -> float:
     """Lower bound of the first share less the second, which errs with at most ``error``."""
     extreme = _Extreme(_frontier(k, n, j, m), n, m)
