@@ -92,11 +92,11 @@ class TestTwins:
         That the base may have seen the members is said in 2.5 % of such audits: 4 times have a chance of .002.
         """
         alarms = said = 0
-        recipes = ("loss", "base-ratio", "reference-ratio", "windows")
+        recipes, quick = ("loss", "base-ratio", "reference-ratio", "windows"), {"epochs": 4, "batch_size": 32}
         for seed in range(20):
-            twin = tuning(base, epochs=4).one(small.records(100 + seed, 60), seed=seed)
+            twin = tuning(base, **quick).one(small.records(100 + seed, 60), seed=seed)
             own = {name: small.records(1000 * at + seed, len(sets[name])) for at, name in enumerate(sets, 1)}
-            found = audited(twin, own, recipes=recipes, references=tuning(base, epochs=4, count=2), seed=seed)
+            found = audited(twin, own, recipes=recipes, references=tuning(base, **quick, count=2), seed=seed)
             alarms += found.verdict.answer == "leak found"
             said += any("may have been trained on them" in warning for warning in found.warnings)
         assert alarms < 3
