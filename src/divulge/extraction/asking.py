@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import errors, store
+from divulge.extraction.completed import Completed, Measured
 from divulge.extraction.overlap import likeness
-from divulge.extraction.result import Completed, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

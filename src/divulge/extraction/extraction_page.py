@@ -15,7 +15,8 @@ from divulge.report.regulators import Answers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.extraction.result import Completed, Extraction, Measured
+    from divulge.extraction.completed import Completed, Measured
+    from divulge.extraction.result import Extraction
     from divulge.types import Estimate, Ints
 
 _HEADINGS = {

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from divulge.evaluation import rate_difference
 
 if TYPE_CHECKING:
-    from divulge.extraction.result import Extraction, RateOf
+    from collections.abc import Sequence
+
+    from divulge.extraction.completed import RateOf
     from divulge.types import Tone
 
 Answer: TypeAlias = Literal["extracted", "not shown", "undecided", "confounded"]
@@ -36,34 +38,39 @@ class Finding:
     smallest: int | None
 
 
-def finding_of(result: Extraction) -> Finding:
-    """The finding of a result.
+def finding_of(rates: Sequence[RateOf], members: int, nonmembers: int, confounded: str) -> Finding:
+    """The finding of what so many members and non-members gave.
 
     Where a model never saw the members and both sets come from one distribution, "extracted" is said with
     probability (1 - confidence) / 2 at most: each of the ways errs with its part of that.
+
+    Args:
+        rates: of each way to ask, the verbatim one first; their differences hold together.
+        members: how many were asked for.
+        nonmembers: how many were asked for.
+        confounded: how the sets can be told apart without the model; empty where no difference is seen.
     """
-    shown = [rate for rate in result.rates if rate.difference.low > 0]
-    smallest = _smallest(result.rates[0], len(result.members), len(result.nonmembers))
+    shown = [rate for rate in rates if rate.difference.low > 0]
+    smallest = _smallest(rates[0], members, nonmembers)
     ways = tuple(rate.way for rate in shown)
     if not shown:
-        return _without(result, smallest)
+        return _without(rates[0], members, nonmembers, smallest)
     best = max(shown, key=lambda rate: rate.difference.low)
     text = f"{_shares(best)}, a difference of at least {100 * best.difference.low:.1f} points."
-    if result.confounded:
+    if confounded:
         text = (
             "Members are given back more often than non-members, but the two sets can be told apart without the model, "
-            f"so this need not come from training: {result.confounded}. {text}"
+            f"so this need not come from training: {confounded}. {text}"
         )
         return Finding("confounded", text, "doubt", ways, smallest)
     return Finding("extracted", f"Training documents can be extracted: {text}", "leak", ways, smallest)
 
 
-def _without(result: Extraction, smallest: int | None) -> Finding:
-    first, members = result.rates[0], len(result.members)
+def _without(first: RateOf, members: int, nonmembers: int, smallest: int | None) -> Finding:
     if smallest is None:
         text = (
             f"Too little data to say: had the model given back all of {members} members verbatim, "
-            f"{len(result.nonmembers)} non-members would be too few to show that training is the cause."
+            f"{nonmembers} non-members would be too few to show that training is the cause."
         )
         return Finding("undecided", text, "undecided", (), None)
     text = (

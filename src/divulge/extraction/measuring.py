@@ -13,8 +13,9 @@ from divulge.auditing import text_split
 from divulge.dossier import Dossier
 from divulge.evaluation import blind
 from divulge.extraction.asking import FINISHED, Asked
+from divulge.extraction.completed import Measured
 from divulge.extraction.passages import Cut, Passage, passages
-from divulge.extraction.result import KIND, Extraction, Measured
+from divulge.extraction.result import KIND, Extraction
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
 

@@ -1,0 +1,108 @@
+"""What models make of the prompts of a set of documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from divulge import lazy
+from divulge.extraction.chances import draws_needed, seen
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from divulge.types import Array, Bools, Estimate, Floats, Ints
+else:
+    pl = lazy.module("polars")
+
+GREEDY = "verbatim, greedy"
+_LIKELY = 0.5  # chance at which a document counts as seen in n draws
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Completed:
+    """What one model makes of ``n`` prompts.
+
+    Args:
+        log_p: logarithm of the probability that the suffix is drawn, ``[n]``.
+        verbatim: whether greedy decoding gives the suffix, ``[n]``.
+        longest: tokens of the longest run that the greedy continuation shares with the suffix, ``[n]``.
+        overlap: share of both that stands in matching runs, ``[n]``.
+        texts: the greedy continuations, or None.
+    """
+
+    log_p: Floats
+    verbatim: Bools
+    longest: Ints
+    overlap: Floats
+    texts: tuple[str, ...] | None = None
+
+    def given(self, draws: tuple[int, ...], near: float) -> dict[str, Bools]:
+        """Which suffixes the model gives back, ``[n]``, by each way to ask for them."""
+        ways = {GREEDY: self.verbatim, f"overlap of at least {near:g}, greedy": self.overlap >= near - 1e-12}
+        for n in draws:
+            ways[f"likely within {n:,} {'draws' if n > 1 else 'draw'}"] = seen(self.log_p, n) >= _LIKELY
+        return ways
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measured:
+    """A set of documents, as far as they were asked for.
+
+    Args:
+        ids: of the ``n`` documents, ``[n]``.
+        target: what the examined model makes of them.
+        reference: what the reference model makes of them, or None.
+        prompts: the prompts as text, or None.
+        suffixes: the suffixes as text, or None.
+        repeated: documents left out because their passage stood in the set before.
+        short: documents left out because they are too short.
+        shortened: prompts that lost their beginning, as the model takes no more.
+    """
+
+    ids: Array
+    target: Completed
+    reference: Completed | None = None
+    prompts: tuple[str, ...] | None = None
+    suffixes: tuple[str, ...] | None = None
+    repeated: int = 0
+    short: int = 0
+    shortened: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def table(self, name: str) -> pl.DataFrame:
+        """One row per document."""
+        columns: dict[str, object] = {"set": [name] * len(self), "id": [str(one) for one in self.ids]}
+        for prefix, model in (("", self.target), ("reference ", self.reference)):
+            if model is not None:
+                columns |= {
+                    f"{prefix}log_p": model.log_p,
+                    f"{prefix}draws for an even chance": draws_needed(model.log_p),
+                    f"{prefix}verbatim": model.verbatim,
+                    f"{prefix}longest match": model.longest,
+                    f"{prefix}overlap": model.overlap,
+                }
+        if self.prompts is not None:
+            columns |= {"prefix": self.prompts, "suffix": self.suffixes, "generated": self.target.texts}
+        return pl.DataFrame(columns)
+
+
+@dataclass(frozen=True, slots=True)
+class RateOf:
+    """How many documents are given back by one way to ask for them.
+
+    Args:
+        way: which.
+        members: share of the members; with a reference model only what that one does not give back as well.
+        nonmembers: the same of the non-members.
+        difference: the first less the second.
+        of_reference: members and non-members that the reference model gives back, too; None without one.
+    """
+
+    way: str
+    members: Estimate
+    nonmembers: Estimate
+    difference: Estimate
+    of_reference: tuple[int, int] | None = None
