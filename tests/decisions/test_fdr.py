@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import betaln
 
+import divulge as dv
 from divulge import checks
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, p_values, ranks
@@ -254,8 +255,13 @@ def test_a_selection_says_that_its_candidates_are_too_few_for_the_bound():
     rng = np.random.default_rng(13)
     candidates, calibration = rng.normal(3, 1, 5), rng.normal(size=100)
     for method, few in ((PTDI(0.5), True), (PTDI(), False), ("storey", False)):
-        warned = fdr.select(candidates, calibration, fdr=0.5, method=method).warnings
-        assert any("1.16 times its bound" in text for text in warned) == few
+        for found in (
+            fdr.select(candidates, calibration, fdr=0.5, method=method),
+            dv.identify(candidates, calibration, fdr=0.5, method=method),
+        ):
+            assert any("1.16 times its bound" in text for text in found.warnings) == few
+            assert found.guarantee.standing == ("doubtful" if few else "holds")
+        assert found.warnings[0].startswith("the guarantee is in doubt: with 5") == few
 
 
 @pytest.mark.parametrize(
@@ -277,6 +283,15 @@ def test_every_method_rests_on_one_assumption():
         found = fdr.select(rng.normal(size=50), rng.normal(size=200), fdr=0.2, method=method)
         assert found.guarantee.assumes == fdr.ASSUMES
         assert not any("its bound" in warning for warning in found.warnings)
+
+
+def test_the_outermost_grid_point_is_one_that_can_be_counted_beyond():
+    """A ``lam`` that no calibration score lies beyond is the last one that does; nothing is divided by zero."""
+    found = fdr.select(np.full(40, 9.0), np.arange(5.0), fdr=0.5, method=Storey(1 - 1e-12))
+    assert np.array_equal(
+        found.selected, fdr.select(np.full(40, 9.0), np.arange(5.0), fdr=0.5, method=Storey(5 / 6)).selected
+    )
+    assert Storey(1 - 1e-12).grid(5) == 5
 
 
 def test_planner_gives_the_least_calibration():

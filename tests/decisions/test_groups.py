@@ -1,11 +1,13 @@
 """Users instead of documents: the bound over groups, for any dependence within them."""
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from scipy.stats import binom
 
 import divulge as dv
-from divulge.decisions import fdr, groups
+from divulge.decisions import fdr, groups, strata
 
 RUNS = 600
 LIMIT = binom.isf(1e-7, RUNS, 0.2) / RUNS  # .288: means exceed it with probability 1e-5 at most
@@ -71,9 +73,26 @@ def test_rows_in_any_order_give_the_same_groups():
     assert one.sizes.sum() == 200
 
 
+@pytest.mark.parametrize("kind", [pd.Series, pl.Series, lambda names: np.array(names, dtype=object)])
+def test_names_may_be_columns_of_data_frames(kind):
+    rng = np.random.default_rng(6)
+    names, others = [f"é{i // 4}" for i in range(80)], [f"u{i // 4}" for i in range(400)]
+    scores, known = rng.normal(1, 1, 80), rng.normal(size=400)
+    plain = groups.select(scores, names, known, others, fdr=0.3)
+    found = groups.select(scores, kind(names), known, kind(others), fdr=0.3)
+    assert found.names.tolist() == plain.names.tolist() == sorted(set(names))
+    assert np.array_equal(found.selection.selected, plain.selection.selected)
+    assert strata.Strata(kind(names), kind(names[:40])).uncovered == 40
+
+
 def test_bad_input_is_named():
-    with pytest.raises(dv.InputError, match="groups: one name"):
-        groups.select([1.0, 2.0], [1], range(99))
+    for bad in ([1], [True, False], [0.5, 1.5], ["a", None], [b"a", b"b"], [["a", "b"]]):
+        with pytest.raises(dv.InputError, match="groups: texts, or whole numbers, are needed"):
+            groups.select([1.0, 2.0], bad, range(99))
+        with pytest.raises(dv.InputError, match=r"strata\.candidates: texts, or whole numbers|no calibration record"):
+            strata.Strata(bad, ["z"])
+    with pytest.raises(dv.InputError, match="too large to be averaged"):
+        groups.select([1e308, 1e308], [1, 1], range(99))
     with pytest.raises(dv.InputError, match="calibration_groups"):
         groups.select([1.0, 2.0], [1, 2], range(99), [0.5] * 99)
     with pytest.raises(dv.InputError, match="calibration: 3 scores are too few"):

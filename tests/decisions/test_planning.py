@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 import divulge as dv
 from divulge.decisions import fdr, planning
@@ -41,6 +41,31 @@ def test_what_no_calibration_reaches():
     assert plan.power.high < 0.1
 
 
+def test_nonmembers_that_score_high_may_open_a_selection():
+    """A selection of ten members takes 99 records if they are alone above all calibration, which they need not be."""
+    setting = Setting(100, 10, 0.999)
+    assert fdr.required_calibration(100, 0.1, 10) == 99
+    for method in ("bh", "storey"):
+        assert planning.power(85, setting, fdr=0.1, method=method).low > 0
+        assert planning.calibration(setting, 0.2, fdr=0.1, method=method).calibration < 99
+    assert planning.calibration(setting, 0.2, fdr=0.1).least == 9
+    assert planning.power(8, setting, fdr=0.1).value == 0
+    with pytest.raises(dv.InputError, match="at least 9"):
+        fdr.select(np.full(100, 9.0), np.arange(8.0), fdr=0.1)
+
+
+@pytest.mark.parametrize(("often", "shape"), [(0.0, (1, 1)), (0.002, (3, 3)), (0.01, (3, 3)), (0.9, (30, 3))])
+def test_an_interval_of_power_holds_it_where_selections_are_rare(often, shape):
+    """300 simulated plans; each fails with a probability of 1e-6 at most where the interval holds in 95 of 100."""
+    rng, held = np.random.default_rng(0), 0
+    true = often * shape[0] / sum(shape)
+    for _ in range(300):
+        told = planning._mean(np.where(rng.random(400) < often, rng.beta(*shape, 400), 0.0))
+        assert told.high > told.low
+        held += told.low <= true <= told.high
+    assert held >= binom.isf(1 - 1e-6, 300, 0.95)
+
+
 def test_one_seed_one_plan():
     setting = Setting(60, 30, 0.95)
     assert planning.calibration(setting, 0.6, seed=3) == planning.calibration(setting, 0.6, seed=3)
@@ -52,7 +77,7 @@ def test_bad_input_is_named():
             Setting(*bad)
     setting = Setting(100, 10, 0.9)
     with pytest.raises(dv.InputError, match="most: "):
-        planning.calibration(setting, 0.5, fdr=0.05, most=100)
+        planning.calibration(setting, 0.5, fdr=0.05, most=18)
     with pytest.raises(dv.InputError, match="wanted"):
         planning.calibration(setting, 1.0)
     with pytest.raises(dv.InputError, match="method"):

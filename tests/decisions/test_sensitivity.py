@@ -37,6 +37,19 @@ def test_shares_of_a_selection():
     assert str(sensitivity.Sensitivity(np.zeros(3), 0.1)) == "nothing is selected"
 
 
+def test_what_is_said_is_not_rounded_up():
+    assert str(sensitivity.Sensitivity(np.array([1.2, 1.996, 3.0]), 0.1)) == (
+        "all 3 stand up to Γ = 1.20, half up to 1.99, some up to 3.00"
+    )
+    assert "Γ = 1.15," in str(sensitivity.Sensitivity(np.array([1.15]), 0.1))
+
+
+def test_no_candidates_are_refused():
+    for method in METHODS:
+        with pytest.raises(dv.InputError, match="candidates: at least 1"):
+            sensitivity.by_rank(Counts.empty(range(99)), fdr=0.1, method=method)
+
+
 def tilted(rng, count, gamma):
     """The worst non-members: ``gamma`` times likelier in the calibration's upper part, ``1 / gamma`` in the lower.
 

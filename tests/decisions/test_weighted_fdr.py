@@ -170,9 +170,29 @@ def test_a_whole_decision():
     assert by_weight.warnings[0].startswith("the guarantee is in doubt: nothing here checks")
 
 
+def test_scores_the_wrong_way_round_and_scores_that_say_nothing():
+    rng, truth = np.random.default_rng(10), np.arange(40) < 20
+    scores, known = np.append(rng.normal(-3, 1, 20), rng.normal(size=20)), rng.normal(size=100)
+    for adjust in (Strata(["a"] * 40, ["a"] * 100), Weights(np.ones(100), np.ones(40))):
+        assert any(
+            "wrong way round" in said for said in dv.identify(scores, known, adjust=adjust, truth=truth).warnings
+        )
+        with pytest.raises(dv.InputError, match="every score, calibration included"):
+            dv.identify(np.ones(40), np.ones(100), adjust=adjust)
+    apart = Strata(["a"] * 40, ["a"] * 100, ["b"] * 5)
+    with pytest.raises(dv.InputError, match=r"^holdout: none of its strata"):
+        dv.identify(scores, known, adjust=apart, holdout=known[:5])
+
+
 def test_what_has_no_place_beside_it_is_named():
     known, scores, weights = np.arange(100.0), np.arange(20.0), Weights(np.ones(100), np.ones(20))
-    others = {"knockoffs": scores, "members": scores, "candidate_texts": ["a"] * 20, "holdout": known}
+    others = {
+        "knockoffs": scores,
+        "calibration_knockoffs": known,
+        "members": scores,
+        "candidate_texts": ["a"] * 20,
+        "holdout": known,
+    }
     for name, value in others.items():
         with pytest.raises(dv.InputError, match=f"^{name}"):
             dv.identify(scores, known, adjust=weights, **{name: value})

@@ -148,6 +148,7 @@ ATTACKS = {
 
 DECISIONS = {
     "decisions.adadetect.scores": call(candidates=X[:10], calibration=X[10:50], seed=0),
+    "decisions.conformal.step_up": call(p_values=np.linspace(0.001, 1, 60), level=0.2),
     "decisions.conformal.p_values": call(calibration=CALIBRATION, scores=SCORES),
     "decisions.controls.exchangeability": call(calibration=CALIBRATION, holdout=SCORES, level=0.05, seed=0),
     "decisions.low_end.control": call(calibration=CALIBRATION, holdout=SCORES, level=0.05),

@@ -1,6 +1,17 @@
 """Validation of what users hand in: every error names the argument, the bound and the value."""
 
-from divulge.checks.numpy_arrays import array, identifiers, labels, mask, matrix, nonempty, plain, records, vector
+from divulge.checks.numpy_arrays import (
+    array,
+    identifiers,
+    labels,
+    mask,
+    matrix,
+    names,
+    nonempty,
+    plain,
+    records,
+    vector,
+)
 from divulge.checks.scalars import (
     able,
     choice,
@@ -37,6 +48,7 @@ __all__ = [
     "mask",
     "matrix",
     "memory",
+    "names",
     "nonempty",
     "number",
     "path",

@@ -226,6 +226,27 @@ def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
     return values
 
 
+def names(value: object, name: str, *, length: int | None = None) -> NDArray[Any]:
+    """Texts, or whole numbers, ``[length]``, which may repeat: of groups or strata.
+
+    Examples:
+        >>> names(np.array(["a", "b", "a"], dtype=object), "groups").tolist()
+        ['a', 'b', 'a']
+    """
+    values = nonempty(plain(value, name), name)
+    if values.dtype == object:  # columns of data frames
+        for row, item in enumerate(values.ravel()):
+            if not isinstance(item, str):
+                raise InputError(f"{name}: texts, or whole numbers, are needed, got {shown(item)} in row {row}")
+        values = values.astype(str)
+    if values.dtype.kind not in "iuUT" or values.ndim != 1 or length not in (None, len(values)):
+        many = "each document" if length is None else f"each of {length} documents"
+        raise InputError(
+            f"{name}: texts, or whole numbers, are needed, one for {many}, got {values.dtype} of shape {values.shape}"
+        )
+    return values.astype(str) if values.dtype.kind == "T" else values
+
+
 def mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.bool_]:
     """A bool array of ``shape`` (None: any length), broadcast where that is possible."""
     values = plain(value, name)

@@ -230,7 +230,8 @@ def warn(summary: IdentificationSummary) -> None:
 def stands(summary: IdentificationSummary, folder: Path) -> None:
     """Print how much doubt the selection survives, where anything is claimed about it."""
     if summary.selected and summary.guarantee.says:
-        printing.line(f"If non-members may be Γ times likelier to have any score, {doubt.sensitivity(folder)}.")
+        told = doubt.sensitivity(folder)
+        printing.line(f"If non-members may be Γ times likelier, or less likely, to have any score, {told}.")
 
 
 def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> None:

@@ -57,7 +57,7 @@ def _needed(
     rows = [(name, sizes[name], _shown(p.power.value)) for name, p in plans.items()]
     printing.table(f"To select {_shown(wanted)} of the members", ["method", "calibration", "power"], rows)
     _caveat(next(iter(plans.values())).power.method)
-    printing.line(f"With fewer than {next(iter(plans.values())).least:,} nothing could be selected.")
+    printing.line(f"With fewer than {next(iter(plans.values())).least:,} no method selects anything.")
 
 
 def _given(setting: planning.Setting, n: int, fdr: float, methods: tuple[str, ...], seed: int, json: bool) -> None:

@@ -10,7 +10,7 @@ from divulge import checks
 from divulge.decisions import counts as counting
 
 if TYPE_CHECKING:
-    from divulge.types import Floats
+    from divulge.types import Bools, Floats
 
 
 def p_values(calibration: object, scores: object) -> Floats:
@@ -39,3 +39,26 @@ def p_values(calibration: object, scores: object) -> Floats:
     """
     calibration = np.sort(checks.vector(calibration, "calibration"))
     return counting.p_values(checks.vector(scores, "scores"), calibration)
+
+
+def step_up(p_values: object, level: float) -> Bools:
+    """Benjamini and Hochberg's selection ``[m]``, of p-values that need not share a grid.
+
+    Args:
+        p_values: ``[m]``, in [0, 1].
+        level: the largest ``k`` is taken such that ``k`` p-values are at most ``level · k / m``.
+
+    Raises:
+        divulge.InputError: an array that is empty, not one-dimensional, or has NaN or infinity; a level outside (0, 1).
+
+    References:
+        Benjamini & Hochberg, Controlling the false discovery rate, 1995.
+
+    Examples:
+        >>> step_up([0.03, 0.5, 0.06], 0.1)
+        array([ True, False,  True])
+    """
+    p, level = checks.vector(p_values, "p_values"), checks.number(level, "level", above=0, below=1)
+    ordered = np.sort(p)
+    reached = np.flatnonzero(ordered * len(p) <= level * np.arange(1, len(p) + 1) * (1 + 1e-12))
+    return p <= ordered[reached[-1]] if len(reached) else np.zeros(len(p), bool)

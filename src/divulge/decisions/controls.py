@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks, lazy, seeds
+from divulge.decisions import counts as counting
 from divulge.decisions.counts import Counts
 from divulge.statistics import ranking, telling, two_samples
 from divulge.types import Estimate
@@ -198,7 +199,7 @@ def low_scores(calibration: object, candidates: object, *, level: float = 0.05) 
 
 def low_scores_of(counts: Counts, *, level: float = 0.05) -> Control:
     """`low_scores` from counts alone, for candidates that were streamed."""
-    checks.instance(counts, "counts", Counts)
+    counting.nonempty(counts)
     checks.number(level, "level", above=0, below=1)
     m, n = counts.total, len(counts.calibration)
     # The excess is largest just below a calibration score, where the calibration's frequency has not jumped yet.

@@ -134,6 +134,18 @@ class Counts:
         return cls(arrays["calibration"], arrays["above"], arrays["tied"], int(arrays["total"]))
 
 
+def nonempty(counts: object) -> Counts:
+    """``counts``, if there is a candidate in it.
+
+    Raises:
+        divulge.InputError: no counts, or no candidates.
+    """
+    held = checks.instance(counts, "counts", Counts, "a decisions.counts.Counts")
+    if held.total == 0:
+        raise checks.InputError("candidates: at least 1 entry is needed, got 0")
+    return held
+
+
 def _above(scores: Floats, calibration: Floats) -> tuple[Ints, Ints]:
     """How many of the ascending ``scores`` lie above, and exactly at, each ascending calibration score."""
     below = np.searchsorted(scores, calibration, side="right")

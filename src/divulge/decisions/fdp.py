@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks
+from divulge.decisions import counts as counting
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts
 from divulge.decisions.null_paths import bands
@@ -128,7 +129,7 @@ class Envelope:
         The share may be chosen after looking at all bounds.
 
         Raises:
-            divulge.InputError: a share outside [0, 1).
+            divulge.InputError: a share outside [0, 1].
         """
         level = checks.number(fdp, "fdp", above=0, below=1, closed=True)
         if level >= 1:
@@ -178,13 +179,11 @@ def of(counts: Counts, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
         >>> of(Counts.empty(range(99)).add([120.0] * 30)).false(30)
         0
     """
-    checks.instance(counts, "counts", Counts, "a decisions.counts.Counts")
+    counting.nonempty(counts)
     if checks.number(confidence, "confidence", above=0, below=1) > _SUREST:
         raise checks.InputError(f"confidence: at most {_SUREST} can be simulated, got {confidence:g}")
     checks.integer(seed, "seed", least=0)
     n, m = len(counts.calibration), counts.total
-    if m == 0:
-        raise checks.InputError("candidates: at least 1 entry is needed, got 0")
     made = bands(n, m, float(confidence), int(seed))
     reached = counts.above[n - made.ranks]
     # The band for the true number of non-members holds. It says how many there can be, and no band for more says less.

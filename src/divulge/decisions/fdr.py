@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
+from divulge.decisions import counts as counting
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, PTDI, Adaptive, StepUp, Storey, named
@@ -79,8 +80,7 @@ def decide(counts: Counts, *, fdr: float, method: StepUp | Moments | str = "stor
     """
     checks.number(fdr, "fdr", above=_LEAST, below=1)
     used = _asked(method)
-    if counts.total == 0:
-        raise checks.InputError("candidates: at least 1 entry is needed, got 0")
+    counting.nonempty(counts)
     refuse_small(len(counts.calibration), counts.total, fdr)
     return step_up(counts, fdr, used)
 
@@ -90,7 +90,7 @@ def _asked(method: object) -> StepUp | Moments:
 
 
 def refuse_small(n: int, m: int, fdr: float) -> None:
-    """Raise when ``n`` calibration scores cannot prove any selection at this level.
+    """Raise when ``n`` calibration scores are too few for any selection at this level.
 
     Raises:
         divulge.InputError: in that case, with the number that is needed.
@@ -98,13 +98,13 @@ def refuse_small(n: int, m: int, fdr: float) -> None:
     if too_small(n, fdr):
         least = required_calibration(m, fdr, m)
         raise checks.InputError(
-            f"calibration: {n} scores are too few for fdr={fdr:g}: not even a selection of all candidates could be "
-            f"proven; at least {least} are needed (required_calibration says how many for a smaller selection)"
+            f"calibration: {n} scores are too few for fdr={fdr:g}: the smallest p-value, 1/{n + 1}, exceeds it; at "
+            f"least {least} are needed (required_calibration says how many for a selection by bh)"
         )
 
 
 def too_small(n: int, fdr: float) -> bool:
-    """Whether ``n`` calibration scores cannot prove any selection: the smallest p-value exceeds the level.
+    """Whether ``n`` calibration scores are too few for any selection: the smallest p-value exceeds the level.
 
     Examples:
         >>> too_small(18, 0.05), too_small(19, 0.05)
@@ -210,9 +210,12 @@ class Judged:
         """See `select`."""
         used = _asked(method)
         rule = decide(self.counts, fdr=fdr, method=used)
-        notes = (*warnings(self.counts, rule, fdr), *used.caution(self.counts.total))
+        cautions = used.caution(self.counts.total)
+        notes = (*warnings(self.counts, rule, fdr), *cautions)
         selection = self.chosen(self.scores > rule.cut, fdr=fdr, warnings=notes)
-        return replace(selection, guarantee=Guarantee("FDR", 1.0, ())) if isinstance(used, Moments) else selection
+        if isinstance(used, Moments):
+            return replace(selection, guarantee=Guarantee("FDR", 1.0, ()))
+        return replace(selection, guarantee=selection.guarantee.at_most("doubtful")) if cautions else selection
 
     def chosen(self, selected: Bools, *, fdr: float, warnings: tuple[str, ...] = ()) -> Selection:
         """The selection of these candidates ``[m]``, by whatever rule."""
@@ -275,11 +278,12 @@ def _nothing(counts: Counts, rule: Rule, fdr: float) -> str:
 
 
 def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
-    """Calibration scores needed before ``expected_selected`` of ``m`` candidates can be selected at all.
+    """Calibration scores needed before "bh" can select ``expected_selected`` of ``m`` candidates.
 
     The smallest p-value is ``1 / (n + 1)`` and the step-up asks it to be at most ``fdr · k / m`` for a
-    selection of ``k``, so ``n ≥ m / (fdr · k) - 1``. It is what makes a selection possible, not likely:
-    with the signal's power in view, take several times as many.
+    selection of ``k``, so ``n ≥ m / (fdr · k) - 1``; the other methods ask for this times their estimated share of
+    non-members. It is what makes a selection possible, not likely: with the signal's power in view, take several times
+    as many.
 
     Raises:
         divulge.InputError: a level outside (0, 1), ``m`` or ``expected_selected`` below 1, or more than ``m``.

@@ -96,13 +96,11 @@ def select(
         claim = Guarantee("FDR over groups", chosen.guarantee.level, (ALIKE,) if chosen.guarantee.says else ())
         return GroupSelection(names, sizes, _claimed(chosen, claim, tuple(chosen.warnings)))
     p = combined(conformal.p_values(known, scores), groups)
-    m = len(p)
-    harmonic = float((1 / np.arange(1, m + 1)).sum())
-    order = np.sort(p)
-    reached = np.flatnonzero(order * m * harmonic <= level * np.arange(1, m + 1) * (1 + 1e-12))
-    cut = float(order[reached[-1]]) if len(reached) else -1.0
+    harmonic = float((1 / np.arange(1, len(p) + 1)).sum())
     said = "the calibration comes in no groups: p-values are combined for the worst dependence, at a cost in power"
-    chosen = Selection(p <= cut, p, math.inf, None, Guarantee("FDR over groups", level, (EACH,)), (said,))
+    chosen = Selection(
+        conformal.step_up(p, level / harmonic), p, math.inf, None, Guarantee("FDR over groups", level, (EACH,)), (said,)
+    )
     low = float(means[chosen.selected].min()) if chosen.count else math.inf
     return GroupSelection(names, sizes, _claimed(chosen, chosen.guarantee, (said,), low))
 
@@ -131,17 +129,15 @@ def combined(p_values: object, groups: object) -> Floats:
 
 def _means(values: Floats, groups: object, name: str) -> tuple[Array, Ints, Floats]:
     """Names of the groups, their sizes and their mean values, which no order of the rows changes."""
-    labels = checks.plain(groups, name)
-    if labels.ndim != 1 or len(labels) != len(values) or labels.dtype.kind not in "iuUS":
-        raise checks.InputError(
-            f"{name}: one name or whole number is needed for each of {len(values)} scores, got {labels.dtype} of shape "
-            f"{labels.shape}"
-        )
-    names, at = np.unique(labels, return_inverse=True)
+    names, at = np.unique(checks.names(groups, name, length=len(values)), return_inverse=True)
     order = np.lexsort((values, at))
     starts = np.searchsorted(at[order], np.arange(len(names)))
     sizes = np.diff([*starts, len(values)])
-    return names, sizes, np.add.reduceat(values[order], starts) / sizes
+    with np.errstate(over="ignore"):
+        means = np.add.reduceat(values[order], starts) / sizes
+    if not np.isfinite(means).all():
+        raise checks.InputError(f"{name}: the scores of {names[~np.isfinite(means)][0]!s} are too large to be averaged")
+    return names, sizes, means
 
 
 def _claimed(chosen: Selection, claim: Guarantee, said: tuple[str, ...], low: float | None = None) -> Selection:

@@ -67,7 +67,7 @@ class Storey:
 
     def grid(self, n: int) -> int:
         """``K`` of ``λ = K / (n + 1)``: the grid point, of ``n`` calibration scores, at or next below ``lam``."""
-        return max(math.floor(self.lam * (n + 1) + 1e-9), 1)
+        return min(max(math.floor(self.lam * (n + 1) + 1e-9), 1), n)
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
         """The estimated share of non-members as numerator and denominator, both whole numbers."""

@@ -16,6 +16,7 @@ import numpy as np
 from divulge import checks, lazy, seeds
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts
+from divulge.statistics import intervals
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Plan:
     Args:
         calibration: records needed; None where ``most`` of them do not reach the power.
         power: with that many, simulated; with ``most`` of them where that is not enough.
-        least: without which nothing could be selected, if all members scored above all calibration.
+        least: without which no method selects anything, as no p-value can be as small as the level.
     """
 
     calibration: int | None
@@ -90,7 +91,7 @@ def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str =
 
     Examples:
         >>> print(power(500, Setting(1000, 500, 0.95), fdr=0.1))
-        0.8354 [0.8320, 0.8387]
+        0.8354 [0.8225, 0.8392]
     """
     checks.instance(setting, "setting", Setting, "a decisions.planning.Setting")
     checks.integer(n, "n", least=1, most=10**7)
@@ -127,11 +128,11 @@ def calibration(
     Examples:
         >>> plan = calibration(Setting(200, 100, 0.95), 0.7, fdr=0.1)
         >>> plan.calibration, plan.least
-        (31, 19)
+        (29, 9)
     """
     checks.instance(setting, "setting", Setting, "a decisions.planning.Setting")
     level, share = checks.number(fdr, "fdr", above=0, below=1), checks.number(wanted, "wanted", above=0, below=1)
-    least = step_up.required_calibration(setting.candidates, level, setting.members)
+    least = step_up.required_calibration(setting.candidates, level, setting.candidates)
     checks.integer(most, "most", least=least, most=10**7)
     steps = math.ceil(math.log(most / least) / math.log(_STEP))
     sizes = np.unique(np.minimum(np.ceil(least * _STEP ** np.arange(steps + 1)).astype(int), most)).tolist()
@@ -148,14 +149,21 @@ def calibration(
 
 
 def _simulated(n: int, setting: Setting, level: float, method: StepUp | str, runs: int, seed: int) -> Estimate:
-    found = np.empty(runs)
+    shares = np.zeros(runs)
     for run in range(runs):
         counts, members = setting.draw(n, seeds.generator(seed, "planning", run))
-        if step_up.too_small(n, level):
-            found[run] = 0.0
-            continue
-        found[run] = np.mean(members > step_up.decide(counts, fdr=level, method=method).cut)
-    error = 1.96 * float(found.std(ddof=1)) / math.sqrt(runs)
-    mean = float(found.mean())
-    says = f"{runs} draws of normal scores with this AUC; normal interval"
-    return Estimate(mean, max(mean - error, 0.0), min(mean + error, 1.0), 0.95, says)
+        if not step_up.too_small(n, level):
+            shares[run] = np.mean(members > step_up.decide(counts, fdr=level, method=method).cut)
+    return _mean(shares)
+
+
+def _mean(shares: Floats) -> Estimate:
+    """How often any member is selected, times the share where any is: runs of which none is are no certainty of 0."""
+    some, error = shares[shares > 0], 0.025 / 2  # on either side of either factor
+    often = intervals.proportion(len(some), len(shares), 1 - 2 * error)
+    low, high = 0.0, 1.0
+    if len(some) >= 2:
+        reach = special.stdtrit(len(some) - 1, 1 - error) * float(some.std(ddof=1)) / math.sqrt(len(some))
+        low, high = max(float(some.mean()) - reach, 0.0), min(float(some.mean()) + reach, 1.0)
+    says = f"{len(shares)} draws of normal scores with this AUC; interval of Clopper and Pearson times Student's"
+    return Estimate(float(shares.mean()), often.low * float(low), often.high * float(high), 0.95, says)

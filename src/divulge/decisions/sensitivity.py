@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
+from divulge.decisions import counts as counting
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Storey, named
@@ -57,7 +58,7 @@ class Sensitivity:
         checks.number(self.fdr, "fdr", above=0, below=1)
 
     def count(self, gamma: float) -> int:
-        """How many candidates are selected when non-members may be ``gamma`` times likelier to have any score.
+        """How many candidates are selected where any score may be ``gamma`` times likelier, or less likely.
 
         Raises:
             divulge.InputError: a ``gamma`` below 1.
@@ -83,14 +84,15 @@ class Sensitivity:
         selected = int((self.gammas > 0).sum())
         if not selected:
             return "nothing is selected"
-        first, half, last = (self.up_to(share) for share in (1.0, 0.5, 1e-12))
+        # Cut off, not rounded: nothing stands beyond its Γ.
+        first, half, last = (math.floor(100 * _WHOLE * self.up_to(share)) / 100 for share in (1.0, 0.5, 1e-12))
         return f"all {selected} stand up to Γ = {first:.2f}, half up to {half:.2f}, some up to {last:.2f}"
 
 
 def of(
     candidates: object, calibration: object, *, fdr: float = 0.05, method: StepUp | AdaDetect | str = "storey"
 ) -> Sensitivity:
-    """How much likelier any score may be among non-member candidates than in the calibration, for each selected one.
+    """How much likelier, or less likely, any score of a non-member may be than in the calibration, for each candidate.
 
     Args:
         candidates: scores ``[m]``, larger = more member-like.
@@ -121,9 +123,9 @@ def by_rank(counts: Counts, *, fdr: float, method: StepUp | AdaDetect | str) -> 
     Calibration too small for the level selects nothing.
 
     Raises:
-        divulge.InputError: a level outside (0, 1), or a method that does not apply.
+        divulge.InputError: no candidates, a level outside (0, 1), or a method that does not apply.
     """
-    checks.instance(counts, "counts", Counts, "a decisions.counts.Counts")
+    counting.nonempty(counts)
     used = named(method, _METHODS)
     exact = isinstance(used, BH | AdaDetect)
     level = checks.number(fdr, "fdr", above=0, below=1)

@@ -22,7 +22,7 @@ from divulge.types import Guarantee, Selection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from divulge.types import Array, Bools, Floats
+    from divulge.types import Bools, Floats
 
 ASSUMES = ("within each stratum non-member candidates are exchangeable with the calibration records",)
 
@@ -51,7 +51,7 @@ class Strata:
     def __post_init__(self) -> None:
         for name in ("candidates", "calibration", "holdout"):
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, _names(value, f"strata.{name}"))
+                object.__setattr__(self, name, checks.names(value, f"strata.{name}").astype(str))
         if self.uncovered == len(self.candidates):
             raise checks.InputError("strata: no calibration record is of the stratum of any candidate")
 
@@ -110,30 +110,12 @@ def select(candidates: object, calibration: object, strata: Strata, *, fdr: floa
     least = np.ones(m)
     for judged, beside in strata.each():
         least[judged] = 1 / (beside.sum() + 1)
-    if not _step_up(least, level).any():
+    if not conformal.step_up(least, level).any():
         raise checks.InputError(
             f"calibration: its strata are too small for fdr={level:g}: not even a selection of all candidates could be "
             f"proven; a stratum of all candidates would take {math.ceil(1 / level - 1 - 1e-9)} records"
         )
-    chosen = _step_up(p, level)
-    scores = np.asarray(candidates, np.float64)
-    low = float(scores[chosen].min()) if chosen.any() else math.inf
+    chosen = conformal.step_up(p, level)
+    low = float(checks.vector(candidates, "candidates")[chosen].min()) if chosen.any() else math.inf
     said = f"{strata.uncovered} of {m} candidates are of strata without calibration and cannot be selected"
     return Selection(chosen, p, low, None, Guarantee("FDR", level, ASSUMES), (said,) if strata.uncovered else ())
-
-
-def _step_up(p_values: Floats, level: float) -> Bools:
-    """Benjamini and Hochberg's selection, of p-values on different grids."""
-    m = len(p_values)
-    ordered = np.sort(p_values)
-    reached = np.flatnonzero(ordered * m <= level * np.arange(1, m + 1) * (1 + 1e-12))
-    return p_values <= ordered[reached[-1]] if len(reached) else np.zeros(m, bool)
-
-
-def _names(value: object, name: str) -> Array:
-    given = checks.nonempty(checks.plain(value, name), name)
-    if given.ndim != 1 or given.dtype.kind not in "iuUS":
-        raise checks.InputError(
-            f"{name}: one name or whole number is needed for each document, got {given.dtype} of shape {given.shape}"
-        )
-    return given.astype(str)

@@ -12,9 +12,9 @@ not known to keep its bound on such p-values, which share their weights; Jin and
 3. Of these, with one uniform ``ξ``, the largest ``r`` is taken such that ``r`` of them have ``ξ R_j ≤ r``: the mean of
    ``1 / r`` over ``ξ``, where ``j`` is selected, is at most ``1 / R_j``. The sum over non-members is ``fdr · m0 / m``.
 
-Equal weights give Benjamini and Hochberg's selection, less often than once in a number of selected by ``ξ``. Where the
-weights are wrong by a factor of up to ``γ`` either way, whatever common factor they have, the second step has a
-probability of at most ``γ²`` times as much, and so has the bound.
+Equal weights give Benjamini and Hochberg's selection, whatever ``ξ`` is. Where the weights are wrong by a factor of up
+to ``γ`` either way, whatever common factor they have, the second step has a probability of at most ``γ²`` times as
+much, and so has the bound.
 
 Source: Jin & Candès, "Model-free selective inference under covariate shift via weighted conformal p-values",
 Biometrika 2025 (arXiv 2307.09291; homogeneous pruning); with p-values that count ties against the candidate.

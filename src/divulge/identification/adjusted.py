@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from divulge import checks
 from divulge.decisions import controls, strata, weighted_fdr
+from divulge.decisions import fdr as step_up
 from divulge.decisions.methods import BH, Auto
 from divulge.decisions.strata import Strata
 from divulge.decisions.weighted import Weights
@@ -21,15 +24,32 @@ UNCHECKED = "the guarantee is in doubt: nothing here checks that the weights are
 
 
 def select(
-    judged: Floats, known: Floats, holdout: Floats | None, adjust: Strata | Weights, *, fdr: float, seed: int
+    judged: Floats,
+    known: Floats,
+    holdout: Floats | None,
+    adjust: Strata | Weights,
+    *,
+    fdr: float,
+    orientation: str,
+    seed: int,
 ) -> Selection:
     """The selection, and how its guarantee stands.
 
     Strata are examined as a calibration is, each by itself; weights cannot be.
 
+    Args:
+        judged: scores of the candidates ``[m]``.
+        known: of the calibration ``[n]``.
+        holdout: of other known non-members ``[h]``, to be compared within strata.
+        adjust: strata or weights.
+        fdr: bound on the expected share of non-members among the selected.
+        orientation: a warning that the scores seem to be the wrong way round.
+        seed: of random draws.
+
     Raises:
         divulge.InputError: what does not fit, and what cannot carry the level.
     """
+    step_up.refuse_constant(judged, np.sort(known))
     if isinstance(adjust, Weights):
         if holdout is not None:
             raise checks.InputError(
@@ -37,13 +57,14 @@ def select(
             )
         made = weighted_fdr.select(judged, known, adjust, fdr=fdr, seed=seed)
         guarantee = made.guarantee.at_most("doubtful")
-        return replace(made, guarantee=guarantee, warnings=(UNCHECKED, *made.warnings))
+        said = (UNCHECKED, orientation, *made.warnings)
+        return replace(made, guarantee=guarantee, warnings=tuple(text for text in said if text))
     if (holdout is None) != (adjust.holdout is None):
         raise checks.InputError("holdout: its scores and its strata are needed, both or neither")
     made = strata.select(judged, known, adjust, fdr=fdr)
     evidence = together(_within(judged, known, holdout, adjust, seed))
     guarantee = made.guarantee.at_most(standing.standing(evidence))
-    return replace(made, guarantee=guarantee, warnings=standing.warnings(evidence, made.warnings))
+    return replace(made, guarantee=guarantee, warnings=standing.warnings(evidence, [orientation, *made.warnings]))
 
 
 def refuse(asked: object, dimensions: int, **others: object) -> None:
@@ -67,6 +88,8 @@ def _within(judged: Floats, known: Floats, holdout: Floats | None, adjust: Strat
     evidence = [controls.strongest(found)]
     if holdout is not None:
         checks.vector(holdout, "holdout", length=len(adjust.holdout))
+        if not np.isin(adjust.holdout, adjust.calibration).any():
+            raise checks.InputError("holdout: none of its strata has calibration records to be compared with")
         apart = Strata(adjust.holdout, adjust.calibration)
         compared = [
             controls.exchangeability(known[beside], holdout[mine], level=LEVEL, seed=seed)

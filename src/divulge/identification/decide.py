@@ -102,13 +102,15 @@ def decide(
     if isinstance(used.method, AdaDetect) and step_up.too_small(n, level):
         # Enough calibration for the level, but not in the half that learning leaves.
         rule = step_up.step_up(judged, level, method)
-        least = 2 * step_up.required_calibration(m, level, m)
+        least, cautions = 2 * step_up.required_calibration(m, level, m), ()
         said = (f"nothing was selected: {n} calibration rows remain after learning; at least {least} rows are needed",)
     else:
         rule = step_up.decide(judged, fdr=level, method=method)
-        said = (*step_up.warnings(judged, rule, level), *method.caution(m))
+        said, cautions = step_up.warnings(judged, rule, level), method.caution(m)
     guarantee = Guarantee("FDR", level, step_up.ASSUMES, standing.standing(controls))
-    told = (orientation, *said, *notes, used.why)
+    if cautions:
+        guarantee = guarantee.at_most("doubtful")
+    told = (*(f"the guarantee is in doubt: {text}" for text in cautions), orientation, *said, *notes, used.why)
     return Decision(used, rule, guarantee, tuple(controls), tuple(text for text in told if text))
 
 

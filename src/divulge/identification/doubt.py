@@ -23,7 +23,7 @@ _GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 
 
 def sensitivity(directory: str | Path) -> Sensitivity:
-    """How much likelier any score may be among non-member candidates than in the calibration, by candidate.
+    """How much likelier, or less likely, any score of a non-member may be than in the calibration, by candidate.
 
     Args:
         directory: what `divulge identify` wrote.

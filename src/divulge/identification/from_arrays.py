@@ -104,9 +104,17 @@ def identify(
     if adjust is not None:
         if not isinstance(adjust, Weights):
             checks.instance(adjust, "adjust", Strata, "a decisions.strata.Strata or weighted.Weights")
-        given = {"candidate_texts": candidate_texts, "calibration_texts": calibration_texts, "knockoffs": knockoffs}
-        adjusted.refuse(asked, judged.ndim, **given, members=members)
-        return adjusted.select(judged, known, apart, adjust, fdr=fdr, seed=seed)
+        adjusted.refuse(
+            asked,
+            judged.ndim,
+            candidate_texts=candidate_texts,
+            calibration_texts=calibration_texts,
+            knockoffs=knockoffs,
+            calibration_knockoffs=calibration_knockoffs,
+            members=members,
+        )
+        told = orientation(judged, truth)
+        return adjusted.select(judged, known, apart, adjust, fdr=fdr, orientation=told, seed=seed)
     if knockoffs is not None:
         knockoffs = checks.vector(knockoffs, "knockoffs", length=len(judged))
     if calibration_knockoffs is not None:

@@ -106,7 +106,11 @@ TERMS = (
         r"canar(?:y|ies)",
         "A record made for the test, put into the training data or left out by the toss of a coin.",
     ),
-    Term("Γ (gamma)", r"Γ", "How many times likelier a score may be among unused candidates than in the calibration."),
+    Term(
+        "Γ (gamma)",
+        r"Γ",
+        "How many times likelier, or less likely, a score may be among unused candidates than in the calibration.",
+    ),
     Term(
         "margin",
         r"margin",
