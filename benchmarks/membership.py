@@ -55,8 +55,6 @@ SIZES = {
 }
 # Where label-only searches are run, which take longer than all the rest.
 SEARCHED = ("fashion", "adult")
-# Where label-only searches are run, which take longer than all the rest.
-SEARCHED = ("fashion", "adult")
 # As many non-members of unseen classes as there are, and no more than this.
 OUTSIDERS = 400
 

@@ -69,9 +69,7 @@ class BaVarIA:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, of the kind that ``mode`` says; offline also the population."""
-        if self.mode == "online":
-            return frozenset({Need.REFERENCES_IN_AND_OUT})
-        return frozenset({Need.REFERENCES_OUT, Need.POPULATION})
+        return needs.of_mode(self.mode, Need.POPULATION)
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-likelihood ratio (online) or normal deviate (offline), ``[n]``.

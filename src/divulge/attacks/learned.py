@@ -80,9 +80,7 @@ class Learned:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, and offline the population that they were trained on."""
-        if self.mode == "online":
-            return frozenset({Need.REFERENCES_IN_AND_OUT})
-        return frozenset({Need.REFERENCES_OUT, Need.POPULATION})
+        return needs.of_mode(self.mode, Need.POPULATION)
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-odds, ``[n]``.

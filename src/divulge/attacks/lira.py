@@ -68,7 +68,7 @@ class LiRA:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, of the kind that ``mode`` says."""
-        return frozenset({Need.REFERENCES_OUT if self.mode == "offline" else Need.REFERENCES_IN_AND_OUT})
+        return needs.of_mode(self.mode)
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-likelihood ratio (online) or one-sided z-score (offline), ``[n]``.

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from divulge import checks
+from divulge.attacks.protocol import Need
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
 T = TypeVar("T")
+
+
+def of_mode(mode: Literal["offline", "online"], *beside: Need) -> frozenset[Need]:
+    """Reference models of the kind that ``mode`` says; offline also what is named beside it.
+
+    Examples:
+        >>> sorted(of_mode("offline", Need.POPULATION))
+        [<Need.POPULATION: 'population'>, <Need.REFERENCES_OUT: 'references out'>]
+        >>> set(of_mode("online", Need.POPULATION))
+        {<Need.REFERENCES_IN_AND_OUT: 'references in and out'>}
+    """
+    return frozenset({Need.REFERENCES_IN_AND_OUT} if mode == "online" else {Need.REFERENCES_OUT, *beside})
 
 
 def part(value: T | None, attack: str, name: str, why: str) -> T:

@@ -74,9 +74,7 @@ class BoundaryDistance:
         Raises:
             divulge.InputError: texts, or a target that gives neither labels nor logits.
         """
-        plane = _Plane.of(target, records)
-        told = plane.labels(plane.points)
-        truth = told if records.y is None else records.y
+        plane, told, truth = _opened(target, records)
         near, rows = _starts(plane.points, told, truth)
         distances = np.zeros(len(records))
         rng = seeds.generator(self.seed, "boundary")
@@ -140,13 +138,11 @@ class NoiseRobustness:
         Raises:
             divulge.InputError: texts, or a target that gives neither labels nor logits.
         """
-        plane = _Plane.of(target, records)
-        own = plane.labels(plane.points)
-        truth = own if records.y is None else records.y
+        plane, told, truth = _opened(target, records)
         low, high = plane.low, plane.high
         two = ((plane.points == low) | (plane.points == high)).all(axis=0)
         rng = seeds.generator(self.seed, "noise")
-        right = (own == truth).astype(np.float64)
+        right = (told == truth).astype(np.float64)
         for size in np.arange(1, self.queries) / (self.queries - 1):
             moved = plane.points + size * self.scale * rng.normal(size=plane.points.shape)
             flip = rng.random(plane.points.shape) < size * self.flips
@@ -246,6 +242,13 @@ class _Search:
         weights = np.where(np.abs(mean) < 1, side - mean, side)
         normal = np.einsum("kb,kbd->kd", weights, drawn)
         return normal / np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-300)
+
+
+def _opened(target: Any, records: Records) -> tuple[_Plane, Ints, Ints]:
+    """The records as points, what the target calls them, and what they are: the same where no label is known."""
+    plane = _Plane.of(target, records)
+    told = plane.labels(plane.points)
+    return plane, told, told if records.y is None else records.y
 
 
 def _told(target: Any, records: Records) -> Ints:
