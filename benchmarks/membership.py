@@ -26,8 +26,8 @@ import divulge as dv
 from divulge import recipes, references, store
 from divulge.attacks import Need
 from divulge.evidence import Layout, Measurements, Models, features, of_logits
-from divulge.signals import classification
-from divulge.targets import TorchTarget
+from divulge.signals import BoundaryDistance, classification
+from divulge.targets import Metered, TorchTarget
 from unseen_data import DATA_SETS, DataSet
 
 MODELS = 64
@@ -55,6 +55,8 @@ SIZES = {
 }
 # Where label-only searches are run, which take longer than all the rest.
 SEARCHED = ("fashion", "adult")
+# Most queries a record of these searches, beside the recipe's own.
+QUERIES = (50, 250, 1000)
 # As many non-members of unseen classes as there are, and no more than this.
 OUTSIDERS = 400
 
@@ -144,6 +146,9 @@ class Case:
         if not path.exists():
             logits = self.target.logits(self.records)
             kept = dict(zip(SIGNALS, of_logits(logits, self.data.y, SIGNALS).T, strict=True))
+            told = classification.decided(logits.argmax(axis=1), logits.shape[1])
+            for name in classification.LABELS_ENOUGH:
+                kept[name] = of_logits(told, self.data.y, (name,))[:, 0]
             judged = np.arange(len(self.data.x) - self.size.population + self.size.population // 5)
             for recipe in recipes.label_recipes():
                 if recipe.signal_name not in kept and self.runs(recipe):
@@ -232,6 +237,20 @@ def attacked(case: Case, unseen: bool, again: tuple[str, ...]) -> None:
         store.write_arrays(path, done)
 
 
+def searched(case: Case) -> None:
+    """Distances of the candidates from the decision boundary by number of queries, and LOSS, kept."""
+    path = case.out / f"{case.key}-{case.seed}-boundary.npz"
+    if path.exists() or case.key not in SEARCHED:
+        return
+    records = case.records[case.candidates]
+    kept = {"loss": of_logits(case.target.logits(records), records.y, ("negative-loss",))[:, 0]}
+    for queries in QUERIES:
+        meter = Metered(case.target)
+        kept[str(queries)] = BoundaryDistance(queries=queries, seed=case.seed).measure(meter, records)
+        kept[f"{queries} asked"] = np.array(meter.queries / len(records))
+    store.write_arrays(path, kept)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
@@ -245,6 +264,7 @@ def main() -> None:
     for key in given.set:
         for seed in given.seeds:
             case = Case(key, seed, given.out)
+            searched(case)
             for unseen in (False, True)[: 1 + given.unseen]:
                 attacked(case, unseen, tuple(given.again))
 

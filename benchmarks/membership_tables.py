@@ -1,6 +1,6 @@
 """Scores kept by `membership.py` to tables, and to the figures that `divulge list --for` shows.
 
-    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--leaders]
+    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--digest]
 
 Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`.
 """
@@ -19,7 +19,7 @@ from scipy import stats
 
 import divulge as dv
 from divulge import recipes, store
-from membership import BUDGETS, OUTSIDERS, SIZES
+from membership import BUDGETS, OUTSIDERS, QUERIES, SEARCHED, SIZES
 
 HERE = Path(__file__).parent
 TITLES = {
@@ -105,7 +105,7 @@ def seconds(folder: Path, key: str, runs: Sequence[Scores], name: str) -> float:
     signals = {recipe.name: f"{recipe.signal_name} seconds" for recipe in recipes.label_recipes()}
     if asked := signals.get(name.partition("/")[2]):
         targets = [store.read_arrays(path) for path in sorted(folder.glob(f"{key}-*-target.npz"))]
-        taken += np.mean([float(one[asked]) for one in targets])
+        taken += np.mean([float(one.get(asked, 0.0)) for one in targets])
     return float(taken)
 
 
@@ -129,7 +129,7 @@ def differences(folder: Path) -> list[tuple]:
         for classes in ("known", "unseen"):
             runs = loaded(folder, key, classes)
             for budget in (1, 2, 4, 8) if runs else ():
-                for recipe in ("auto", "bavaria", "learned"):
+                for recipe in ("auto", "bavaria", "learned-few", "learned"):
                     if f"{budget}/{recipe}" in runs[0]:
                         ends = [ahead(runs, f"{budget}/{recipe}", budget, s) for s in ("auc", "tpr@fpr=0.01")]
                         found.append((key, classes, budget, recipe, *ends))
@@ -149,6 +149,22 @@ def ahead(runs: Sequence[Scores], name: str, budget: int, statistic: str) -> tup
     best = max(means, key=lambda one: means[one])
     pairs = [dv.evaluation.paired_difference(run[name], run[plain(best)], run["member"], statistic) for run in runs]
     return best, over_seeds(pairs)
+
+
+def by_queries(folder: Path) -> list[str]:
+    """The search for the decision boundary by number of queries, and how far it is above LOSS on the same targets."""
+    lines = ["| set | queries at most | asked | AUC | minus LOSS's |", "|---|---:|---:|---|---|"]
+    for key in SEARCHED:
+        runs = [store.read_arrays(path) for path in sorted(folder.glob(f"{key}-*-boundary.npz"))]
+        member = np.arange(SIZES[key].members + SIZES[key].outsiders) < SIZES[key].members
+        for queries in QUERIES if runs else ():
+            asked = np.mean([run[f"{queries} asked"] for run in runs])
+            auc = over_seeds([dv.evaluation.auc(run[str(queries)], member) for run in runs])
+            apart = [dv.evaluation.paired_difference(run[str(queries)], run["loss"], member, "auc") for run in runs]
+            lines.append(
+                f"| {TITLES[key][0]} | {queries:,} | {asked:.0f} | {short(auc)} | {signed(over_seeds(apart))} |"
+            )
+    return lines
 
 
 def short(of: dv.Estimate | None) -> str:
@@ -200,6 +216,7 @@ def markdown(folder: Path, found: list[tuple]) -> str:
         )
     lines += ["", "## What auto chose", "", "| set | classes | references | chosen |", "|---|---|---:|---|"]
     lines += [f"| {TITLES[key][0]} | {classes} | {budget} | {told} |" for key, classes, budget, told in choices(folder)]
+    lines += ["", "## Labels only: distance to the decision boundary", "", *by_queries(folder)]
     for classes in ("known", "unseen"):
         lines += ["", f"## {classes.capitalize()} classes", ""]
         lines += [
@@ -245,37 +262,31 @@ def figures(folder: Path, found: list[tuple]) -> dict:
     }
 
 
-def leaders(found: list[tuple]) -> str:
-    """What did best by its TPR at 1 %, with and without models trained on candidates, beside `auto`."""
-    lines = []
-    for classes in ("known", "unseen"):
-        lines += [
-            f"\n{classes} classes; AUC, TPR at 1 %\n",
-            "| set | references | best | | best online | | auto | |\n|---|---:|---|---|---|---|---|---|",
-        ]
-        for key, (title, _) in TITLES.items():
-            for budget in BUDGETS:
-                cells = [row for row in found if row[:3] == (key, classes, budget)]
-                if not cells:
-                    continue
-                sides = [[row for row in cells if ("-online" in row[3]) == online] for online in (False, True)]
-                shown = [max(side, key=lambda row: row[4][1].value) if side else None for side in sides]
-                shown.append(next((row for row in cells if row[3] == "auto"), None))
-                names = ["" if row is None else row[3] if at < 2 else "auto" for at, row in enumerate(shown)]
-                told = ["" if row is None else f"{short(row[4][0])}, {short(row[4][1])}" for row in shown]
-                both = " | ".join(f"{name} | {text}" for name, text in zip(names, told, strict=True))
-                lines.append(f"| {title} | {budget} | {both} |")
-    return "\n".join(lines)
+def digest(folder: Path, found: list[tuple]) -> str:
+    """`auto` with few references beside the best of LOSS, LiRA and RMIA, as the documentation shows it."""
+    lines = [
+        "| classes | set | references | `auto`: AUC | TPR at 1 % | AUC minus the best | TPR at 1 % minus the best |",
+        "|---|---|---:|---|---|---|---|",
+    ]
+    own = {row[:4]: row[4] for row in found}
+    for key, classes, budget, recipe, (best, auc), (other, tpr) in differences(folder):
+        if recipe == "auto" and budget < 8:
+            area, rate, _ = own[key, classes, budget, recipe]
+            lines.append(
+                f"| {classes} | {TITLES[key][0]} | {budget} | {short(area)} | {short(rate)} | {signed(auc)} ({best}) | "
+                f"{signed(tpr)} ({other}) |"
+            )
+    return "\n".join(lines[:2] + sorted(lines[2:], key=lambda line: "unseen" in line))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--leaders", action="store_true", help="print what did best, and write nothing")
+    parser.add_argument("--digest", action="store_true", help="print the table of the documentation, write nothing")
     given = parser.parse_args()
     found = rows(given.folder)
-    if given.leaders:
-        print(leaders(found))
+    if given.digest:
+        print(digest(given.folder, found))
         return
     (HERE / "results" / "membership.md").write_text(markdown(given.folder, found))
     whole = figures(given.folder, found)

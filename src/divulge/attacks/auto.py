@@ -36,7 +36,7 @@ _LEAST = 50
 # On classes that the population lacks, where there can be no game (docs/attacks.md has the measurements).
 _UNSEEN = "rmia-residual"
 # A game is played at this share of false positives or fewer, beside the whole curve.
-_STRICT = 0.05
+_STRICT = 0.02
 
 
 _SAID_UNSEEN = (
@@ -93,7 +93,7 @@ class Auto:
     population. The models that did not see a candidate are the others and the real target, which saw none of these
     records; so one reference model is enough. Every candidate is given equally many of them, drawn at random: in
     most designs a member of one model has more models left that did not see it, and an attack must not profit from
-    that. The option with the largest sum of mean AUC and mean TPR at 5 % is used, and a note says which, and by how
+    that. The option with the largest sum of mean AUC and mean TPR at 2 % is used, and a note says which, and by how
     much it led.
 
     Nothing of the candidates enters the choice, so the score is one attack's and its decisions need no correction for
@@ -287,6 +287,6 @@ def _said(chosen: Option, merits: Mapping[str, list[tuple[float, float]]], games
     order = sorted(means, key=lambda name: (name != chosen.name, -float(means[name].sum())))
     told = "; ".join(f"{name} {means[name][0]:.3f} / {means[name][1]:.3f}" for name in order[:4])
     return (
-        f"chose {chosen.name} of {len(means)} options on the reference models alone: AUC / TPR at 5 % over {games} "
+        f"chose {chosen.name} of {len(means)} options on the reference models alone: AUC / TPR at 2 % over {games} "
         f"games: {told}"
     )
