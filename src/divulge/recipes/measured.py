@@ -67,7 +67,7 @@ def measured() -> tuple[Performance, ...]:
 
     Examples:
         >>> sorted({one.data.kind for one in measured()})
-        ['images', 'tables']
+        ['images', 'tables', 'text']
     """
     text = (resources.files("divulge.recipes") / "measured.json").read_text(encoding="utf8")
     kept = json.loads(text)
