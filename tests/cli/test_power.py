@@ -16,6 +16,7 @@ def test_it_says_what_the_library_says(divulge):
     assert (told["calibration"], told["power"]["value"]) == (plan.calibration, plan.power.value)
     shown = divulge("power", *ASKED, "--wanted", "0.7")[1]
     assert "select 70 %" in shown
+    assert f"[{plan.power.low:.3f}, {plan.power.high:.3f}]" in shown
     assert str(plan.calibration) in shown
 
 

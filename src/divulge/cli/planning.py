@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from divulge import results
     from divulge.decisions import fdr as step_up
     from divulge.decisions import planning
+    from divulge.types import Estimate
 else:
     planning = lazy.module("divulge.decisions.planning")
     results = lazy.module("divulge.results")
     step_up = lazy.module("divulge.decisions.fdr")
+
+_SELECTED = "share of members selected"
 
 
 def power(
@@ -54,8 +57,8 @@ def _needed(
         printing.as_json(results.plain(plans))
         return
     sizes = {name: "over 20,000" if p.calibration is None else f"{p.calibration:,}" for name, p in plans.items()}
-    rows = [(name, sizes[name], _shown(p.power.value)) for name, p in plans.items()]
-    printing.table(f"To select {_shown(wanted)} of the members", ["method", "calibration", "power"], rows)
+    rows = [(name, sizes[name], _interval(p.power)) for name, p in plans.items()]
+    printing.table(f"To select {_shown(wanted)} of the members", ["method", "calibration", _SELECTED], rows)
     _caveat(next(iter(plans.values())).power.method)
     printing.line(f"With fewer than {next(iter(plans.values())).least:,} no method selects anything.")
 
@@ -65,8 +68,8 @@ def _given(setting: planning.Setting, n: int, fdr: float, methods: tuple[str, ..
     if json:
         printing.as_json(results.plain(powers))
         return
-    rows = [(name, f"{p.value:.3f} [{p.low:.3f}, {p.high:.3f}]") for name, p in powers.items()]
-    printing.table(f"With {n:,} calibration scores", ["method", "share of members selected"], rows)
+    rows = [(name, _interval(power)) for name, power in powers.items()]
+    printing.table(f"With {n:,} calibration scores", ["method", _SELECTED], rows)
     _caveat(next(iter(powers.values())).method)
     least = step_up.least_selected(n, setting.candidates, fdr)
     printing.line(
@@ -78,6 +81,10 @@ def _given(setting: planning.Setting, n: int, fdr: float, methods: tuple[str, ..
 
 def _caveat(simulated: str) -> None:
     printing.line(f"Means of {simulated}. Real scores of the same AUC differ: measure the power on a pilot.")
+
+
+def _interval(power: Estimate) -> str:
+    return f"{power.value:.3f} [{power.low:.3f}, {power.high:.3f}]"
 
 
 def _shown(share: float) -> str:

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import results
-from divulge.decisions import fdp, methods
-from divulge.decisions.controls import Control
+from divulge.decisions import fdp
 from divulge.decisions.counts import Counts
-from divulge.dossier import Dossier
+from divulge.identification import finished
 from divulge.identification.decide import Choice, Policy, decide
 from divulge.report import Chart, Dial, Dots, Fold, Paragraph, Stop, Table, charts
 from divulge.report.curves import Curve
 from divulge.report.dots import MOST
-from divulge.results import IdentificationSummary
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from divulge.decisions.fdp import Envelope
     from divulge.report.page import Block
+    from divulge.results import IdentificationSummary
 
-KIND = "identification"
 _SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5)  # of non-members, in the table
-_USED = (methods.BH, methods.PTDI, methods.Storey, methods.Adaptive, methods.AdaDetect)
 _POINTS = 300  # of the curve
 _STOPS = 24  # of the slider
 
@@ -42,8 +39,7 @@ def envelope(directory: str | Path, *, confidence: float = 0.95) -> Envelope:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run, a confidence outside (0, 0.999].
     """
-    folder = Path(directory)
-    return Dossier(folder).read(KIND, lambda: of(results.read(folder, IdentificationSummary), folder, confidence))
+    return finished.read(directory, lambda summary, folder: of(summary, folder, confidence))
 
 
 def of(summary: IdentificationSummary, folder: Path, confidence: float = 0.95) -> Envelope:
@@ -75,17 +71,12 @@ def preview(directory: str | Path, fdr: float) -> Preview:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run, a level outside (0, 1).
     """
-    folder = Path(directory)
-    return Dossier(folder).read(KIND, lambda: _at(results.read(folder, IdentificationSummary), folder, fdr))
+    return finished.read(directory, lambda summary, folder: _at(summary, folder, fdr))
 
 
 def _at(summary: IdentificationSummary, folder: Path, fdr: float) -> Preview:
-    judged, asked = Counts.load(folder / "counts.npz"), summary.settings
-    used = Choice(methods.named(summary.used, _USED, eta=asked.eta, lam=asked.lam))
-    controls = [
-        Control(each.name, each.p_value, each.level, each.says, each.auc, each.conclusive) for each in summary.controls
-    ]
-    made = decide(judged, controls, Policy(fdr, used.method), used=used, notes=asked.notes)
+    judged, used = Counts.load(folder / "counts.npz"), Choice(finished.method(summary))
+    made = decide(judged, finished.controls(summary), Policy(fdr, used.method), used=used, notes=summary.settings.notes)
     selected = int(judged.reached[made.rule.rank]) if made.rule.rank >= 0 else 0
     return Preview(selected, judged.total, str(made.guarantee), made.warnings)
 
@@ -113,9 +104,10 @@ def blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
     bounds = of(summary, folder)
     most = np.unique(np.geomspace(1, len(bounds), _POINTS).round().astype(np.int64))
     curve = Curve(most, [bounds.bound(k) for k in most.tolist()])
+    joined = f" The curve joins {len(most)} of {len(bounds):,} bounds." if len(most) < len(bounds) else ""
     note = (
-        f"With {100 * bounds.confidence:g} % confidence the curve lies above the true share of non-members everywhere "
-        "at once: a number may be chosen after looking. The bound of the selection itself is one on average, which is "
+        f"With {100 * bounds.confidence:g} % confidence all bounds hold at once: a number may be chosen after "
+        f"looking.{joined} The bound of the selection itself is one on average, which is "
         "another claim. It rests on the assumption of the selection."
     )
     chart = charts.lines({"at most": curve}, x="best candidates", y="share of non-members", log_x=True)

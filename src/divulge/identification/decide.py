@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import StepUp
 
-METHODS = (Auto, BH, PTDI, Storey, Adaptive, AdaDetect)
+USED = (BH, PTDI, Storey, Adaptive, AdaDetect)
+METHODS = (Auto, *USED)
 """Methods that judge candidates by their counts among the calibration."""
 
 

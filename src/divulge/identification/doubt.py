@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import results
 from divulge.decisions.counts import Counts
-from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Storey, named
 from divulge.decisions.sensitivity import Sensitivity, by_rank
-from divulge.dossier import Dossier
+from divulge.identification import finished
 from divulge.report import Paragraph, Table
-from divulge.results import IdentificationSummary
 
 if TYPE_CHECKING:
-    from divulge.report.page import Block
+    from pathlib import Path
 
-KIND = "identification"
+    from divulge.report.page import Block
+    from divulge.results import IdentificationSummary
+
 _GAMMAS = (1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0)
 
 
@@ -34,16 +32,14 @@ def sensitivity(directory: str | Path) -> Sensitivity:
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run.
     """
-    folder = Path(directory)
-    return Dossier(folder).read(KIND, lambda: of(results.read(folder, IdentificationSummary), folder))
+    return finished.read(directory, of)
 
 
 def of(summary: IdentificationSummary, folder: Path) -> Sensitivity:
     """`sensitivity`, of a run that is open."""
-    asked, counts = summary.settings, Counts.load(folder / "counts.npz")
-    used = named(summary.used, (BH, PTDI, Storey, Adaptive, AdaDetect), eta=asked.eta, lam=asked.lam)
-    each = by_rank(counts, fdr=asked.fdr, method=used)
-    return Sensitivity(np.repeat(each, np.diff(counts.reached, prepend=0)), asked.fdr)
+    level, counts = summary.settings.fdr, Counts.load(folder / "counts.npz")
+    each = by_rank(counts, fdr=level, method=finished.method(summary))
+    return Sensitivity(np.repeat(each, np.diff(counts.reached, prepend=0)), level)
 
 
 def blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:

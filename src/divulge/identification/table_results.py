@@ -13,8 +13,9 @@ from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
-from divulge.identification import exhibits, identification_page, score_files, truth
+from divulge.identification import exhibits, finished, identification_page, score_files, truth
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
+from divulge.identification.finished import KIND
 from divulge.report import html, origin
 from divulge.results import Asked, ControlResult, IdentificationSummary, provenance
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from divulge.types import Estimate, Floats
 else:
     pl = lazy.module("polars")
-
-KIND = "identification"
 
 
 def mark(frame: pl.DataFrame, rule: Rule, calibration: Floats) -> pl.DataFrame:
@@ -81,7 +80,7 @@ def _again(
     old = before.settings
     wanted = named(old.method if method is None else method, METHODS, eta=old.eta, lam=old.lam)
     policy = Policy(old.fdr if fdr is None else fdr, wanted)
-    evidence = [_control(result) for result in before.controls]
+    evidence = finished.controls(before)
     path = draft.home / "selection.parquet"
     orientation = truth.declared(path)
     used = _choose_again(policy, evidence, before)
@@ -122,8 +121,7 @@ def page(directory: str | Path) -> Page:
 
 def summary(directory: str | Path) -> IdentificationSummary:
     """The summary of a finished run; errors as for `report`."""
-    folder = Path(directory)
-    return Dossier(folder).read(KIND, lambda: results.read(folder, IdentificationSummary))
+    return finished.read(directory, lambda told, _: told)
 
 
 def _page(folder: Path) -> Page:
@@ -190,7 +188,3 @@ def _smallest(path: Path) -> float:
 def _result(control: Control) -> ControlResult:
     told = control.name, control.p_value, control.level, control.says, control.auc, control.conclusive
     return ControlResult(*told, state=control.state)
-
-
-def _control(result: ControlResult) -> Control:
-    return Control(result.name, result.p_value, result.level, result.says, result.auc, result.conclusive)
