@@ -103,6 +103,22 @@ class TestTwins:
         assert said < 4
 
 
+class TestLength:
+    def test_a_split_by_length_is_no_leak(self, base):
+        """Members one word shorter than the others, and a model that saw neither: a draw in which `zlib` reads it."""
+        shorter = small.sentences(81, 50, words=13) + small.sentences(82, 50, words=13)
+        sets = {"members": dv.Records(shorter), "nonmembers": small.records(83, 100)}
+        sets["population"] = small.records(84, 100)
+        found = audited(base, sets, recipes=("loss", "zlib", "min-k", "entropy"), seed=8)
+        assert not found.about.blind_baseline.confounded
+        assert not found.about.texts.signs
+        assert found.verdict.answer == "split is confounded"
+        assert "what zlib found is not seen among documents of like length" in found.verdict.plain
+
+    def test_a_leak_is_seen_among_documents_of_like_length_too(self, run):
+        assert max(run.about.texts.among_equals[name] for name in ("loss", "base-ratio", "windows")) < 1e-4
+
+
 class TestReport:
     def test_run_directory_and_report(self, run):
         again = load(run.path)

@@ -239,7 +239,7 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     scores = {name: scored.scores[layout.of_candidates] for name, scored in outputs.items()}
     calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}
     checked = log.timed("blind baseline", lambda: _blind(case, log))
-    compared = log.timed("comparison of texts", partial(text_split.told, case))
+    compared = log.timed("comparison of texts", partial(text_split.told, case, scores))
     carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
     shown = exhibits.choose(given.candidates, given.truth, scores, texts=case.texts)
     about = About(

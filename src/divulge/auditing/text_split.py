@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from divulge import evaluation
 from divulge.results import TextSplit
+from divulge.statistics import two_samples
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from divulge.auditing.case import Case
+    from divulge.types import Floats
 
 _FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
 _UNQUOTED = "their words, years or lengths (not quoted, as texts are left out)"
 
 
-def told(case: Case) -> TextSplit | None:
+def told(case: Case, scores: Mapping[str, Floats]) -> TextSplit | None:
     """How members, non-members and population compare; None where records are no texts.
 
     Words are quoted from the documents, so they are left out where texts are to stay out of the run directory.
@@ -29,7 +33,14 @@ def told(case: Case) -> TextSplit | None:
     population = [*given.calibration.x, *given.population.x]
     shared = evaluation.near_duplicates(members, others, population)
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
-    return TextSplit(signs(members, others, quoted=case.texts, seed=case.seed), str(shared), copies)
+    long = np.array([len(text) for text in records], dtype=np.float64)
+    return TextSplit(
+        signs=signs(members, others, quoted=case.texts, seed=case.seed),
+        shared=str(shared),
+        copies=copies,
+        length=two_samples.rank_sum(long[~given.truth], long[given.truth], seed=case.seed),
+        among_equals={name: two_samples.among_equals(own, given.truth, long) for name, own in scores.items()},
+    )
 
 
 def signs(members: Sequence[str], others: Sequence[str], *, quoted: bool, seed: int) -> tuple[str, ...]:

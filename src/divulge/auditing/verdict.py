@@ -165,9 +165,18 @@ def _confounded(plain: str) -> Verdict:
 
 
 def _judged(audit: Findings, scope: Scope) -> Verdict:
-    leaks = [claim for claim in claims(scope, audit.fpr, at_once(audit)) if claim.leak]
+    seen = [claim for claim in claims(scope, audit.fpr, at_once(audit)) if claim.leak]
+    texts = audit.about.texts
+    owed = () if texts is None else texts.owed_to_length(1 - at_once(audit))
+    leaks = [claim for claim in seen if claim.recipe not in owed]
     if leaks:
         return _leak(audit, scope, max(leaks, key=lambda claim: claim.strength))
+    if seen and texts is not None:
+        names = ", ".join(dict.fromkeys(claim.recipe for claim in seen))
+        return _confounded(
+            f"The split may be confounded: members and non-members differ in length (p = {texts.length:.2g}), and what "
+            f"{names} found is not seen among documents of like length."
+        )
     smallest = detectable(audit, scope)
     if smallest.auc is not None and smallest.auc <= UNSEEN:
         return _nothing(scope, smallest, smallest.auc)

@@ -122,6 +122,10 @@ class BlindBaseline:
     method: str
 
 
+UNEQUAL = 0.05
+"""A p-value of equal lengths below which a leak must also be seen among texts of like length."""
+
+
 @dataclass(frozen=True, slots=True)
 class TextSplit:
     """How sets of texts compare, without the model.
@@ -130,11 +134,21 @@ class TextSplit:
         signs: words, years and lengths by which members and non-members differ, the surest first.
         shared: how many texts of each set are nearly one of another set, in words.
         copies: how many non-members are nearly a member.
+        length: p-value of members and non-members being equally long.
+        among_equals: by recipe, the p-value of members and non-members scoring alike among texts of like length.
     """
 
     signs: tuple[str, ...]
     shared: str
     copies: int
+    length: float
+    among_equals: Mapping[str, float]
+
+    def owed_to_length(self, level: float) -> tuple[str, ...]:
+        """Recipes whose scores do not tell members from non-members of like length, where lengths may differ."""
+        if self.length > UNEQUAL:
+            return ()
+        return tuple(name for name, p_value in self.among_equals.items() if p_value > level)
 
 
 @dataclass(frozen=True, slots=True)
