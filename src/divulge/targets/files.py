@@ -82,11 +82,12 @@ def load(
     if path.is_dir() or (model.startswith("hf:") and not path.exists()):
         more = {} if bos is None else {"bos": bos}
         return folders.load(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **more)
+    named = ":" in model and not path.exists()
+    if not named and not path.is_file():
+        raise checks.InputError(f"target.model: no such file or folder: {path} (and no 'module:callable' either)")
     _refuse(base=base, dtype=dtype, bos=bos, why=f"only Hugging Face folders have one, and {path} is none")
-    if not path.exists() and ":" in model:
+    if named:
         return adapt(_called(model, folder), outputs=outputs, device=device, labels_only=labels_only)
-    if not path.is_file():
-        raise checks.InputError(f"target.model: no such file: {path} (and no 'package.module:callable' either)")
     kind = path.suffix.lower()
     if kind == ".safetensors":
         return adapt(_filled(path, factory, folder), outputs=outputs, device=device)
