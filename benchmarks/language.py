@@ -34,10 +34,19 @@ from divulge.recipes import document_recipes
 from divulge.references import FineTune, LoRA, splits
 from divulge.signals import tokens
 from divulge.targets import CausalLM, TokenStatistics
-from membership_tables import STATISTICS, clipped, over_seeds, short
+from membership_tables import STATISTICS, clipped, over_seeds, short, signed
 
 MEMBERS, OTHERS, POPULATION = 300, 1000, 400
 COUNTS = (0, 1, 3, 4, 16)
+GAINS = (
+    ("0/base-ratio", "0/loss"),
+    ("0/wbc", "0/base-ratio"),
+    ("1/windows", "0/wbc"),
+    ("1/windows", "1/reference-ratio"),
+    ("4/windows", "4/reference-ratio"),
+    ("4/windows", "1/windows"),
+    ("16/windows", "4/windows"),
+)
 LONGEST = 300  # characters of a newsgroup article
 TITLES = {
     "messages": "Text messages",
@@ -154,6 +163,21 @@ def tables(options: argparse.Namespace) -> None:
             seeds = {s: [evaluation.measure(run[name], run["member"], s) for run in runs] for s in STATISTICS.values()}
             shown = " | ".join(short(clipped(over_seeds(each))) for each in seeds.values())
             print(f"| {name.replace('/', ' | ')} | {shown} |")
+        print("\n| gain | over | AUC | TPR at 1 % |\n|---|---|---|---|")
+        for one, other in (pair for pair in GAINS if set(pair) <= set(runs[0])):
+            pairs = [[paired(run, one, other, s) for run in runs] for s in ("auc", "tpr@fpr=0.01")]
+            print(f"| {' | '.join(map(told, (one, other)))} | {' | '.join(signed(over_seeds(each)) for each in pairs)} |")
+
+
+def paired(run: dict[str, np.ndarray], one: str, other: str, statistic: str) -> dv.Estimate:
+    """The difference of two recipes on the same documents."""
+    return evaluation.paired_difference(run[one], run[other], run["member"], statistic)
+
+
+def told(name: str) -> str:
+    """A recipe and its number of reference models."""
+    count, _, recipe = name.partition("/")
+    return f"{recipe}, {count}" if count != "0" else recipe
 
 
 def twins(options: argparse.Namespace) -> None:
