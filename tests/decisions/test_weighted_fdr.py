@@ -124,6 +124,19 @@ def test_within_strata_nothing_is_estimated():
         assert np.mean(plain) > LEVEL + 0.05
 
 
+@pytest.mark.parametrize("shape", [np.asarray, np.round])
+def test_p_values_within_strata_are_those_of_each_stratum_alone(shape):
+    rng = np.random.default_rng(11)
+    known, scores = shape(rng.normal(size=60)), shape(rng.normal(1, 1, 40))
+    there, here = rng.integers(0, 7, 60), rng.integers(2, 9, 40)
+    expected = [
+        (1 + sum(known[there == stratum] >= score)) / (1 + sum(there == stratum)) if stratum in there else 1.0
+        for score, stratum in zip(scores, here, strict=True)
+    ]
+    assert strata.p_values(scores, known, Strata(here, there)).tolist() == expected
+    assert Strata(here, there).uncovered == np.isin(here, [7, 8]).sum()
+
+
 def test_one_stratum_is_benjamini_and_hochberg():
     rng = np.random.default_rng(8)
     for shape in (np.asarray, np.round):

@@ -22,7 +22,7 @@ from divulge.types import Guarantee, Selection
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from divulge.types import Bools, Floats
+    from divulge.types import Array, Floats, Ints
 
 ASSUMES = ("within each stratum non-member candidates are exchangeable with the calibration records",)
 
@@ -60,10 +60,18 @@ class Strata:
         """Candidates of strata without calibration: their p-value is 1."""
         return int((~np.isin(self.candidates, self.calibration)).sum())
 
-    def each(self) -> Iterator[tuple[Bools, Bools]]:
-        """Which candidates ``[m]`` and which calibration records ``[n]`` belong together, stratum by stratum."""
-        for name in np.intersect1d(self.candidates, self.calibration):
-            yield self.candidates == name, self.calibration == name
+    def each(self) -> Iterator[tuple[Ints, Ints]]:
+        """Rows of the candidates and of the calibration that belong together, stratum by stratum."""
+        (names, judged), (others, beside) = _rows(self.candidates), _rows(self.calibration)
+        _, first, second = np.intersect1d(names, others, assume_unique=True, return_indices=True)
+        for i, j in zip(first.tolist(), second.tolist(), strict=True):
+            yield judged[i], beside[j]
+
+
+def _rows(strata: Array) -> tuple[Array, list[Ints]]:
+    """The names, and the rows of each."""
+    names, at, sizes = np.unique(strata, return_inverse=True, return_counts=True)
+    return names, np.split(np.argsort(at, kind="stable"), np.cumsum(sizes)[:-1])
 
 
 def p_values(candidates: object, calibration: object, strata: Strata) -> Floats:
@@ -109,7 +117,7 @@ def select(candidates: object, calibration: object, strata: Strata, *, fdr: floa
     p, m = p_values(candidates, calibration, strata), len(strata.candidates)
     least = np.ones(m)
     for judged, beside in strata.each():
-        least[judged] = 1 / (beside.sum() + 1)
+        least[judged] = 1 / (len(beside) + 1)
     if not conformal.step_up(least, level).any():
         raise checks.InputError(
             f"calibration: its strata are too small for fdr={level:g}: not even a selection of all candidates could be "
