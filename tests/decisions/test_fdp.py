@@ -121,6 +121,12 @@ def test_what_is_claimed():
     assert "2 candidates" in repr(best)
 
 
+def test_a_share_next_to_one_is_reached_by_all():
+    best = fdp.envelope(range(99), np.full(20_000, 200.0))
+    assert best.members > 15_000
+    assert best.largest(np.nextafter(1, 0)) == 20_000
+
+
 def test_bad_input_is_named():
     for confidence in (0, 1, 0.9995, "sure"):
         with pytest.raises(dv.InputError, match="confidence"):

@@ -174,6 +174,11 @@ def test_a_whole_decision():
     apart = dv.identify(scores, known, fdr=0.1, holdout=3.0 * same + rng.normal(size=200),
                         adjust=Strata(here, there, same))  # fmt: skip
     assert apart.guarantee.standing == "holds"
+    assert not any("without a holdout" in said for said in apart.warnings)
+    some = dv.identify(
+        scores, known, fdr=0.1, holdout=rng.normal(size=100), adjust=Strata(here, there, np.zeros(100, int))
+    )
+    assert any(said.startswith("160 of 200 candidates are of strata without a holdout") for said in some.warnings)
     moved = dv.identify(scores, known, fdr=0.1, holdout=3.0 * same + rng.normal(1.5, 1, 200),
                         adjust=Strata(here, there, same))  # fmt: skip
     assert moved.guarantee.standing == "void"

@@ -136,8 +136,8 @@ class Envelope:
             return len(self)
         # Between two ranks bounds rise with every candidate, then are flat: the end is best, or the last that rises.
         whole = self.reached[self.most <= level * self.reached * (1 + 1e-12)]
-        rising = np.floor(self._spared / (1 - level) * (1 + 1e-12)).astype(np.int64)
-        rising = np.minimum(rising, np.append(self.reached[1:], len(self)))
+        rising = np.floor(self._spared / (1 - level) * (1 + 1e-12))
+        rising = np.minimum(rising, np.append(self.reached[1:], len(self))).astype(np.int64)
         return int(max(np.max(whole, initial=0), np.max(rising[rising >= self.reached], initial=0)))
 
 

@@ -64,7 +64,8 @@ def select(
     made = strata.select(judged, known, adjust, fdr=fdr)
     evidence = together(_within(judged, known, holdout, adjust, seed))
     guarantee = made.guarantee.at_most(standing.standing(evidence))
-    return replace(made, guarantee=guarantee, warnings=standing.warnings(evidence, [orientation, *made.warnings]))
+    said = standing.warnings(evidence, [orientation, *made.warnings, _left_out(adjust)])
+    return replace(made, guarantee=guarantee, warnings=said)
 
 
 def refuse(asked: object, dimensions: int, **others: object) -> None:
@@ -80,6 +81,15 @@ def refuse(asked: object, dimensions: int, **others: object) -> None:
     for name, value in others.items():
         if value is not None:
             raise checks.InputError(f"{name}: has no place beside adjust")
+
+
+def _left_out(adjust: Strata) -> str:
+    """A warning where a holdout is of some strata only; empty where it is of all, or there is none."""
+    if adjust.holdout is None:
+        return ""
+    left = np.isin(adjust.candidates, adjust.calibration) & ~np.isin(adjust.candidates, adjust.holdout)
+    many = f"{left.sum()} of {len(left)} candidates"
+    return f"{many} are of strata without a holdout: that these are alike rests on your word" if left.any() else ""
 
 
 def _within(judged: Floats, known: Floats, holdout: Floats | None, adjust: Strata, seed: int) -> list[Control]:
