@@ -166,7 +166,8 @@ def tables(options: argparse.Namespace) -> None:
         print("\n| gain | over | AUC | TPR at 1 % |\n|---|---|---|---|")
         for one, other in (pair for pair in GAINS if set(pair) <= set(runs[0])):
             pairs = [[paired(run, one, other, s) for run in runs] for s in ("auc", "tpr@fpr=0.01")]
-            print(f"| {' | '.join(map(told, (one, other)))} | {' | '.join(signed(over_seeds(each)) for each in pairs)} |")
+            gained = " | ".join(signed(over_seeds(each)) for each in pairs)
+            print(f"| {told(one)} | {told(other)} | {gained} |")
 
 
 def paired(run: dict[str, np.ndarray], one: str, other: str, statistic: str) -> dv.Estimate:

@@ -12,7 +12,7 @@ import numpy as np
 from divulge import checks, errors, store, targets
 from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
-from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
+from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, by_outputs, kept_outputs
 from divulge.references.label_sets import label_set
 from divulge.references.predictions import Predict, Signal, Trained
 from divulge.references.progress import Progress
@@ -117,7 +117,7 @@ class _Targets:
                 target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
             predict = asking(target, task.classes, self.config.outputs)
-            return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
+            return by_outputs(predict)
 
         return learn
 
@@ -129,7 +129,7 @@ class _Targets:
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """The outputs the pool kept."""
-        return [arrays[str(k)] for k in range(len(task.observe))]
+        return kept_outputs(task, arrays)
 
 
 def asking(target: Any, classes: int, outputs: str) -> Predict:

@@ -17,7 +17,7 @@ import torch
 from divulge import checks, errors, lazy, networks, people, seeds, store
 from divulge.references import fitting, keys, next_token
 from divulge.references.engines import Placement
-from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
+from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, by_outputs, kept_outputs
 from divulge.references.loop import DivergedError
 from divulge.targets import adapters, text
 from divulge.targets.pretrained import fingerprint
@@ -234,7 +234,7 @@ class Documents:
             def predict(texts: Array) -> Floats:
                 return tuned.tokens(people.parts(list(texts))[0], vocabulary=False).logp.astype(np.float32)
 
-            return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
+            return by_outputs(predict)
 
         return learn
 
@@ -246,7 +246,7 @@ class Documents:
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """What the pool kept."""
-        return [arrays[str(k)] for k in range(len(task.observe))]
+        return kept_outputs(task, arrays)
 
     def _lessons(self, task: Task) -> list[list[list[int]]]:
         return self.opened.tokenised(_texts(task.records))
