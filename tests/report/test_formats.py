@@ -1,6 +1,8 @@
 """`divulge report`: the same run as a page, for a model card, as data, one row per record; and where it comes from."""
 
+import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -46,6 +48,23 @@ def test_a_command_is_noted_as_it_was_given_and_only_while_it_runs(divulge, tmp_
     assert code == 0
     assert "--noise 1e-4" in shown.read_text(encoding="utf-8")
     assert provenance.COMMAND.get() == ()
+
+
+def test_no_text_of_a_csv_is_a_formula_and_numbers_stay_numbers(divulge, run, tmp_path):
+    named = replace(auditing.load(run), groups=np.array(["-4.5", "b"] * 200))
+    hostile = ["=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "＝1", "-7", "1e5", "a=b", ""]
+    ids = np.array([*hostile, *(f"r{i}" for i in range(389))])
+    with Dossier(tmp_path / "run").writing("audit", "key") as draft:
+        replace(named, ids=ids).save(draft)
+    assert divulge("report", tmp_path / "run", "--format", "csv")[0] == 0
+    rows = list(csv.reader((tmp_path / "run" / "records.csv").read_bytes().decode().splitlines(True)))
+    kept = [row[0] for row in rows[1:12]]
+    assert kept == [*(f"'{text}" for text in hostile[:7]), *hostile[7:]]
+    assert rows[1][rows[0].index("group")] == "-4.5"
+    score = rows[0].index("loss score")
+    assert [float(row[score]) for row in rows[1:]] == named.scores["loss"].tolist()
+    assert divulge("report", tmp_path / "run", "--format", "parquet")[0] == 0
+    assert pl.read_parquet(tmp_path / "run" / "records.parquet")["id"].to_list()[:11] == hostile
 
 
 @pytest.mark.parametrize("name", ["md", "json", "csv", "parquet"])

@@ -172,7 +172,7 @@ def test_contents_are_listed_from_four_sections_on():
 def test_long_data_are_thinned_in_the_table_beside_the_chart_and_it_says_so():
     rows = [{"x": i / 7} for i in range(3_000)]
     document = html.render(one(Chart({"data": {"name": "curve", "values": rows}, "mark": "line"})))
-    assert "601 of 3000 points, evenly spaced" in document
+    assert "232 of 3000 points, evenly spaced" in document
     assert f">{2_999 / 7:.5g}<" in document
 
 

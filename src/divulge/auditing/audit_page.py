@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from divulge.auditing import class_lanes, decision_tables, exposed, fairness, known, recipe_tables, shift, trade_off
 from divulge.auditing.recipe_tables import notes, table
 from divulge.auditing.verdict import counted, verdict
-from divulge.report import Fold, Link, Page, Section, Table, advice, origin, regulators
+from divulge.report import Fold, Link, Page, Section, Table, advice, in_words, origin, regulators
 from divulge.report.markdown import percent
 from divulge.report.regulators import Answers
 from divulge.results import plain
@@ -30,16 +30,22 @@ _HEADINGS: Mapping[Answer, str] = {
 }
 
 
-def page(audit: Findings, summary: AuditSummary, inner: Mapping[str, Findings], made: Provenance | None = None) -> Page:
+def page(
+    audit: Findings,
+    summary: AuditSummary,
+    said: Verdict,
+    inner: Mapping[str, Findings],
+    made: Provenance | None = None,
+) -> Page:
     """The report as data; every number in it comes from a summary or from the scores.
 
     Args:
         audit: what was found.
         summary: `Audit.summary` of it.
+        said: its verdict.
         inner: the same audit under other conditions, by name.
         made: where the run comes from, where that was noted.
     """
-    said = verdict(audit)
     strongest = said.recipe or _largest(summary)
     sections = [
         _advice(audit, summary),
@@ -86,8 +92,8 @@ def _answers(said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
     epsilon = None
     if valid and bound is not None:
         epsilon = (
-            f"Scores under one trained model bound it from below only: ε ≥ {bound.low:.2f}. A claim that training "
-            "keeps an ε is tested by divulge canaries."
+            f"Scores under one trained model bound it from below only: ε ≥ {in_words.least(bound.low)}. A claim that "
+            "training keeps an ε is tested by divulge canaries."
         )
     return Answers(
         means=f"membership inference by {', '.join(summary.recipes)}.",

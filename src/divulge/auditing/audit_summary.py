@@ -26,12 +26,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from divulge.auditing.findings import Findings, Outcome
+    from divulge.auditing.verdict import Verdict
     from divulge.types import Array, Estimate, Selection
 
 
-def summarise(audit: Findings) -> AuditSummary:
-    """The audit in numbers; see `divulge.auditing.Audit.summary`."""
-    outcome, smallest = verdict(audit), detectable(audit, scopes(audit)[0])
+def summarise(audit: Findings, said: Verdict | None = None) -> AuditSummary:
+    """The audit in numbers; see `divulge.auditing.Audit.summary`.
+
+    Args:
+        audit: what was found.
+        said: its verdict, where that is known already.
+    """
+    outcome, smallest = said or verdict(audit), detectable(audit, scopes(audit)[0])
     return AuditSummary(
         verdict=VerdictSummary(outcome.answer, outcome.tone, outcome.text),
         fpr=audit.fpr,
@@ -111,7 +117,7 @@ def _recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     raw = audit.about.recipes[outcome.recipe].raw_thresholds
     return RecipeSummary(
         *(getattr(whole, field.name) for field in fields(Numbers)),
-        decisions={f"{each:g}": _called(outcome, each) for each in audit.fpr},
+        decisions={f"{each:g}": _called(outcome, each, made) for each, made in outcome.selections(audit.fpr).items()},
         raw_fpr={each: _raw_fpr(outcome, threshold) for each, threshold in raw.items()},
         unseen=numbers(outcome.unseen, audit.fpr, tests, confidence) if audit.unseen_classes else None,
         classes={} if audit.labels is None else _subgroups(outcome, audit.labels, level),
@@ -119,11 +125,9 @@ def _recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     )
 
 
-def _called(outcome: Outcome, level: float) -> Called | None:
+def _called(outcome: Outcome, level: float, made: Selection | None) -> Called | None:
     """Who is called a member at this level, and what is claimed; None with too few calibration records."""
-    try:
-        made = outcome.selection(fpr=level)
-    except checks.InputError:
+    if made is None:
         return None
     interval = by_fpr.realised_interval(len(outcome.calibration), level)
     return Called(made.count, str(made.guarantee), interval, tuple(made.warnings))

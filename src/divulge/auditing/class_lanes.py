@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from divulge.report.page import Block
     from divulge.results import AuditSummary, Group
 
+_LISTED = 300  # classes or subgroups in a table
+
 
 def section(summary: AuditSummary, strongest: str) -> Section:
     """A chart of all recipes, and the table of the strongest, by class and by subgroup."""
@@ -57,10 +59,16 @@ def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one
 
 
 def _rates(groups: Mapping[str, Group], one: str, name: str, level: float) -> Table:
+    """The rates of each; of very many, those with the largest AUC."""
+    largest = sorted(groups, key=lambda group: -(0.0 if (area := groups[group].auc) is None else area.value))
+    kept, count = set(largest[:_LISTED]), len(groups)
+    most = f" Of {count:,}, the {_LISTED} with the largest AUC are listed; summary.json has all."
+    most = most if count > _LISTED else ""
     columns = [one, "members", "non-members", "AUC", "TPR", "FPR"]
     rows = [
         [group, str(row.members), str(row.nonmembers), *map(shown, (row.auc, row.tpr, row.fpr))]
         for group, row in groups.items()
+        if group in kept
     ]
-    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}."
+    note = f"TPR and FPR at a common threshold, where the FPR over all non-members is at most {level:g}.{most}"
     return Table(columns, rows, title=f"{name}: by {one}", note=note)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from divulge.auditing.compare import compare
 from divulge.auditing.verdict import CONFIDENCE
-from divulge.report import Chart, Page, Paragraph, Section, Table, charts
+from divulge.report import Chart, Page, Paragraph, Section, Table, charts, in_words
 from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
@@ -73,9 +73,10 @@ def rows(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
 def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
     """The finding, a chart of the changes for each statistic, and all of them in figures."""
     said, tone = finding(changes)
+    sure = in_words.per_cent(CONFIDENCE)
     note = (
         "The same records in both runs; changes are paired record by record. The intervals of all changes hold "
-        f"together with {CONFIDENCE:.0%} confidence. Before and after have {CONFIDENCE:.0%} intervals of their own."
+        f"together with {sure} confidence. Before and after have {sure} intervals of their own."
     )
     return Page(
         title="What a defence changed",

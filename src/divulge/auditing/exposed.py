@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import people
-from divulge.report import HOTTEST, Exhibit, Gallery, Section, thumbnail
+from divulge.report import Exhibit, Gallery, Section, heat, thumbnail
 
 if TYPE_CHECKING:
     from divulge.auditing.findings import Findings
-    from divulge.results import HeatStrip
     from divulge.types import Array
 
 _EXHIBITS = 12
-_DEEPEST = 3.0  # nats: a token twenty times likelier than it should be
 
 
 def section(audit: Findings, strongest: str) -> Section:
@@ -32,31 +30,15 @@ def section(audit: Findings, strongest: str) -> Section:
 
 def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     label = "" if audit.labels is None else f", class {audit.labels[row]}"
-    caption = f"{audit.ids[row]}{label}, score {score:.3g}"
+    caption = f"{audit.ids[row]}{label}, score {score:.4g}"
     value = audit.exhibits[row]
     if isinstance(value, str):
         value = value.replace(people.SEPARATOR, "\n")
-        return Exhibit(caption, text=value, heat=_pieces(value, audit.heat.get(row)))
+        return Exhibit(caption, text=value, heat=heat.pieces(value, audit.heat.get(row)))
     image = _as_image(value)
     if image is not None:
         return Exhibit(caption, png=thumbnail(image))
     return Exhibit(caption, text=", ".join(f"{number:.4g}" for number in value.ravel()[:64]))
-
-
-def _pieces(text: str, strip: HeatStrip | None) -> list[tuple[str, int]]:
-    """The text in pieces of one colour each: the better a token is known beyond what it is held against, the deeper."""
-    if strip is None:
-        return []
-    cut: list[tuple[str, int]] = []
-    begin = 0
-    for end, value in zip(strip.ends, strip.values, strict=True):
-        step = round(HOTTEST * min(max(value / _DEEPEST, 0.0), 1.0))
-        if cut and cut[-1][1] == step:
-            cut[-1] = (cut[-1][0] + text[begin:end], step)
-        else:
-            cut.append((text[begin:end], step))
-        begin = end
-    return [*cut, (text[begin:], 0)]
 
 
 def _as_image(value: Array) -> Array | None:

@@ -16,7 +16,7 @@ from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
 from divulge.identification.decide import Policy, decide
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from divulge.decisions.methods import Method
@@ -91,10 +91,20 @@ class Outcome:
             divulge.InputError: neither or both given, too few calibration records for the level.
         """
         if fpr is not None and fdr is None:
-            return self._qualified(by_fpr.decide(self.calibration, self.scores, fpr))
+            return _qualified(by_fpr.decide(self.calibration, self.scores, fpr), self._flaw())
         if fdr is not None and fpr is None:
-            return self._qualified(self._by_fdr(fdr, method))
+            return _qualified(self._by_fdr(fdr, method), self._flaw())
         raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
+
+    def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
+        """`selection` at several false-positive rates; None where the calibration records are too few for one."""
+        flaw, made = self._flaw(), dict[float, "Selection | None"]()
+        for level in levels:
+            try:
+                made[level] = _qualified(by_fpr.decide(self.calibration, self.scores, level), flaw)
+            except checks.InputError:
+                made[level] = None
+        return made
 
     def _by_fdr(self, level: float, method: Method | str) -> Selection:
         """The decision that whoever does not know the truth would take; "auto" chooses by scores alone."""
@@ -103,15 +113,9 @@ class Outcome:
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
         return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.said)
 
-    def _qualified(self, selection: Selection) -> Selection:
-        """The decision, its guarantee void where calibration and non-members are not exchangeable."""
-        reason = self._strangers() or self._apart()
-        if not reason:
-            return selection
-        guarantee = selection.guarantee.at_most("void")
-        return replace(
-            selection, guarantee=guarantee, warnings=(f"the guarantee is void: {reason}", *selection.warnings)
-        )
+    def _flaw(self) -> str:
+        """Why calibration and non-members are not exchangeable, in words; empty where they seem to be."""
+        return self._strangers() or self._apart()
 
     def _strangers(self) -> str:
         """Candidates of classes that the calibration records lack, in words; empty without any.
@@ -159,6 +163,14 @@ class Outcome:
 
     def __repr__(self) -> str:
         return f"Outcome({self.recipe!r}, members={int(self.members.sum())}, nonmembers={int((~self.members).sum())})"
+
+
+def _qualified(selection: Selection, flaw: str) -> Selection:
+    """The decision, its guarantee void where there is a flaw in what it assumes."""
+    if not flaw:
+        return selection
+    guarantee = selection.guarantee.at_most("void")
+    return replace(selection, guarantee=guarantee, warnings=(f"the guarantee is void: {flaw}", *selection.warnings))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

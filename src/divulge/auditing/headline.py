@@ -44,7 +44,7 @@ class Tested:
     def __str__(self) -> str:
         e, chance = self.estimate, f"where a model that leaks nothing has {self.chance:g}"
         if not self.chance:
-            return f"{self.recipe}: {self.statistic} ≥ {e.low:.2f}, {chance}"
+            return f"{self.recipe}: {self.statistic} ≥ {in_words.least(e.low)}, {chance}"
         turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
         level = f" at FPR {self.chance:g}" if self.statistic == "TPR" else ""
         return f"{self.recipe}: {self.statistic}{level} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}], {chance}{turned}"
@@ -94,7 +94,9 @@ def grids(shown: OutOf, fpr: float) -> tuple[Dots, ...]:
     accused = in_words.one_in(fpr)
     if accused is None or max(accused[1], shown.of) > MOST:
         return ()
-    others = Dots(f"{in_words.of_others(fpr)} are wrongly accused, at most", *accused)
+    if accused[1] < shown.of:  # grids of one size can be compared
+        accused = accused[0] * shown.of // accused[1], shown.of
+    others = Dots(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
     return _grid(f"{shown.counted('training records')} are recognised", shown), others
 
 
@@ -104,8 +106,9 @@ def _told_apart(claim: Tested, where: str) -> Headline:
     if claim.below:
         area = replace(area, value=1 - area.value, low=1 - area.high, high=1 - area.low)
     shown = in_words.out_of(area, claim.chance)
+    begun = f"{where.strip()}, shown" if where else "shown"
     words = (
-        f"Shown a training record and another one{where}, the attack tells which is which in about "
+        f"{begun[0].upper()}{begun[1:]} a training record and another one, the attack tells which is which in about "
         f"{shown.counted('cases')}; guessing is right in {shown.of // 2:,}."
     )
     if shown.of > MOST:

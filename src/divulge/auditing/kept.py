@@ -91,7 +91,6 @@ def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> di
 def _heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
     """Values of tokens by row, each within the text that it belongs to."""
     for row, strip in summary.heat.items():
-        longest, ends = len(summary.texts.get(row, "")), [0, *strip.ends]
-        if len(strip.ends) != len(strip.values) or ends != sorted(ends) or ends[-1] > longest:
+        if not strip.fits(summary.texts.get(row, "")):
             raise checks.InputError(f"{dossier.path}: heat {row} does not belong to a text shown")
     return {int(row): strip for row, strip in summary.heat.items()}

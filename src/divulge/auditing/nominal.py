@@ -12,11 +12,11 @@ from divulge.decisions import fpr as by_fpr
 from divulge.statistics import intervals
 
 if TYPE_CHECKING:
-    from scipy import stats
+    from scipy import special
 
-    from divulge.types import Estimate, Floats
+    from divulge.types import Estimate, Floats, Ints
 else:
-    stats = lazy.module("scipy.stats")
+    special = lazy.module("scipy.special")
 
 # How often, over all thresholds of an audit together, one that kept its rate is said to have broken it.
 FALSE_ALARM = 0.05
@@ -71,5 +71,11 @@ def realised(nonmembers: Floats, calibration: Floats, level: float, tests: int =
     threshold = by_fpr.threshold(calibration, level)
     above, n = int(threshold.select(nonmembers).sum()), len(nonmembers)
     # Of exchangeable records the number above the r-th largest of k is beta-binomial; ties only lower it.
-    tail = stats.betabinom.pmf(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
+    tail = _beta_binomial(np.arange(above, n + 1), n, threshold.rank, threshold.calibration + 1 - threshold.rank)
     return RealisedFpr(level, intervals.proportion(above, n), min(float(tail.sum()), 1.0), tests)
+
+
+def _beta_binomial(k: Ints, n: int, a: float, b: float) -> Floats:
+    """P(k of n) where the probability of each is Beta(a, b); scipy.stats has it, ten times slower."""
+    log = special.betaln(k + a, n - k + b) - special.betaln(a, b) - special.betaln(n - k + 1, k + 1)
+    return np.exp(log) / (n + 1)

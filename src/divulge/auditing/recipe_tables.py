@@ -31,7 +31,7 @@ def table(summary: AuditSummary, *, unseen: bool = False) -> tuple[list[str], li
         numbers = recipe.unseen if unseen else recipe
         if numbers is None:
             continue
-        epsilon = "–" if numbers.epsilon is None else f"{numbers.epsilon.low:.2f}"
+        epsilon = "–" if numbers.epsilon is None else in_words.least(numbers.epsilon.low)
         rates = [shown(numbers.tpr_at_fpr[level]) for level in levels]
         queries = str(summary.about.recipes[name].queries)
         rows.append([name, shown(numbers.auc), *rates, shown(numbers.advantage), epsilon, queries])
@@ -45,7 +45,7 @@ def notes(summary: AuditSummary) -> list[str]:
 
 def _sure_nonmembers(summary: AuditSummary) -> list[str]:
     bounds = [
-        f"{name}{where} (ε ≥ {epsilon.low:.2f})"
+        f"{name}{where} (ε ≥ {in_words.least(epsilon.low)})"
         for name, where, numbers in _everywhere(summary)
         if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
     ]
@@ -81,7 +81,7 @@ def best(summary: AuditSummary, name: str) -> Table:
         rates = [percent(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
         rows.append([f"TPR at FPR {in_words.per_cent(level)}", *rates, in_words.per_cent(level)])
     rows.append(["advantage", *(shown(one.advantage) for one in scopes.values()), "0"])
-    bounds = ["–" if one.epsilon is None else f"≥ {one.epsilon.low:.2f}" for one in scopes.values()]
+    bounds = ["–" if one.epsilon is None else f"≥ {in_words.least(one.epsilon.low)}" for one in scopes.values()]
     rows.append(["ε", *bounds, "0"])
     values = [scope or "value" for scope in scopes]
     return Table(

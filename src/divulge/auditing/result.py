@@ -65,7 +65,8 @@ class Audit(Findings):
     def page(self, *, beside: Mapping[str, Audit] | None = None, made: Provenance | None = None) -> Page:
         """The report as data; see `report`."""
         shown = self.inner() if beside is None else self._same(beside)
-        return page(self, self.summary(), shown, made or provenance.read(self.path))
+        said = self.verdict
+        return page(self, summarise(self, said), said, shown, made or provenance.read(self.path))
 
     def inner(self) -> dict[str, Audit]:
         """Finished audits in sub-directories of this one's, of the same candidates under other conditions."""
@@ -97,9 +98,11 @@ class Audit(Findings):
         draft.write_table("calibration", pl.DataFrame(calibration))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
-        results.write(draft, self.summary())
+        said = self.verdict
+        summary = summarise(self, said)
+        results.write(draft, summary)
         made = provenance.write(draft, files)
-        html.write(page(self, self.summary(), {}, made), draft.path / "report.html")
+        html.write(page(self, summary, said, {}, made), draft.path / "report.html")
 
     def __repr__(self) -> str:
         return f"Audit({', '.join(self.scores)}; {int(self.members.sum())} members of {len(self.members)} candidates)"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from divulge import evaluation
 from divulge.auditing import headline
 from divulge.auditing.headline import Tested
+from divulge.report import in_words
 from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
@@ -98,8 +99,8 @@ def scopes(audit: Findings) -> tuple[Scope, ...]:
     if not audit.unseen_classes:
         return (Scope("all", "", outcomes),)
     unseen = tuple(outcome.unseen for outcome in outcomes)
-    where = f" on the unseen classes {list(audit.unseen_classes)}"
-    return Scope("unseen classes", where, unseen), Scope("all", " over all classes", outcomes)
+    where = f" on the {in_words.classes(audit.unseen_classes)}"
+    return Scope("unseen classes", where, unseen), Scope("all", " on all classes", outcomes)
 
 
 def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Tested]:
@@ -188,7 +189,7 @@ def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
     said = headline.of(worst, scope.where)
     evidence = (
         f"The strongest evidence is {worst}. The intervals of all recipes hold simultaneously with "
-        f"{CONFIDENCE:.0%} confidence."
+        f"{in_words.per_cent(CONFIDENCE)} confidence."
     )
     more = (_adversary(audit.about.recipes[worst.recipe]), evidence)
     return Verdict("leak found", said.words, more, said.pictures, worst.recipe)
@@ -207,8 +208,8 @@ def _nothing(scope: Scope, smallest: Detectable, area: float) -> Verdict:
         f"No leak found{scope.where}: no attack that was run tells training records from others measurably better "
         "than guessing.",
         (
-            f"The smallest that would have been found with {smallest.power:.0%} probability is an AUC of {area:.3f}"
-            f"{rate}, under the model of {smallest.method}.",
+            f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC of "
+            f"{area:.3f}{rate}, under the model of {smallest.method}.",
             *unseen,
             "A smaller leak, or one confined to a few records, may have been missed.",
         ),
@@ -221,7 +222,7 @@ def _too_little(scope: Scope, smallest: Detectable) -> Verdict:
         "too little data to say",
         f"Too little data to say{scope.where}: with {counted(scope.members, scope.nonmembers)}, even an AUC of "
         f"{UNSEEN:g}, halfway between guessing and certainty, could well be missed.",
-        (f"Finding one with {smallest.power:.0%} probability takes about {needed:,} of each kind.",),
+        (f"Finding one with {in_words.per_cent(smallest.power)} probability takes about {needed:,} of each kind.",),
     )
 
 

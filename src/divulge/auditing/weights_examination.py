@@ -13,6 +13,7 @@ from divulge.decisions import fdr, fpr
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import Storey
 from divulge.errors import InputError
+from divulge.report import in_words
 from divulge.results import CalledRecord, RuleSummary, WeightsSummary
 from divulge.signals import margin as signals
 
@@ -86,16 +87,30 @@ class Examined:
 
     @property
     def verdict(self) -> str:
-        """Two or three sentences."""
-        said = [
-            f"{chosen.count} of {len(self.outputs)} candidates ({name}"
-            f"{'' if chosen.guarantee.says else '; of which nothing is proven'})"
-            for name, chosen in self.decisions.items()
-        ]
-        called = "; ".join(said) or "no rule could decide; give --margin, --leaked or --nonmembers"
+        """What can be claimed, in a sentence that needs no statistics, and how many each rule calls members."""
+        n = len(self.outputs)
+        if not self.decisions:
+            return (
+                f"Nothing can be said of the {n:,} candidates: no rule could decide. Give records known not to be in "
+                "the training set (--nonmembers), its margin (--margin), or records of which one was trained on "
+                "(--leaked)."
+            )
+        counts = "; ".join(f"{chosen.count:,} by {name}" for name, chosen in self.decisions.items())
+        return f"{self._claim(n)} Called members: {counts}."
+
+    def _claim(self, n: int) -> str:
+        surest = next((one for one in self.decisions.values() if one.guarantee.kind == "FDR"), None)
+        if not self.leaks:
+            why = "there is nothing to compare the candidates with"
+            if self.calibration is not None:
+                why = "no candidate stands out from the records known not to be in the training set"
+            return f"No leak is proven: {why}."
+        if surest is None or not surest.count:
+            return "Some candidates stand out from all records known not to be in the training set."
         return (
-            f"{'' if self.leaks else 'No leak is proven. '}Called members: {called}. "
-            f"The records rebuild the weights up to a residual of {self.unexplained:.2g}."
+            f"{surest.count:,} of {n:,} candidates are recognised as training records from the weights alone; on "
+            f"average at most {in_words.per_cent(surest.guarantee.level)} of such a selection is not, assuming "
+            f"{' and '.join(surest.guarantee.assumes)}."
         )
 
     def called(self) -> Iterator[CalledRecord]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge.canaries.claim import Claim
 from divulge.evaluation import roc
-from divulge.report import charts, regulators
+from divulge.report import charts, in_words, regulators
 from divulge.report.curves import Curve
 from divulge.report.page import Chart, Page, Paragraph, Section, Table
 from divulge.report.regulators import Answers
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
 _POINTS = 200
+_EVERYDAY = math.log(1000)  # ε from which odds are written as a power of ten
 _ASKED = "what decides"
+_SPREAD = "The further the two groups lie apart, the surer each canary is told to have been included or not."
 _HEADINGS = {
     "violated": "The claim is violated",
     "consistent": "The claim is not refuted",
@@ -36,7 +39,8 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
         included: bool ``[n]``.
     """
     bounds = {_ASKED: summary.bound, **summary.others}
-    rows = [[name, f"{bound.low:.3f}", bound.method] for name, bound in bounds.items()]
+    sure = in_words.per_cent(summary.bound.confidence)
+    rows = [[name, in_words.least(bound.low), bound.method] for name, bound in bounds.items()]
     return Page(
         title="A claim of differential privacy",
         verdict=summary.verdict,
@@ -45,26 +49,46 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
             Section(
                 "What is proven",
                 [
-                    Table(["bound", "ε ≥", "how"], rows, f"At {summary.bound.confidence:.0%} confidence each"),
+                    Table(["bound", "ε ≥", "how"], rows, f"Each with {sure} confidence"),
                     Paragraph(f"{summary.guarantee[:1].upper()}{summary.guarantee[1:]}."),
                 ],
             ),
             Section("Errors of a test on one canary", [_curve(summary, scores, included)]),
-            Section("Scores", [Chart(_histogram(scores, included))]),
+            Section("Scores", [Chart(_histogram(scores, included), note=_SPREAD)]),
             Section("What would show more", [Paragraph(text) for text in _more(summary)]),
             regulators.section(_answers(summary)),
             *([Section("Warnings", [Paragraph(note) for note in summary.warnings])] if summary.warnings else []),
         ],
         facts=facts(summary),
         heading=_HEADINGS[summary.answer],
+        more=_meaning(summary),
     )
 
 
+def _meaning(summary: CanarySummary) -> tuple[str, ...]:
+    """What the two numbers say of a single record."""
+    told = (
+        "A training that keeps ε multiplies the odds that any one record was used by at most exp(ε), whoever looks at "
+        "the model and whatever they know."
+    )
+    proven = f"Proven: it can be {_odds(summary.bound.low)} or more." if summary.bound.low > 0 else ""
+    if summary.claimed is None:
+        return (f"{told} {proven}".strip(),)
+    apart = f" (apart from a chance of {summary.delta:g})" if summary.delta else ""
+    return (f"{told} Claimed: by at most {_odds(summary.claimed)}{apart}. {proven}".strip(),)
+
+
+def _odds(epsilon: float) -> str:
+    """exp(ε) to two digits, or as a power of ten."""
+    return f"{math.exp(epsilon):.2g}" if epsilon < _EVERYDAY else f"10^{epsilon / math.log(10):.0f}"
+
+
 def _answers(summary: CanarySummary) -> Answers:
+    sure = in_words.per_cent(summary.bound.confidence)
     claimed = "no ε was claimed" if summary.claimed is None else f"ε = {summary.claimed:g} was claimed"
     return Answers(
         means=f"{summary.canaries} canaries ({summary.kind_of_canary}), scored by {summary.recipe}.",
-        epsilon=f"At least {summary.bound.low:.3f} at {summary.bound.confidence:.0%} confidence; {claimed}. How much "
+        epsilon=f"At least {in_words.least(summary.bound.low)} with {sure} confidence; {claimed}. How much "
         "larger it is, such a test cannot say.",
         unit="One record, as the canaries are.",
     )
@@ -74,9 +98,9 @@ def facts(summary: CanarySummary) -> dict[str, str]:
     """What was tested, and how."""
     told = {
         "claim": "none" if summary.claimed is None else f"ε = {summary.claimed:g}, δ = {summary.delta:g}",
-        "proven": f"ε ≥ {summary.bound.low:.3f}",
+        "proven": f"ε ≥ {in_words.least(summary.bound.low)}",
         "canaries": f"{summary.canaries} {summary.kind_of_canary}, {summary.included} of them included",
-        "records beside them": str(summary.trained_on),
+        "records beside them": f"{summary.trained_on:,}",
         "models trained": str(summary.runs),
         "score": summary.recipe,
         "exposure": f"mean {summary.mean_exposure:.2f} bits, largest {summary.largest_exposure:.2f}",

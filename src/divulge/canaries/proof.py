@@ -16,6 +16,7 @@ from divulge.evaluation import (
     smallest_violation,
 )
 from divulge.evaluation.guess_bounds import COINS, GuessRule
+from divulge.report import in_words
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class Proof:
     @property
     def text(self) -> str:
         """The verdict in two or three sentences."""
-        sure = f"with {self.bound.confidence:.0%} confidence"
-        proven = f"The training spent ε ≥ {self.bound.low:.2f} ({sure})."
+        sure = f"with {in_words.per_cent(self.bound.confidence)} confidence"
+        proven = f"The training spent ε ≥ {in_words.least(self.bound.low)} ({sure})."
         if self.constant:
             return f"{self._answered} All canaries have the same score, so nothing can be told of any of them."
         parts = [self._answered, self._why, proven, self._sight]
@@ -85,7 +86,8 @@ class Proof:
             return ""
         if self.most > self.claim.epsilon:
             return "A Gaussian mechanism of any ε up to 64 would have been missed in more than 20 % of audits."
-        return f"Had the guesses been as right as these scores allow, ε ≥ {self.most:.2f} would have been proven."
+        most = in_words.least(self.most)
+        return f"Had the guesses been as right as these scores allow, ε ≥ {most} would have been proven."
 
     @property
     def _sight(self) -> str:

@@ -36,9 +36,11 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run a command and give its exit code, see `divulge.cli.exit_codes.Exit`."""
-    token = provenance.COMMAND.set(("divulge", *arguments))
     try:
-        with typer.main.get_command(app).make_context("divulge", list(arguments)) as context:
+        with (
+            provenance.running(("divulge", *arguments)),
+            typer.main.get_command(app).make_context("divulge", list(arguments)) as context,
+        ):
             context.command.invoke(context)
         return Exit.OK
     except typer.Exit as stop:
@@ -59,8 +61,6 @@ def run(arguments: Sequence[str]) -> int:
         else:
             printing.error(_fault(error))
             return Exit.INTERNAL
-    finally:
-        provenance.COMMAND.reset(token)
     return Exit.INPUT
 
 

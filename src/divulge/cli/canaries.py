@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from divulge import checks, datafiles, evaluation, results, targets
     from divulge.canaries import canary_page
     from divulge.evaluation.families import Families
+    from divulge.report import in_words
+    from divulge.results import provenance
 else:
     canary_page = lazy.module("divulge.canaries.canary_page")
     checks = lazy.module("divulge.checks")
     datafiles = lazy.module("divulge.datafiles")
     evaluation = lazy.module("divulge.evaluation")
     game = lazy.module("divulge.canaries")
+    in_words = lazy.module("divulge.report.in_words")
+    provenance = lazy.module("divulge.results.provenance")
     results = lazy.module("divulge.results")
     targets = lazy.module("divulge.targets")
 
@@ -100,6 +104,7 @@ def audit(
     if claim_epsilon is None and delta:
         raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")
     claim = None if claim_epsilon is None else game.Claim(claim_epsilon, delta)
+    provenance.reading(model=model, canaries=canaries, population=population, training=training)
     chosen: Any = {"outputs": outputs, "device": device}
     result = game.audit(
         targets.load(model, factory=factory, folder=Path(), **chosen),
@@ -121,8 +126,8 @@ def audit(
         printing.as_json(results.plain(summary))
     else:
         printing.verdict(summary.tone, summary.verdict)
-        rows = [["what decides", f"{summary.bound.low:.3f}", summary.bound.method]]
-        rows += [[name, f"{bound.low:.3f}", bound.method] for name, bound in summary.others.items()]
+        rows = [["what decides", in_words.least(summary.bound.low), summary.bound.method]]
+        rows += [[name, in_words.least(bound.low), bound.method] for name, bound in summary.others.items()]
         printing.table("Bounds", ["bound", "ε ≥", "how"], rows)
         for name, value in canary_page.facts(summary).items():
             printing.line(f"{name}: {value}")

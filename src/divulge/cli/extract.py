@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from divulge import datafiles, extraction, results
     from divulge.extraction import extraction_page
+    from divulge.results import provenance
     from divulge.targets import decoding, folders
 else:
     datafiles = lazy.module("divulge.datafiles")
@@ -24,6 +25,7 @@ else:
     extraction = lazy.module("divulge.extraction")
     extraction_page = lazy.module("divulge.extraction.extraction_page")
     folders = lazy.module("divulge.targets.folders")
+    provenance = lazy.module("divulge.results.provenance")
     results = lazy.module("divulge.results")
 
 
@@ -66,6 +68,7 @@ def extract(
     sampling = decoding.Decoding(temperature, top_k, top_p)
     cut = extraction.Cut(_tokens(prefix), suffix, place)
     layout = datafiles.FileLayout(text=text, label="")  # classes are not read
+    provenance.reading(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
     inside, outside = (datafiles.read(path, layout).records for path in (members, nonmembers))
     chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}
     target = folders.load(model, base=base, **chosen)

@@ -167,6 +167,7 @@ def show_simulation(
 
     Exit code 4 when the answers contradict what was declared of the endpoint.
     """
+    provenance.reading(labels=labels_file, public=public)
     y = datafiles.read_labels(labels_file)
     spec = oracle.spec(len(y))
     plan = labels.design(spec, method)
@@ -201,6 +202,7 @@ def attack(
 
     Exit code 4, and no labels, when the answers contradict what was declared of the endpoint.
     """
+    provenance.reading(scores=scores)
     spec = oracle.spec(n)
     plan = labels.design(spec, method)
     if scores is not None:

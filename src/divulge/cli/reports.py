@@ -105,4 +105,7 @@ def _records(run: Path, path: Path, kind: str) -> None:
         raise InputError("--format: selection.parquet in the run directory has one row per document already")
     frame = records_table.table(auditing.load(run))
     with store.atomic(path) as temporary:
-        frame.write_csv(temporary) if kind == "csv" else frame.write_parquet(temporary)
+        if kind == "csv":
+            records_table.for_spreadsheets(frame).write_csv(temporary)
+        else:
+            frame.write_parquet(temporary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -176,9 +177,9 @@ def _tpr_power(m: int, n: int, fpr: float, error: float) -> Callable[[float], fl
     step = error / 4
     rank = int(intervals.rank_below(n, fpr, step))
     # Members that must lie above the upper bracket of the threshold for the lower end to pass fpr.
-    hits = np.flatnonzero(intervals.lower(np.arange(m + 1), m, step) > fpr)
-    if rank == 0 or not len(hits):
+    hits = bisect.bisect_right(range(m + 1), fpr, key=lambda k: float(intervals.lower(k, m, step)))
+    if rank == 0 or hits > m:
         return lambda _: 0.0
     # The bracket's own FPR is Beta(rank, n + 1 - rank); its mean over that is taken on a grid of quantiles.
     realised = special.betaincinv(rank, n + 1 - rank, (np.arange(64) + 0.5) / 64)
-    return lambda d: float(special.bdtrc(hits[0] - 1, m, special.ndtr(d + special.ndtri(realised))).mean())
+    return lambda d: float(special.bdtrc(hits - 1, m, special.ndtr(d + special.ndtri(realised))).mean())

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.extraction.chances import draws_needed
-from divulge.report import charts, regulators
+from divulge.report import charts, in_words, regulators
 from divulge.report.curves import Curve
-from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
+from divulge.report.page import Chart, Exhibit, Fold, Gallery, Page, Paragraph, Section, Table
 from divulge.report.regulators import Answers
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from divulge.extraction.completed import Completed, Measured
     from divulge.extraction.result import Extraction
+    from divulge.report.page import Block
     from divulge.types import Estimate, Ints
 
 _HEADINGS = {
@@ -26,6 +27,7 @@ _HEADINGS = {
     "confounded": "Nothing can be said of the model",
 }
 SHOWN = 12
+_SEEN = 6  # documents that are not folded
 _LONGEST = 2000  # characters of a text
 _MOST_DRAWS = 1e12  # at the right border of the chart
 
@@ -64,7 +66,8 @@ def _answers(result: Extraction) -> Answers:
 def facts(result: Extraction) -> dict[str, str]:
     """What was asked, and how."""
     cut, blind = result.cut, result.blind
-    prompt = f"{cut.prefix:.0%} of the document" if isinstance(cut.prefix, float) else f"{cut.prefix} tokens"
+    share = isinstance(cut.prefix, float)
+    prompt = f"{in_words.per_cent(cut.prefix)} of the document" if share else f"{cut.prefix} tokens"
     return {
         "model": result.model,
         "members": str(len(result.members)),
@@ -91,8 +94,9 @@ def rows(result: Extraction) -> tuple[list[str], list[list[str]]]:
 def _rates(result: Extraction) -> Table:
     columns, table = rows(result)
     rate = result.rates[0]
-    note = f"Shares in percent; each difference at {rate.difference.confidence:.1%}, all together at "
-    return Table(columns, table, note=f"{note}{result.confidence:.0%} ({rate.difference.method}).")
+    each, together = map(in_words.per_cent, (rate.difference.confidence, result.confidence))
+    note = f"Shares in per cent. Each difference holds with {each} confidence, all together with {together}"
+    return Table(columns, table, note=f"{note} ({rate.difference.method}).")
 
 
 def _share(share: Estimate) -> str:
@@ -130,7 +134,7 @@ def foremost(measured: Measured) -> Ints:
     return np.lexsort((np.arange(len(measured)), -one.overlap, -one.log_p, ~one.verbatim))[:SHOWN]
 
 
-def _foremost(measured: Measured) -> Sequence[Table | Gallery]:
+def _foremost(measured: Measured) -> Sequence[Block]:
     some = foremost(measured)
     table = Table(*foremost_rows(measured), note="Longest match in tokens; overlap 1 is verbatim.")
     if measured.prompts is None or measured.suffixes is None or measured.target.texts is None:
@@ -142,7 +146,9 @@ def _foremost(measured: Measured) -> Sequence[Table | Gallery]:
         )
         for at in some
     ]
-    return [table, Gallery(exhibits, note="Each document: the prompt, what follows it, what the model says greedily.")]
+    note = "Each document: the prompt, what follows it, what the model says greedily."
+    more = [Fold(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
+    return [table, Gallery(exhibits[:_SEEN], note=note), *more]
 
 
 def foremost_rows(measured: Measured) -> tuple[list[str], list[list[str]]]:

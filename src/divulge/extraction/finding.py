@@ -82,7 +82,7 @@ def _without(first: RateOf, members: int, nonmembers: int, smallest: int | None)
 
 def _shares(rate: RateOf) -> str:
     beyond = " and not by the reference" if rate.of_reference is not None else ""
-    shares = f"{rate.members.value:.1%} of members and {rate.nonmembers.value:.1%} of non-members"
+    shares = f"{100 * rate.members.value:.1f} % of members and {100 * rate.nonmembers.value:.1f} % of non-members"
     return f"{shares} are given back ({rate.way}{beyond})"
 
 

@@ -11,6 +11,7 @@ from divulge.dossier import Dossier
 from divulge.identification import score_files
 from divulge.results import ScoringSummary, Skipped
 from divulge.signals import tokens as signals
+from divulge.targets import token_spans
 from divulge.targets.endpoint import Endpoint
 
 if TYPE_CHECKING:
@@ -77,10 +78,10 @@ def score(
 ) -> ScoringSummary:
     """Write token statistics and signals of every document to ``out``.
 
-    ``out/tokens`` gets one row per document with a list per statistic, ``out/documents`` one row per document
-    with id, text and every signal (larger = more member-like), which `divulge identify` reads. A shard is
-    written whole and named by its content: what an interrupted run, or the run that is replaced, wrote of it with
-    the same model is not computed again.
+    ``out/tokens`` gets one row per document with a list per statistic and one of the places where its tokens end,
+    ``out/documents`` one row per document with id, text and every signal (larger = more member-like), which
+    `divulge identify` reads. A shard is written whole and named by its content: what an interrupted run, or the run
+    that is replaced, wrote of it with the same model is not computed again.
 
     Args:
         paths: tables with a text column.
@@ -221,11 +222,19 @@ def frames(
             stats, options.reference.tokens(shard.texts, vocabulary=False)
         )
     cut = {name: pl.Series(rows, dtype=pl.List(pl.Float32)) for name, rows in stats.rows().items()}
+    ends = [_ends(target, text, count) for text, count in zip(shard.texts, stats.lengths, strict=True)]
+    cut["end"] = pl.Series(ends, dtype=pl.List(pl.Int32))
     tokens = pl.DataFrame({"id": shard.ids, "zlib_bytes": stats.zlib_bytes, **cut})
     skipped = pl.Series([stats.skipped.get(row) for row in range(len(stats))], dtype=pl.String)
     return tokens, pl.DataFrame(
         {"id": shard.ids, "text": shard.texts, "tokens": stats.lengths, **values, "skipped": skipped}
     )
+
+
+def _ends(target: GivesTokens, text: str, count: int) -> list[int] | None:
+    """Where each scored token ends in its text; None where the target does not show it."""
+    ends = token_spans.ends(target, text)
+    return ends if ends is not None and len(ends) == count else None
 
 
 def write(draft: Draft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:

@@ -122,7 +122,7 @@ def _decide(draft: Draft, given: _Given, plan: DecisionPlan, tell: Progress) -> 
         made = decide(counts, evidence, plan.policy, used=used, orientation=orientation, notes=tables.notes)
         _write(tables.candidates, draft.path, made.rule, counts.calibration, tell)
     if plan.texts:
-        exhibits.keep(draft, frame, plan.columns)
+        exhibits.keep(draft, frame, plan.columns, given.candidates)
     provenance.write(draft, {name: list(paths) for name, paths in given.named().items()})
     asked = table_results.asked(plan.policy, plan.seed, plan.columns.scores, tables.notes)
     return table_results.conclude(draft, counts, made, asked, usage.share(counts, taught))

@@ -23,6 +23,7 @@ from divulge.report import (
     Stop,
     Table,
     charts,
+    heat,
     regulators,
 )
 from divulge.report.in_words import per_cent
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from divulge.identification.exhibits import Document
     from divulge.report.page import Block
     from divulge.results import IdentificationSummary
     from divulge.types import Tone
@@ -57,9 +59,9 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
     column, sign = _orientation(summary)
     end = "largest" if sign < 0 else "smallest"
     lines = [
-        ("selected", f"{summary.selected} of {summary.candidates}"),
+        ("selected", f"{summary.selected:,} of {summary.candidates:,}"),
         ("method", summary.used),
-        ("calibration scores", str(summary.calibration)),
+        ("calibration scores", f"{summary.calibration:,}"),
         (f"{end} selected {column}", "–" if threshold is None else f"{sign * threshold:.6g}"),
         (f"share of members, estimated{_LIKEWISE[summary.guarantee.standing]}", shown(summary.usage)),
     ]
@@ -72,7 +74,7 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
 def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
     """The first lines of the report, and their tone."""
     level, chosen, standing = summary.settings.fdr, summary.selected, summary.guarantee.standing
-    counted = f"{chosen} of {summary.candidates} documents"
+    counted = f"{chosen:,} of {summary.candidates:,} documents"
     if standing != "holds":
         first = next(iter(summary.warnings), summary.claim)
         if standing == "void":
@@ -88,13 +90,13 @@ def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
     )
 
 
-def page(summary: IdentificationSummary, folder: Path, texts: Mapping[str, str] | None = None) -> Page:
+def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, Document] | None = None) -> Page:
     """The report as data, from the summary and the files beside it.
 
     Args:
         summary: what was decided.
         folder: where ``selection.parquet`` and ``counts.npz`` stand.
-        texts: id → text of documents that may be shown.
+        documents: by id, those that may be shown.
     """
     text, tone = verdict(summary)
     plain, more = _first(summary, text)
@@ -102,7 +104,7 @@ def page(summary: IdentificationSummary, folder: Path, texts: Mapping[str, str] 
     chosen = _chosen(folder)
     sections = [
         Section("Selection", [Table(("what", "value"), facts(summary), sortable=False), *_warnings(summary)]),
-        Section("The documents", _shown_documents(summary, chosen, texts or {})),
+        Section("The documents", _shown_documents(summary, chosen, documents or {})),
         Section("How many of the best can be non-members", best.blocks(summary, folder)),
         Section("What another bound would have selected", _levels(summary, folder)),
         Section("How much doubt the selection survives", doubt.blocks(summary, folder)),
@@ -175,15 +177,24 @@ def _chosen(folder: Path) -> list[dict[str, Any]]:
 
 
 def _shown_documents(
-    summary: IdentificationSummary, chosen: Sequence[Mapping[str, Any]], texts: Mapping[str, str]
+    summary: IdentificationSummary, chosen: Sequence[Mapping[str, Any]], documents: Mapping[str, Document]
 ) -> list[Block]:
     column, sign = _orientation(summary)
+    kept = [(row, documents[str(row["id"])]) for row in chosen if str(row["id"]) in documents]
     exhibits = [
-        Exhibit(f"{row['id']}: {column} {sign * row['score']:.4g}, q {row['q']:.3g}", text=texts[str(row["id"])])
-        for row in chosen
-        if str(row["id"]) in texts
+        Exhibit(
+            f"{row['id']}: {column} {sign * row['score']:.4g}, q {row['q']:.3g}",
+            text=one.text,
+            heat=heat.pieces(one.text, one.heat),
+        )
+        for row, one in kept
     ]
     note = f"The selected documents with the most member-like {column}, as far as they were kept; long ones are cut."
+    if against := next((one.heat.against for _, one in kept if one.heat), ""):
+        note += (
+            f" The deeper a token is marked, the likelier the model finds it than {against}. Marks prove nothing by "
+            "themselves: the score of the whole document decides."
+        )
     more = [Fold(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
     return [Gallery(exhibits[:_SEEN], note=note), *more] if exhibits else []
 

@@ -37,12 +37,15 @@ def verdict(read: Reconstruction) -> str:
     text = f"{count} candidates; they rebuild the weights up to a residual of {read.residual:.2g}."
     if read.guaranteed:
         text = (
-            f"At least {read.guaranteed} of {count} candidates are training points, {proven} of them each by "
-            f"itself, if {' and '.join(read.guarantee.assumes)}."
+            f"At least {read.guaranteed} of the {count} points read off the weights are training points "
+            f"({proven} of them proven one by one), if {' and '.join(read.guarantee.assumes)}."
         )
     else:
         text = f"Nothing is proven: {'; '.join(read.warnings)}. Found, but not proven: {text}"
     if read.ambiguous:
         spans = ", ".join(f"[{part.low:.4g}, {part.high:.4g}]" for part in read.ambiguous)
-        text += f" Training points lie in {spans}, but the weights do not tell where."
+        if read.guaranteed:
+            text += f" Then training points also lie in {spans}, but the weights do not tell where."
+        else:
+            text += f" In {spans} the network stays on the margin, so points there cannot be told from others."
     return text

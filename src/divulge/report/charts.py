@@ -15,7 +15,18 @@ import numpy as np
 
 from divulge import checks, lazy
 from divulge.report import marks
-from divulge.report.curves import CURVE_POINTS, Curve, floor_of, rates, rows_of, short, some, spaced, thinned
+from divulge.report.curves import (
+    CURVE_POINTS,
+    Curve,
+    floor_of,
+    points_each,
+    rates,
+    rows_of,
+    short,
+    some,
+    spaced,
+    thinned,
+)
 from divulge.report.marks import Layer, Row, Spec
 
 if TYPE_CHECKING:
@@ -28,14 +39,16 @@ else:
     alt = lazy.module("altair")
 
 CLOUD_POINTS = 1500
+_MILLION = 1e6  # above which the places of a logarithmic axis are written as powers of ten
 TALL = 0.4  # share of a group in one bin from which on a histogram has a square-root scale
 
 
 def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
     """ROC curves on logarithmic axes, where small false positive rates can be read (Carlini et al. 2022).
 
-    Each curve is thinned to at most 300 of its own points, evenly spaced in log FPR: the points at the left end
-    all stay, and between points the line keeps the last rate that was reached, so thinning never flatters an attack.
+    Each curve is thinned to at most 300 of its own points (1,500 of all curves), evenly spaced in log FPR: the points
+    at the left end all stay, and between points the line keeps the last rate that was reached, so thinning never
+    flatters an attack.
     A logarithmic axis has no zero: a TPR reached at FPR 0 is drawn at the left border (tooltip and table say 0).
 
     Args:
@@ -54,7 +67,7 @@ def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
     if focus is not None:
         checks.choice(focus, "focus", checked)
     floor = floor_of(np.concatenate([curve.x for curve in checked.values()]))
-    thin = {name: thinned(curve, floor) for name, curve in checked.items()}
+    thin = {name: thinned(curve, floor, points_each(len(checked))) for name, curve in checked.items()}
     x, y = "false positive rate", "true positive rate"
     return marks.log_log(thin, floor, x, y, interpolate="step-after", points=False, focus=focus)
 
@@ -82,7 +95,7 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     """Curves with their bands: AUC by known share of a record, recovered labels over queries.
 
     Args:
-        curves: series → curve; long ones are thinned to 300 points.
+        curves: series → curve; long ones are thinned to 300 points, or to 1,500 of all.
         x: title of the horizontal axis.
         y: title of the vertical axis.
         reference: a value of ``y`` to compare with (chance, a limit), drawn as a dashed line.
@@ -99,10 +112,12 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     for name, curve in some(curves, "curves").items():
         if log_x and curve.x[0] <= 0:
             raise checks.InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
-    thin = {name: curve.at(spaced(len(curve.x), CURVE_POINTS)) for name, curve in curves.items()}
+    thin = {name: curve.at(spaced(len(curve.x), points_each(len(curves)))) for name, curve in curves.items()}
     points = max(len(curve.x) for curve in thin.values()) <= 40
     scale = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=False)
     across: Row = {"title": x, "scale": scale}
+    if log_x and max(float(curve.x[-1]) for curve in curves.values()) > _MILLION:
+        across["axis"] = alt.Axis(format=".0e")
     up: Row = {"title": y, "scale": alt.Scale(zero=False)}
     guides = [] if reference is None else [marks.guides({"": reference}, "y", y)]
     return marks.finished(alt.layer(*guides, marks.curve_layers(thin, across, up, "linear", points=points)), height=320)
@@ -234,7 +249,7 @@ def scatter(
 ) -> Spec:
     """Points of several groups and lines to compare them with: |Φ(x)| of members and fresh points at the margin.
 
-    Of more than 1,500 points in a group as many are drawn, evenly spaced in the order of ``x``.
+    Of more than 1,500 points as many are drawn, an equal share of each group, evenly spaced in the order of ``x``.
 
     Args:
         groups: name → (x ``[n]``, y ``[n]``).
@@ -255,7 +270,7 @@ def scatter(
     for name, (first, second) in some(groups, "groups").items():
         across = checks.vector(first, f"groups[{name!r}][0]")
         up = checks.vector(second, f"groups[{name!r}][1]", length=len(across))
-        kept = np.argsort(across, kind="stable")[spaced(len(across), CLOUD_POINTS)]
+        kept = np.argsort(across, kind="stable")[spaced(len(across), CLOUD_POINTS // len(groups))]
         rows += [{"group": str(name), "x": short(across[i]), "y": short(up[i])} for i in kept]
     points: Layer = alt.Chart(marks.data("points", rows)).mark_point(filled=True, opacity=0.7, size=38)
     points = points.encode(
@@ -313,6 +328,7 @@ def network(
         for what, inputs in places.items()
         for at in np.sort(checks.array(inputs, what), axis=None)
     ]
+    shapes = {what: shape for what, shape in shapes.items() if any(row["what"] == what for row in rows)}
     points: Layer = alt.Chart(marks.data("points", rows)).mark_point(strokeWidth=2, opacity=1, size=160)
     points = points.encode(
         x=across,

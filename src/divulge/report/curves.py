@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CURVE_POINTS = 300
+ALL_POINTS = 1500
+"""Of all curves of a chart together, so that a page stays small however many there are."""
+_LEAST = 40
+DIGITS = 8
+RATE_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,9 +78,14 @@ def floor_of(rates: Floats) -> float:
     return float(np.clip(positive.min() / 2, 1e-6, 0.1)) if positive.size else 0.1
 
 
-def thinned(curve: Curve, floor: float) -> Curve:
+def points_each(count: int) -> int:
+    """How many points each of so many curves may have."""
+    return min(CURVE_POINTS, max(_LEAST, ALL_POINTS // count))
+
+
+def thinned(curve: Curve, floor: float, most: int = CURVE_POINTS) -> Curve:
     """The last point at or before each place of a logarithmic grid, and the last point of all."""
-    grid = np.r_[0.0, np.geomspace(floor, 1.0, CURVE_POINTS - 2)]
+    grid = np.r_[0.0, np.geomspace(floor, 1.0, most - 2)]
     reached = np.searchsorted(curve.x, grid, side="right") - 1
     return curve.at(np.unique(np.r_[np.maximum(reached, 0), len(curve.x) - 1]))
 
@@ -85,16 +95,16 @@ def spaced(count: int, most: int) -> Ints:
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).round().astype(np.int64)
 
 
-def rows_of(curve: Curve) -> list[dict[str, Any]]:
+def rows_of(curve: Curve, digits: int = DIGITS) -> list[dict[str, Any]]:
     """The points of a curve as one dict each."""
     columns = {"x": curve.x, "y": curve.y, "low": curve.low, "high": curve.high}
     present = {name: column for name, column in columns.items() if column is not None}
-    return [{name: short(column[i]) for name, column in present.items()} for i in range(len(curve.x))]
+    return [{name: short(column[i], digits) for name, column in present.items()} for i in range(len(curve.x))]
 
 
-def short(value: float) -> float:
+def short(value: float, digits: int = DIGITS) -> float:
     """Eight digits are more than a chart shows, and half the bytes."""
-    return float(f"{value:.8g}")
+    return float(f"{value:.{digits}g}")
 
 
 def some(groups: Mapping[str, T], name: str) -> Mapping[str, T]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.types import Estimate
 
 _OF = (100, 1_000, 10_000, 100_000, 1_000_000)
@@ -74,6 +76,27 @@ def of_others(rate: float) -> str:
     """
     counted = one_in(rate)
     return f"{100 * rate:.3g} % of all others" if counted is None else f"{counted[0]:,} of {counted[1]:,} others"
+
+
+def least(bound: float) -> str:
+    """A lower bound to two decimals, never rounded up.
+
+    Examples:
+        >>> least(3.8749), least(0.0), least(0.29)
+        ('3.87', '0.00', '0.29')
+    """
+    return f"{math.floor(100 * bound + 1e-9) / 100:.2f}"
+
+
+def classes(unseen: Sequence[int]) -> str:
+    """The unseen classes by name.
+
+    Examples:
+        >>> classes([3]), classes([3, 5, 7])
+        ('unseen class 3', 'unseen classes 3, 5 and 7')
+    """
+    *first, last = map(str, unseen)
+    return f"unseen classes {', '.join(first)} and {last}" if first else f"unseen class {last}"
 
 
 def per_cent(rate: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import charts
+from divulge.report import charts, in_words
 from divulge.report.curves import Curve
 from divulge.report.dots import MOST, Dots
 from divulge.report.page import Chart, Fold, Page, Paragraph, Point, Points, Section, Table
@@ -31,12 +31,12 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         heading = "The answers contradict the specification"
         return Page(_TITLE, _sentence(summary.contradiction), "plain", sections, _facts(summary), heading)
     rows, right = summary.oracle.rows, summary.right
-    known = f"{summary.proven} of {rows} labels were read"
+    known = f"{summary.proven:,} of {rows:,} labels were read"
     if right is not None:
-        known = f"{right} of {rows} labels were recovered"
+        known = f"{right:,} of {rows:,} labels were recovered"
     proven = (
-        f"{summary.proven} follow from the scores if the noise kept to what was declared, {summary.certain} even if it "
-        "was twice that."
+        f"{summary.proven:,} follow from the scores if the noise kept to what was declared, {summary.certain:,} even "
+        "if it was twice that."
         if summary.proven
         else "Nothing is proven."
     )
@@ -84,7 +84,7 @@ def _speed(summary: LabelsSummary) -> Table:
             (plan.method, str(plan.queries), f"{plan.labels_per_query:.2f}"),
             ("upper bound for any plan", str(limit.queries), f"{limit.labels_per_query:.2f}"),
         ),
-        note=f"What limits a query: {limit.binds}. {plan.certificate}.",
+        note=f"What limits a query: {limit.binds}. {_sentence(plan.certificate)}",
     )
 
 
@@ -92,7 +92,8 @@ def _defence(defence: DefenceSummary) -> tuple[Points | Fold, ...]:
     alone = Table(
         ("setting", "value", "what it is", "formula"),
         [(*row, defence.formulas[row[0]]) for row in settings(defence)],
-        note=f"Each alone holds {defence.queries} queries to {defence.accuracy:.0%} accuracy on balanced labels.",
+        note=f"Each alone holds {defence.queries:,} queries to {in_words.per_cent(defence.accuracy)} accuracy on balanced "
+        "labels.",
     )
     steps = Points(
         [Point(f"{number}.", _sentence(line)) for number, line in enumerate(defence.advice, start=1)],
@@ -105,9 +106,9 @@ def _facts(summary: LabelsSummary) -> dict[str, str]:
     oracle = summary.oracle
     return {
         "metric": oracle.metric,
-        "rows": str(oracle.rows),
+        "rows": f"{oracle.rows:,}",
         "classes": str(oracle.classes),
-        "clip": f"{oracle.clip:g}" if oracle.clip else "none",
+        "clip": f"{oracle.clip:.3g}" if oracle.clip else "none",
         "decimals": "not rounded" if oracle.decimals is None else str(oracle.decimals),
         "noise": f"{oracle.noise:g} ({oracle.noise_kind})",
         "rows scored": str(summary.scored),
@@ -122,8 +123,8 @@ def _sentence(text: str) -> str:
 
 def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:
     return Chart(
-        charts.lines({"recovered": Curve(places, shares)}, x="queries answered", y="share of labels proven"),
-        title="Share recovered by number of queries",
+        charts.lines({"proven": Curve(places, shares)}, x="queries answered", y="share of labels proven"),
+        title="Share of labels proven, by number of queries",
         note="Labels of a block of queries are read together, when its last answer arrives.",
     )
 

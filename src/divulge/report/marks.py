@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks, lazy
-from divulge.report.curves import rows_of, short
+from divulge.report.curves import DIGITS, RATE_DIGITS, rows_of, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,8 @@ def log_log(
     ends: Layer = alt.Chart(data("_diagonal", [{"x": floor, "y": floor, "x2": 1, "y2": 1}]))
     diagonal = ends.mark_rule(style="reference", strokeDash=[4, 4])
     diagonal = diagonal.encode(x=alt.X("x:Q", **across), y=alt.Y("y:Q", **up), x2="x2:Q", y2="y2:Q")
-    lines = curve_layers(curves, across, up, interpolate, points=points, chosen=focus is not None)
+    chosen = focus is not None
+    lines = curve_layers(curves, across, up, interpolate, points=points, chosen=chosen, digits=RATE_DIGITS)
     spec = finished(alt.layer(diagonal, lines), height=420 if focus is None else 340)
     return spec if focus is None else focused(spec, focus)
 
@@ -73,9 +74,10 @@ def curve_layers(
     *,
     points: bool,
     chosen: bool = False,
+    digits: int = DIGITS,
 ) -> Layer:
     """Bands, lines and, where asked for, points; one data set for all of them. ``chosen``: one band at a time."""
-    rows = [{"series": str(name)} | row for name, curve in curves.items() for row in rows_of(curve)]
+    rows = [{"series": str(name)} | row for name, curve in curves.items() for row in rows_of(curve, digits)]
     banded = any(curve.low is not None for curve in curves.values())
     shown = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
     base: Layer = alt.Chart().encode(x=alt.X("x:Q", **across), tooltip=shown + (["low:Q", "high:Q"] if banded else []))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     markupsafe = lazy.module("markupsafe")
 
-TABLE_ROWS = 600
+TABLE_ROWS = 240
 SORTED = 3  # rows from which on a table can be sorted
 WIDE = 7  # columns, above which cells may break on paper
 STACKED = 3  # columns from which on a narrow page shows each row as a list

@@ -6,17 +6,35 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.report import charts
-from divulge.report.page import Chart, Page, Paragraph, Section, Table
+from divulge.report import charts, in_words, regulators
+from divulge.report.page import Chart, Fold, Page, Paragraph, Section, Table
+from divulge.report.regulators import Answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from divulge.report.page import Block
     from divulge.results import ReconstructionSummary, WeightsSummary
     from divulge.types import Bools, Floats
 
 _SHOWN = 200
+_OPEN = 12  # rows of a table that is not folded
 CANDIDATE_COLUMNS = ("x", "label", "training point", "rules", "multiplier")
+_OUTPUT = "|Φ(x)| is the network's output without its sign; training pushes that of training records to the margin."
+_SCORES = {
+    "kkt-nnls": "kkt-nnls is the weight with which a record takes part in rebuilding the network's weights; at 0 it is "
+    "not needed.",
+    "margin-abs": "margin-abs is |Φ(x)| itself.",
+    "margin-band": "margin-band is how close |Φ(x)| lies to the margin, from either side.",
+}
+_LINE = (
+    "The network's output Φ over its input. It bends at break-points, one of each neuron; training points lie where it "
+    "meets the margin, the dashed lines."
+)
+_FOUND = (
+    "Proven: without this point no training set gives these weights. Found: it may be a training point. The multiplier "
+    "is its weight in rebuilding them."
+)
 _NONE = Paragraph("None: a rule needs the margin, a leaked record, or known non-members.")
 
 
@@ -41,20 +59,46 @@ def membership(
     chart = charts.scatter(
         groups, x="|Φ(x)|", y=summary.signal, vertical=None if summary.margin is None else {"margin": summary.margin}
     )
-    rows, called = decision_rows(summary), called_rows(summary)
-    more = f"The first {_SHOWN} of {len(called)}; `--selection` writes them all." if len(called) > _SHOWN else ""
-    records = Table(["record", "|Φ|", summary.signal, "rules"], called[:_SHOWN], "Called members", more)
     return Page(
         heading="Training records recognised" if summary.tone == "leak" else "",
         title="Membership from weights",
         verdict=summary.verdict,
         tone=summary.tone,
         sections=[
-            Section("Decisions", [Table(["rule", "called members", "claim"], rows), records] if rows else [_NONE]),
-            Section("Outputs and scores", [Chart(chart, note="Training points sit on the margin and carry weight.")]),
+            Section("Decisions", _decisions(summary, truth)),
+            Section("Called members", _called(summary)),
+            Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")]),
+            regulators.section(
+                Answers(
+                    means="the weights of the network alone.",
+                    queries=f"On membership alone: {summary.verdict}",
+                    unit="One record, as it was given.",
+                )
+            ),
         ],
-        facts=facts,
+        facts={**facts, "left unexplained": f"{in_words.per_cent(summary.residual)} of the weights"},
     )
+
+
+def _decisions(summary: WeightsSummary, truth: Bools | None) -> list[Block]:
+    if not summary.decisions:
+        return [_NONE]
+    columns, rows = ["rule", "called members", "claim"], decision_rows(summary)
+    if truth is not None:
+        columns.insert(2, "trained on")
+        for row, rule in zip(rows, summary.decisions.values(), strict=True):
+            row.insert(2, f"{int(truth[list(rule.selected)].sum())} of {row[1]}")
+    said = [Paragraph(f"{name}: {text}.") for name, rule in summary.decisions.items() for text in rule.warnings]
+    return [Table(columns, rows, sortable=False), *said]
+
+
+def _called(summary: WeightsSummary) -> list[Block]:
+    called = called_rows(summary)
+    if not called:
+        return []
+    more = f"The first {_SHOWN} of {len(called)}; `--selection` writes them all." if len(called) > _SHOWN else ""
+    table = Table(["record", "|Φ|", summary.signal, "rules"], called[:_SHOWN], note=more)
+    return [table] if len(called) <= _OPEN else [Fold(f"{len(called):,} records", [table])]
 
 
 def reconstruction(
@@ -72,6 +116,27 @@ def reconstruction(
         line: the network: outputs ``[n]`` of inputs ``[n, 1]``.
         truth: the training points, where they are known.
     """
+    return Page(
+        heading="Training points read off the weights" if summary.tone == "leak" else "",
+        title="Reconstruction from weights",
+        verdict=summary.verdict,
+        tone=summary.tone,
+        sections=[
+            Section("The network", [Chart(_network(summary, line, truth), note=_LINE), *_known(summary, truth)]),
+            Section("Points read off the weights", _candidates(summary)),
+            regulators.section(
+                Answers(
+                    means="the weights of the network alone.",
+                    extraction=summary.verdict,
+                    unit="One training point.",
+                )
+            ),
+        ],
+        facts={**facts, "left unexplained": f"{in_words.per_cent(summary.residual)} of the weights"},
+    )
+
+
+def _network(summary: ReconstructionSummary, line: Callable[[Floats], Floats], truth: Floats | None) -> charts.Spec:
     bends = np.array(summary.break_points)
     points = np.concatenate([summary.candidates, () if truth is None else truth])
     # A neuron that hardly bends has its break-point far from all data.
@@ -80,7 +145,7 @@ def reconstruction(
     reach = max(high - low, 1.0) * 0.15
     seen = bends[np.abs(bends - (low + high) / 2) <= (high - low) / 2 + reach]
     x = np.unique(np.concatenate([np.linspace(low - reach, high + reach, 400), seen, points]))
-    chart = charts.network(
+    return charts.network(
         x,
         line(x[:, None]),
         break_points=seen,
@@ -89,17 +154,28 @@ def reconstruction(
         candidates=summary.candidates,
         truth=() if truth is None else truth,
     )
-    return Page(
-        heading="Training points read off the weights" if summary.tone == "leak" else "",
-        title="Reconstruction from weights",
-        verdict=summary.verdict,
-        tone=summary.tone,
-        sections=[
-            Section("The network", [Chart(chart)]),
-            Section("Candidates", [Table(CANDIDATE_COLUMNS, candidate_rows(summary), note=summary.guarantee)]),
-        ],
-        facts=facts,
-    )
+
+
+def _known(summary: ReconstructionSummary, truth: Floats | None) -> list[Block]:
+    """How far the known training points lie from what was read off."""
+    if truth is None or not len(truth) or not summary.candidates:
+        return []
+    farthest = np.abs(np.subtract.outer(truth, summary.candidates)).min(axis=1).max()
+    return [
+        Paragraph(
+            f"{len(truth):,} training points are known, and marked. Each lies within {farthest:.2g} of a point that "
+            "was read off."
+        )
+    ]
+
+
+def _candidates(summary: ReconstructionSummary) -> list[Block]:
+    if not summary.candidates:
+        return []
+    note = f"{_FOUND} {summary.guarantee[0].upper()}{summary.guarantee[1:]}."
+    table = Table(CANDIDATE_COLUMNS, candidate_rows(summary), note=note)
+    count = len(summary.candidates)
+    return [table] if count <= _OPEN else [Fold(f"{count:,} points", [table])]
 
 
 def candidate_rows(summary: ReconstructionSummary) -> list[list[str]]:

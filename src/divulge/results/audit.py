@@ -146,6 +146,11 @@ class HeatStrip:
     values: tuple[float, ...]
     against: str
 
+    def fits(self, text: str) -> bool:
+        """Whether the tokens follow one another within the text."""
+        ends = [0, *self.ends]
+        return len(self.ends) == len(self.values) and ends == sorted(ends) and ends[-1] <= len(text)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSummary:

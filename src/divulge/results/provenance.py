@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from divulge import checks, store
@@ -16,8 +19,7 @@ from divulge.results.json_files import plain
 from divulge.results.recorded import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Generator, Mapping, Sequence
 
     from divulge.dossier import Draft
 
@@ -25,6 +27,7 @@ NAME = "provenance.json"
 _DIGITS = 11  # of the seconds until the year 5138
 COMMAND: ContextVar[tuple[str, ...]] = ContextVar("command", default=())
 """The command line that is running; empty where Divulge is used from Python."""
+_FILES: ContextVar[Mapping[str, Sequence[Path]]] = ContextVar("files", default=MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +69,33 @@ def write(draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> Pr
 
     Args:
         draft: the run.
-        files: role → files and folders that were read.
+        files: role → files and folders that were read; those that the command named when None.
     """
     made = now(files)
     draft.write_json(NAME.removesuffix(".json"), plain(made))
     return made
 
 
+def reading(**files: Path | str | None) -> None:
+    """Say which files the running command reads, role by role; what is no file or folder is left out."""
+    _FILES.set({role.replace("_", " "): [Path(path)] for role, path in files.items() if path is not None})
+
+
+@contextmanager
+def running(command: Sequence[str]) -> Generator[None]:
+    """While a command line runs: what is written then says so."""
+    tokens = COMMAND.set(tuple(command)), _FILES.set({})
+    try:
+        yield
+    finally:
+        COMMAND.reset(tokens[0])
+        _FILES.reset(tokens[1])
+
+
 def now(files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
-    """Where what is being done comes from; see `write`."""
-    sources = tuple(source(role, path) for role, paths in (files or {}).items() for path in paths if path.exists())
+    """Where what is being done comes from; see `write`. Without ``files``, those that the command named."""
+    named = _FILES.get() if files is None else files
+    sources = tuple(source(role, path) for role, paths in named.items() for path in paths if path.exists())
     return Provenance(_date(), shlex.join(COMMAND.get()), sources, environment())
 
 

@@ -12,12 +12,13 @@ from divulge.auditing.result import KIND as AUDIT
 from divulge.canaries.game import KIND as CANARIES
 from divulge.dossier import Dossier
 from divulge.extraction.result import KIND as EXTRACTION
+from divulge.identification import identification_page
 from divulge.identification.table_results import KIND as IDENTIFICATION
 from divulge.types import Tone
 
 _DEEPEST = 4  # folders below a directory in which runs are looked for
 _MOST = 2000  # runs that are listed
-_OF_STANDING: dict[str, Tone] = {"holds": "plain", "doubtful": "doubt", "void": "void"}
+_OTHERS = {"canaries": "Canaries, made and not yet audited."}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,12 @@ def _said(path: Path, kind: str) -> tuple[Tone, str]:
         verdict = results.read(path, results.AuditSummary).verdict
         return verdict.tone, verdict.text
     if kind == IDENTIFICATION:
-        chosen = results.read(path, results.IdentificationSummary)
-        return _OF_STANDING[chosen.guarantee.standing], f"{chosen.selected} of {chosen.candidates}: {chosen.claim}"
+        text, tone = identification_page.verdict(results.read(path, results.IdentificationSummary))
+        return tone, text
     if kind == EXTRACTION:
         given = results.read(path, results.ExtractionSummary)
         return given.tone, given.verdict
     if kind == CANARIES:
         proved = results.read(path, results.CanarySummary)
         return proved.tone, proved.verdict
-    return "plain", kind
+    return "plain", _OTHERS.get(kind, kind)
