@@ -208,8 +208,8 @@ def _nothing(scope: Scope, smallest: Detectable, area: float) -> Verdict:
         f"No leak found{scope.where}: no attack that was run tells training records from others measurably better "
         "than guessing.",
         (
-            f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC of "
-            f"{area:.3f}{rate}, under the model of {smallest.method}.",
+            f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC "
+            f"of {area:.3f}{rate}, under the model of {smallest.method}.",
             *unseen,
             "A smaller leak, or one confined to a few records, may have been missed.",
         ),

@@ -92,8 +92,8 @@ def _defence(defence: DefenceSummary) -> tuple[Points | Fold, ...]:
     alone = Table(
         ("setting", "value", "what it is", "formula"),
         [(*row, defence.formulas[row[0]]) for row in settings(defence)],
-        note=f"Each alone holds {defence.queries:,} queries to {in_words.per_cent(defence.accuracy)} accuracy on balanced "
-        "labels.",
+        note=f"Each alone holds {defence.queries:,} queries to {in_words.per_cent(defence.accuracy)} accuracy on "
+        "balanced labels.",
     )
     steps = Points(
         [Point(f"{number}.", _sentence(line)) for number, line in enumerate(defence.advice, start=1)],
