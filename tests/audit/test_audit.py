@@ -130,7 +130,7 @@ def test_unseen_class_is_never_in_the_auditors_hands_and_is_judged_alone(case):
     assert unseen.members + unseen.nonmembers == int((np.r_[case.members.y, case.nonmembers.y] == 3).sum())
     assert result["lira"].unseen.auc.value != result["lira"].auc.value
     assert np.isfinite(result["lira"].scores).all()
-    assert "unseen classes [3]" in summary.verdict.text
+    assert "unseen class 3" in summary.verdict.text
 
 
 def test_groups_are_tabulated(case):

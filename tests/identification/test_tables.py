@@ -349,7 +349,7 @@ def test_command_line(tables, tmp_path):
     assert summary["selected"] == selection(out)["selected"].sum()
     assert json.loads((out / "summary.json").read_text()) == summary
     report = (out / "report.html").read_text()
-    assert f"{summary['selected']} of 1000 documents are identified as training data" in report
+    assert f"{summary['selected']} of 1,000 documents are identified as training data" in report
     refused = cli(*base, "--score", "loss:low")
     assert refused.returncode == 2
     assert "holds a finished run" in refused.stderr

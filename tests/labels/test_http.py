@@ -47,7 +47,7 @@ def test_titanic_through_the_real_leaderboard(leaderboard, titanic, tmp_path):
     assert found["right"] == 2201
     assert found["queries"] <= 156
     assert found["certain"] == 2201
-    assert "2201 of 2201 labels" in (tmp_path / "r.html").read_text()
+    assert "2,201 of 2,201 labels" in (tmp_path / "r.html").read_text()
 
 
 def test_a_quota_stop_and_a_crash_lose_no_answer_and_repeat_no_query(leaderboard, y, tmp_path):

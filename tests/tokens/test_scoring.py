@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from divulge import checks
 from divulge.cli.app import app
-from divulge.identification import document_scoring, score_files
+from divulge.identification import document_scoring, exhibits, score_files
 from divulge.signals import tokens as signals
 from divulge.targets.text import CausalLM
 
@@ -160,3 +160,11 @@ def test_from_texts_to_a_selection_in_one_command(folder):
     # Other words on either side: the control sees it before anything is believed.
     assert summary["warnings"][0].startswith("the guarantee is in doubt: blind text (p = ")
     assert (folder / "run" / "token-statistics" / "candidates" / "key.json").exists()
+    shown = exhibits.read(folder / "run")
+    assert shown
+    read = pl.read_parquet(folder / "run" / "token-statistics" / "candidates" / "tokens")
+    for one in shown.values():
+        row = read.filter(id=one.id).row(0, named=True)
+        assert one.heat.ends == tuple(row["end"])
+        assert one.heat.ends[-1] == len(one.text)
+        assert np.allclose(one.heat.values, np.add(row["logp"], row["entropy"]), atol=1e-3)

@@ -66,7 +66,7 @@ def _strips(given: Sequence[Path], wanted: Collection[str]) -> dict[str, HeatStr
     """Id → the values of its tokens, as far as token statistics stand beside the tables that were given.
 
     There is no second model here to hold the first against. What it knows by heart it still finds likelier than its own
-    choices where it hesitates: log-probability of the token, plus the entropy (Zhang et al. 2024, Min-K%++, unscaled).
+    choices where it hesitates: log-probability of the token, plus the entropy (Zhang et al. 2025, Min-K%++, unscaled).
     """
     strips: dict[str, HeatStrip] = {}
     for path in given:

@@ -19,7 +19,7 @@ T = TypeVar("T")
 CURVE_POINTS = 300
 ALL_POINTS = 1500
 """Of all curves of a chart together, so that a page stays small however many there are."""
-_LEAST = 40
+_LEAST = 25
 DIGITS = 8
 RATE_DIGITS = 6
 
