@@ -5,7 +5,7 @@ import numpy as np
 from divulge.report import charts, html
 from divulge.report.charts import Curve
 from divulge.report.page import Chart, Page, Section
-from score_audits import scored, sizes
+from score_audits import scored
 
 MOST = 1_500_000
 
