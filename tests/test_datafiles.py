@@ -9,7 +9,7 @@ import pytest
 
 import divulge as dv
 from divulge import plan
-from divulge.datafiles import FileLayout, read, refuse_unlabelled
+from divulge.datafiles import FileLayout, read, read_labels, refuse_unlabelled
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
 
@@ -394,3 +394,16 @@ def test_a_torch_data_set_becomes_records():
     ):
         with pytest.raises(dv.InputError, match=message):
             dv.from_pairs(wrong)
+
+
+@pytest.mark.parametrize(("text", "expected"), [("0\n1\n", [0, 1]), ("label\n0\n1\n", [0, 1]), ('"y"\n1\n', [1])])
+def test_labels_stand_one_a_line_under_a_header_or_not(tmp_path, text, expected):
+    (tmp_path / "y.csv").write_text(text)
+    assert read_labels(tmp_path / "y.csv").tolist() == expected
+
+
+@pytest.mark.parametrize("text", ["nan\n1\n", "other\n1\n", "label\nx\n"])
+def test_labels_that_are_no_numbers_are_refused(tmp_path, text):
+    (tmp_path / "y.csv").write_text(text)
+    with pytest.raises(dv.InputError, match="one whole number per line"):
+        read_labels(tmp_path / "y.csv")

@@ -79,7 +79,10 @@ def section(summary: TransferSummary | None) -> Section:
         "extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
     )
     columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
-    blocks: list[Block] = [Paragraph(f"{name}: {one.text}") for name, one in summary.recipes.items()]
+    blocks: list[Block] = []
+    for text in dict.fromkeys(one.text for one in summary.recipes.values()):
+        whose = [name for name, one in summary.recipes.items() if one.text == text]
+        blocks.append(Paragraph(text if len(whose) == len(summary.recipes) else f"{', '.join(whose)}: {text}"))
     plane = {"seen records": _columns(summary.plane.seen), "query records": _columns(summary.plane.query)}
     blocks.append(
         Chart(charts.scatter(plane, x="first component", y="second component"), title="Seen and query records")

@@ -51,6 +51,8 @@ def run(arguments: Sequence[str]) -> int:
     except UserCodeError as error:
         printing.error(error)
         printing.lines(sys.stderr, error.traceback())
+    except BrokenPipeError:  # whoever read a help page has gone
+        pass
     except (InputError, MissingExtraError, OSError, MemoryError) as error:
         printing.error(str(error) or "out of memory")
     except Exception as error:

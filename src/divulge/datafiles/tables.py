@@ -112,8 +112,11 @@ def read_rows(path: Path) -> NamedRows:
     return NamedRows(x.reshape(len(x), -1).astype(float), ids, arrays.get("y"), member)
 
 
+_HEADERS = ("label", "labels", "y", "class", "target", "truth")
+
+
 def read_labels(path: Path) -> Array:
-    """Labels: one number per line, a ``.npy``, or the array ``y`` of an ``.npz``.
+    """Labels: one number per line, under a header or not, a ``.npy``, or the array ``y`` of an ``.npz``.
 
     Raises:
         divulge.InputError: a file that cannot be read, or holds anything else.
@@ -126,7 +129,9 @@ def read_labels(path: Path) -> Array:
             raise checks.InputError(f"labels: {path}: an array named 'y' is needed")
     else:
         try:
-            labels = np.loadtxt(path, dtype=np.int64, ndmin=1)
+            with path.open(encoding="utf-8") as lines:
+                named = lines.readline().strip().strip('"').lower() in _HEADERS
+            labels = np.loadtxt(path, dtype=np.int64, ndmin=1, skiprows=int(named))
         except OSError as error:
             raise checks.InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
         except ValueError as error:

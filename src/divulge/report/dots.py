@@ -49,7 +49,8 @@ def svg(dots: Dots) -> str:
     }
     paths = "".join(f'<path class="{kind}" d="{_points(at, across)}"/>' for kind, at in kinds.items() if len(at))
     rows = -(-dots.of // across)
-    return f'<svg viewBox="0 0 {10 * across} {10 * rows}" aria-hidden="true" focusable="false">{paths}</svg>'
+    many = ' class="many"' if dots.of == MOST else ""
+    return f'<svg{many} viewBox="0 0 {10 * across} {10 * rows}" aria-hidden="true" focusable="false">{paths}</svg>'
 
 
 def _points(places: Iterable[int], across: int) -> str:

@@ -118,6 +118,18 @@ TERMS = (
     ),
     Term("digest", r"digests?", "A checksum (BLAKE2 or SHA-256) that changes if a single byte of the data does."),
     Term("seed", r"seeds?", "The number from which all random draws of the run follow; the same seed repeats them."),
+    Term(
+        "multi-accuracy violation",
+        r"multi-accuracy violation",
+        "How far a threshold's error depends on what records look like; 0 where a rate carries over to others.",
+    ),
+    Term("realised power", r"realised power", "Of the members among the candidates, the share that was selected in this run."),
+    Term("hinge", r"hinge", "How far the model's answer for the true class lies above that for any other."),
+    Term(
+        "scaled logit",
+        r"scaled[- ]logit",
+        "The logarithm of the odds that the model gives the true class.",
+    ),
     Term("unseen classes", r"unseen class(?:es)?", "Classes of which the attacker holds no records."),
 )
 _ANY = "|".join(f"(?P<t{i}>{term.written})" for i, term in enumerate(TERMS))

@@ -25,6 +25,7 @@ else:
 TABLE_ROWS = 240
 SORTED = 3  # rows from which on a table can be sorted
 WIDE = 7  # columns, above which cells may break on paper
+LONG = 24  # characters of a word, above which it may be broken on paper
 STACKED = 3  # columns from which on a narrow page shows each row as a list
 LISTED = 100  # rows up to which it does
 # Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
@@ -78,6 +79,7 @@ def _table(table: Table) -> dict[str, Any]:
     numeric = [_numeric([str(row[j]) for row in table.rows]) for j in range(len(table.columns))]
     kinds = {
         "wide": len(table.columns) > WIDE,
+        "long": any(len(word) > LONG for row in table.rows for cell in row for word in str(cell).split()),
         "sortable": table.sortable and len(table.rows) >= SORTED,
         "stacked": len(table.columns) >= STACKED and len(table.rows) <= LISTED,
     }
