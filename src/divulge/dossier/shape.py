@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
 from divulge import checks, lazy
@@ -32,7 +33,7 @@ def parse(value: object, shape: type[Shape], path: Path) -> Shape:
         divulge.errors.InputError: summary.json: damaged at levels.1: input should be a valid number, got 'x'
     """
     try:
-        return pydantic.TypeAdapter(shape).validate_json(json.dumps(value, allow_nan=False), strict=True)
+        return _adapter(shape).validate_json(json.dumps(value, allow_nan=False), strict=True)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the top"
@@ -40,6 +41,12 @@ def parse(value: object, shape: type[Shape], path: Path) -> Shape:
         raise checks.InputError(f"{path}: damaged at {where}: {said}, got {_short(first['input'])}") from None
     except (ValueError, RecursionError) as error:
         raise checks.InputError(f"{path}: damaged: {error}") from None
+
+
+@cache
+def _adapter(shape: type[Shape]) -> pydantic.TypeAdapter[Shape]:
+    """Making one takes longer than reading a file by it."""
+    return pydantic.TypeAdapter(shape)
 
 
 def _short(value: object) -> str:

@@ -123,7 +123,11 @@ TERMS = (
         r"multi-accuracy violation",
         "How far a threshold's error depends on what records look like; 0 where a rate carries over to others.",
     ),
-    Term("realised power", r"realised power", "Of the members among the candidates, the share that was selected in this run."),
+    Term(
+        "realised power",
+        r"realised power",
+        "Of the members among the candidates, the share that was selected in this run.",
+    ),
     Term("hinge", r"hinge", "How far the model's answer for the true class lies above that for any other."),
     Term(
         "scaled logit",
