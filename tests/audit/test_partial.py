@@ -65,7 +65,7 @@ def test_partial_knowledge_is_a_setting_of_the_recipes_for_whole_records():
 
 def test_the_report_names_share_imputer_and_queries(partial_run):
     html = (partial_run.path / "report.html").read_text()
-    assert "knows 83% of the values" in html
+    assert "knows 83.3 % of the values" in html
     assert "class-conditional Gaussian" in html
     assert "the attack itself, from zeros" in html
     assert load(partial_run.path).about.settings.partial.draws == 8

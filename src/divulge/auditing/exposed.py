@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import people
-from divulge.report import Exhibit, Gallery, Section, heat, thumbnail
+from divulge.report import Exhibit, Fold, Gallery, Section, heat, thumbnail
 
 if TYPE_CHECKING:
     from divulge.auditing.findings import Findings
     from divulge.types import Array
 
 _EXHIBITS = 12
+_READ = 6  # documents, or rows of a table, that are not folded
 
 
 def section(audit: Findings, strongest: str) -> Section:
@@ -25,7 +26,10 @@ def section(audit: Findings, strongest: str) -> Section:
     if audit.heat:
         against = next(iter(audit.heat.values())).against
         note += f" The deeper a token is marked, the likelier the target finds it than {against} does."
-    return Section("Most exposed records", [Gallery(exhibits, note=note)] if exhibits else [])
+    # Pictures are taken in at a glance; rows and documents are long.
+    seen = _EXHIBITS if all(one.png for one in exhibits) else _READ
+    more = [Fold(f"{len(exhibits) - seen} more", [Gallery(exhibits[seen:])])] if len(exhibits) > seen else []
+    return Section("Most exposed records", [Gallery(exhibits[:seen], note=note), *more] if exhibits else [])
 
 
 def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge import checks, evaluation
-from divulge.report import Chart, Paragraph, Section, Table, charts
+from divulge.report import Chart, Paragraph, Section, Table, charts, in_words
 from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def _described(partial: PartlyKnown) -> str:
         return "Every value of every record is known; nothing was completed."
     drawn = f" and {partial.draws} random draws" if partial.draws else ""
     return (
-        f"The adversary knows {partial.share:.0%} of the values. The others were completed from the population by: "
-        f"{partial.imputer} (the single best completion{drawn} of every record). A number made with another "
-        "imputer is another attack's."
+        f"The adversary knows {in_words.per_cent(partial.share)} of the values. The others were completed from the "
+        f"population by: {partial.imputer} (the single best completion{drawn} of every record). A number made with "
+        "another imputer is another attack's."
     )
 
 

@@ -191,7 +191,10 @@ def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
         f"The strongest evidence is {worst}. The intervals of all recipes hold simultaneously with "
         f"{in_words.per_cent(CONFIDENCE)} confidence."
     )
-    more = (_adversary(audit.about.recipes[worst.recipe]), evidence)
+    partial = audit.about.settings.partial
+    whole = partial is None or partial.share == 1
+    knows = "" if whole else f" They know {in_words.per_cent(partial.share)} of each record's values."
+    more = (_adversary(audit.about.recipes[worst.recipe]) + knows, evidence)
     return Verdict("leak found", said.words, more, said.pictures, worst.recipe)
 
 

@@ -92,7 +92,7 @@
       figure.drawn?.finalize();
       figure.names = [...new Set(labels(spec))];
       const focus = spec.params?.find((one) => one.name === "focus");
-      if (focus && !figure.querySelector(".series")) seriesOf(figure, focus.value, JSON.stringify(spec.layer).includes("strokeDash\":{\"field"));
+      if (focus && figure.names.length > 1 && !figure.querySelector(".series")) seriesOf(figure, focus.value, JSON.stringify(spec.layer).includes("strokeDash\":{\"field"));
       figure.columns = columns(width, figure.names);
       figure.drawn = await vegaEmbed(place, spec, {
         mode: "vega-lite", renderer: "svg", actions: false, ast: true, defaultStyle: false,

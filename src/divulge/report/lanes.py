@@ -61,9 +61,8 @@ def lanes(
     looked_at = seen.transform_filter(marks.FOCUSED)
     whisker = looked_at.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **across), x2="high:Q", **_coloured(series))
     dot = looked_at.mark_point(filled=True, size=110, opacity=1).encode(x=value, **_coloured(series, shape=True))
-    chart = alt.layer(
-        others.encode(x=value, **_coloured(series, shape=True)), whisker, dot, data=marks.data("estimates", rows)
-    )
+    beside = [others.encode(x=value, **_coloured(series, shape=True))] if len(series) > 1 else []
+    chart = alt.layer(*beside, whisker, dot, data=marks.data("estimates", rows))
     return marks.focused(marks.lanes_finished(chart, len(shown), quantity, reference), focus)
 
 
