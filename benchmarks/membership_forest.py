@@ -17,7 +17,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import divulge as dv
 from divulge import references
-from membership_tables import over_seeds, short
+from membership_tables import clipped, over_seeds, short
 from unseen_data import DATA_SETS
 
 
@@ -66,7 +66,7 @@ def main() -> None:
                 asked = ("auc", "tpr@fpr=0.01", "tpr@fpr=0.05")
                 found.setdefault(recipe, []).append([dv.evaluation.measure(scores, member, s) for s in asked])
         for recipe, runs in found.items():
-            cells = " | ".join(short(over_seeds(column)) for column in zip(*runs, strict=True))
+            cells = " | ".join(short(clipped(over_seeds(column))) for column in zip(*runs, strict=True))
             print(f"| {name} | {n} | {recipe} | {cells} |", flush=True)
 
 

@@ -24,7 +24,7 @@ from torch.nn import functional
 
 import divulge as dv
 from divulge import references
-from membership_tables import over_seeds, short
+from membership_tables import clipped, over_seeds, short, signed
 from unseen_data import cifar10_images, folder
 from unseen_images import DEVIATION, MEAN, ResNet20
 
@@ -116,13 +116,18 @@ def main() -> None:
             )
             member = np.asarray(result.members)
             for recipe in RECIPES:
-                scores = result.scores[recipe]
+                scores, loss = result.scores[recipe], result.scores["loss"]
                 estimates = [dv.evaluation.measure(scores, member, s) for s in STATISTICS]
-                found.setdefault((how, recipe), []).append(estimates)
+                beyond = [dv.evaluation.paired_difference(scores, loss, member, s) for s in STATISTICS]
+                found.setdefault((how, recipe), []).append([*estimates, *beyond])
     print(f"{given.seeds} seeds, {time.process_time() - began:.0f} s of one core.\n")
-    print("| references | recipe | AUC | TPR at 1 % |\n|---|---|---|---|")
+    print("| references | recipe | AUC | TPR at 1 % | AUC minus LOSS's | TPR at 1 % minus LOSS's |")
+    print("|---|---|---|---|---|---|")
     for (how, recipe), runs in found.items():
-        print(f"| {how} | {recipe} | {' | '.join(short(over_seeds(column)) for column in zip(*runs, strict=True))} |")
+        columns = [over_seeds(column) for column in zip(*runs, strict=True)]
+        beyond = ("", "") if recipe == "loss" else map(signed, columns[2:])
+        cells = *(short(clipped(one)) for one in columns[:2]), *beyond
+        print(f"| {how} | {recipe} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
