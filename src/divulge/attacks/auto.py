@@ -35,8 +35,8 @@ Unit: TypeAlias = Literal["scaled logit", "log-probability", "probability"]
 _LEAST = 50
 # On classes that the population lacks, where there can be no game (docs/attacks.md has the measurements).
 _UNSEEN = "rmia-residual"
-# A game is played at this share of false positives or fewer, beside the whole curve.
-_STRICT = 0.02
+# A game is played at this share of false positives, beside the whole curve; and at no fewer of them than this.
+_STRICT, _FEWEST = 0.02, 5
 
 
 _SAID_UNSEEN = (
@@ -93,8 +93,8 @@ class Auto:
     population. The models that did not see a candidate are the others and the real target, which saw none of these
     records; so one reference model is enough. Every candidate is given equally many of them, drawn at random: in
     most designs a member of one model has more models left that did not see it, and an attack must not profit from
-    that. The option with the largest sum of mean AUC and mean TPR at 2 % is used, and a note says which, and by how
-    much it led.
+    that. The option with the largest sum of mean AUC and mean TPR at 2 % (or at 5 false positives, in
+    a game of fewer than 250 non-members) is used, and a note says which, and by how much it led.
 
     Nothing of the candidates enters the choice, so the score is one attack's and its decisions need no correction for
     the options tried. The games have about half as many models per record as there are, and the population's classes:
@@ -262,7 +262,7 @@ def _merit(scores: Floats, member: Bools) -> tuple[float, float]:
     ranks = stats.rankdata(scores)
     inside, outside = ranks[member], np.sort(ranks[~member])
     area = (stats.rankdata(ranks)[member].sum() - len(inside) * (len(inside) + 1) / 2) / len(inside) / len(outside)
-    limit = outside[-max(1, int(_STRICT * len(outside)))]
+    limit = outside[-max(_FEWEST, int(_STRICT * len(outside)))]
     return float(area), float((inside > limit).mean())
 
 
