@@ -93,8 +93,8 @@ class Auto:
     population. The models that did not see a candidate are the others and the real target, which saw none of these
     records; so one reference model is enough. Every candidate is given equally many of them, drawn at random: in
     most designs a member of one model has more models left that did not see it, and an attack must not profit from
-    that. The option with the largest sum of mean AUC and mean TPR at 2 % (or at 5 false positives, in
-    a game of fewer than 250 non-members) is used, and a note says which, and by how much it led.
+    that. The option with the largest sum of mean AUC and mean TPR at 2 % (or at 5 false positives, in a game of fewer
+    than 250 non-members) is used, and a note says which, and by how much it led.
 
     Nothing of the candidates enters the choice, so the score is one attack's and its decisions need no correction for
     the options tried. The games have about half as many models per record as there are, and the population's classes:
@@ -287,6 +287,6 @@ def _said(chosen: Option, merits: Mapping[str, list[tuple[float, float]]], games
     order = sorted(means, key=lambda name: (name != chosen.name, -float(means[name].sum())))
     told = "; ".join(f"{name} {means[name][0]:.3f} / {means[name][1]:.3f}" for name in order[:4])
     return (
-        f"chose {chosen.name} of {len(means)} options on the reference models alone: AUC / TPR at 2 % over {games} "
-        f"games: {told}"
+        f"chose {chosen.name} of {len(means)} options on the reference models alone: AUC / TPR at a low FPR over "
+        f"{games} games: {told}"
     )
