@@ -99,14 +99,15 @@ class Examined:
         return f"{self._claim(n)} Called members: {counts}."
 
     def _claim(self, n: int) -> str:
-        surest = next((one for one in self.decisions.values() if one.guarantee.kind == "FDR"), None)
+        sound = [one for one in self.decisions.values() if one.guarantee.standing == "holds"]
+        surest = next((one for one in sound if one.guarantee.kind == "FDR"), None)
         if not self.leaks:
             why = "there is nothing to compare the candidates with"
             if self.calibration is not None:
-                why = "no candidate stands out from the records known not to be in the training set"
+                why = f"no candidate can be named at a false discovery rate of {in_words.per_cent(_ERROR)} or less"
             return f"No leak is proven: {why}."
         if surest is None or not surest.count:
-            return "Some candidates stand out from all records known not to be in the training set."
+            return "Some candidates stand out from the records known not to be in the training set."
         return (
             f"{surest.count:,} of {n:,} candidates are recognised as training records from the weights alone; on "
             f"average at most {in_words.per_cent(surest.guarantee.level)} of such a selection is not, assuming "
