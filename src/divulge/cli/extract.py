@@ -96,7 +96,7 @@ def extract(
         printing.as_json(results.plain(result.summary()))
         return
     printing.verdict(result.finding.tone, result.verdict)
-    printing.table("Given back, %", *extraction_page.rows(result))
+    printing.table("Given back, %", *extraction_page.rows(result.summary()))
     printing.table("Members that are given back most easily", *extraction_page.foremost_rows(result.members))
     for note in result.warnings:
         printing.line(f"warning: {note}")

@@ -15,9 +15,10 @@ from divulge.report.regulators import Answers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from divulge.evaluation.blind import Blind
     from divulge.extraction.completed import Completed, Measured
-    from divulge.extraction.result import Extraction
     from divulge.report.page import Block
+    from divulge.results import ExtractionSummary
     from divulge.types import Estimate, Ints
 
 _HEADINGS = {
@@ -32,69 +33,67 @@ _LONGEST = 2000  # characters of a text
 _MOST_DRAWS = 1e12  # at the right border of the chart
 
 
-def page(result: Extraction) -> Page:
+def page(told: ExtractionSummary, members: Measured, nonmembers: Measured, blind: Blind | None) -> Page:
     """Rates of members and non-members, how many draws it takes, and the documents given back most easily."""
-    summary = result.summary()
     return Page(
         title="Extraction of training documents",
-        verdict=summary.verdict,
-        tone=summary.tone,
+        verdict=told.verdict,
+        tone=told.tone,
         sections=[
-            Section("How many are given back", [_rates(result), Paragraph(_meaning(result))]),
-            Section("How often a model must be asked", [_curve(result)]),
-            Section("Members that are given back most easily", _foremost(result.members)),
-            Section("Non-members that are given back most easily", _foremost(result.nonmembers)),
-            regulators.section(_answers(result)),
-            *([Section("Warnings", [Paragraph(note) for note in summary.warnings])] if summary.warnings else []),
+            Section("How many are given back", [_rates(told), Paragraph(_meaning(told))]),
+            Section("How often a model must be asked", [_curve(told, members, nonmembers)]),
+            Section("Members that are given back most easily", _foremost(members)),
+            Section("Non-members that are given back most easily", _foremost(nonmembers)),
+            regulators.section(_answers(told)),
+            *([Section("Warnings", [Paragraph(note) for note in told.warnings])] if told.warnings else []),
         ],
-        facts=facts(result),
-        heading=_HEADINGS[summary.answer],
+        facts=facts(told, blind),
+        heading=_HEADINGS[told.answer],
     )
 
 
-def _answers(result: Extraction) -> Answers:
-    summary = result.summary()
-    ways = ", ".join(rate.way for rate in result.rates)
+def _answers(told: ExtractionSummary) -> Answers:
+    ways = ", ".join(rate.way for rate in told.rates)
     return Answers(
         means=f"asking for the continuation of documents that are known already ({ways}).",
-        extraction=summary.verdict,
+        extraction=told.verdict,
         queries="Of documents whose beginning the asker has: the same. Of others: not evaluable from this run.",
         unit="One document.",
     )
 
 
-def facts(result: Extraction) -> dict[str, str]:
+def facts(told: ExtractionSummary, blind: Blind | None) -> dict[str, str]:
     """What was asked, and how."""
-    cut, blind = result.cut, result.blind
-    share = isinstance(cut.prefix, float)
-    prompt = f"{in_words.per_cent(cut.prefix)} of the document" if share else f"{cut.prefix} tokens"
+    share = isinstance(told.prefix, float)
+    prompt = f"{in_words.per_cent(told.prefix)} of the document" if share else f"{told.prefix} tokens"
     return {
-        "model": result.model,
-        "members": str(len(result.members)),
-        "non-members": str(len(result.nonmembers)),
-        "prompt": f"{prompt}, at the {cut.place}" if cut.place != "random" else f"{prompt}, at a random place",
-        "asked for": f"the next {cut.suffix} tokens",
-        "sampling": str(result.decoding),
-        "reference model": "none" if result.members.reference is None else "what it gives back, too, is not counted",
+        "model": told.model,
+        "members": str(told.members),
+        "non-members": str(told.nonmembers),
+        "prompt": f"{prompt}, at the {told.place}" if told.place != "random" else f"{prompt}, at a random place",
+        "asked for": f"the next {told.suffix} tokens",
+        "sampling": told.decoding,
+        "reference model": "what it gives back, too, is not counted" if told.with_reference else "none",
         "blind baseline": "too few documents" if blind is None else str(blind),
     }
 
 
-def rows(result: Extraction) -> tuple[list[str], list[list[str]]]:
+def rows(told: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of the table of rates."""
-    referred = result.members.reference is not None
-    columns = ["way", "members", "non-members", "difference", *(["by the reference, too"] if referred else [])]
+    referred = ["by the reference, too"] if told.with_reference else []
+    columns = ["way", "members", "non-members", "difference", *referred]
     table = []
-    for rate in result.rates:
+    for rate in told.rates:
         cells = [rate.way, _share(rate.members), _share(rate.nonmembers), _share(rate.difference)]
-        table.append([*cells, *([" + ".join(map(str, rate.of_reference))] if rate.of_reference else [])])
+        both = f"{rate.members_of_reference} + {rate.nonmembers_of_reference}"
+        table.append([*cells, both] if told.with_reference else cells)
     return columns, table
 
 
-def _rates(result: Extraction) -> Table:
-    columns, table = rows(result)
-    rate = result.rates[0]
-    each, together = map(in_words.per_cent, (rate.difference.confidence, result.confidence))
+def _rates(told: ExtractionSummary) -> Table:
+    columns, table = rows(told)
+    rate = told.rates[0]
+    each, together = map(in_words.per_cent, (rate.difference.confidence, told.confidence))
     note = f"Shares in per cent. Each difference holds with {each} confidence, all together with {together}"
     return Table(columns, table, note=f"{note} ({rate.difference.method}).")
 
@@ -103,24 +102,24 @@ def _share(share: Estimate) -> str:
     return f"{100 * share.value:z.1f} [{100 * share.low:z.1f}, {100 * share.high:z.1f}]"
 
 
-def _meaning(result: Extraction) -> str:
+def _meaning(told: ExtractionSummary) -> str:
     text = (
         "Non-members are documents of the same kind that were not trained on. What is given back of them is "
         "what any such model can complete: forms, lists, phrases. Members count only as far as they are given back "
         "more often. The intervals take documents as independent draws. "
     )
-    if result.members.reference is None:
+    if not told.with_reference:
         return f"{text}No single document is shown to be memorised; a reference model tells which any model completes."
     return f"{text}Documents that the reference model gives back as well are not counted."
 
 
-def _curve(result: Extraction) -> Chart:
-    sides = {"members": result.members.target, "non-members": result.nonmembers.target}
-    if result.members.reference is not None:
-        sides["members, by the reference"] = result.members.reference
+def _curve(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> Chart:
+    sides = {"members": members.target, "non-members": nonmembers.target}
+    if members.reference is not None:
+        sides["members, by the reference"] = members.reference
     curves = {name: _reached(side) for name, side in sides.items()}
     chart = charts.lines(curves, x="draws", y="share of documents with an even chance to be seen", log_x=True)
-    return Chart(chart, note=f"Drawn with {result.decoding}. At one draw: documents of probability ½ or more.")
+    return Chart(chart, note=f"Drawn with {told.decoding}. At one draw: documents of probability ½ or more.")
 
 
 def _reached(side: Completed) -> Curve:

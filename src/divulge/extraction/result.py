@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from divulge.dossier import Draft
     from divulge.evaluation.blind import Blind
     from divulge.extraction.passages import Cut
+    from divulge.report import Page
     from divulge.targets import Decoding
     from divulge.types import Array, Bools
 else:
@@ -150,7 +151,7 @@ class Extraction:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(origin.added(extraction_page.page(self), provenance.now()), checks.path(path, "path"))
+        html.write(origin.added(self._page(), provenance.now()), checks.path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write one row per document, the summary and the report into a run directory.
@@ -168,7 +169,10 @@ class Extraction:
         sets = [self.members.table("member"), self.nonmembers.table("non-member")]
         draft.write_table("documents", pl.concat(sets))
         write(draft, self.summary())
-        html.write(origin.added(extraction_page.page(self), provenance.write(draft)), draft.path / "report.html")
+        html.write(origin.added(self._page(), provenance.write(draft)), draft.path / "report.html")
+
+    def _page(self) -> Page:
+        return extraction_page.page(self.summary(), self.members, self.nonmembers, self.blind)
 
     def __str__(self) -> str:
         return self.verdict
