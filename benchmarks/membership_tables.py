@@ -36,8 +36,8 @@ PLAIN = ("loss", "lira", "rmia")
 HEAD = """# Every recipe by number of reference models
 
 `benchmarks/membership.py` and `benchmarks/membership_tables.py`. MLPs with 128 hidden units, trained on 600
-records. Fashion-MNIST is averaged to 14 x 14 pixels, CIFAR-100 (20 superclasses) to 8 x 8; texts are 256 columns of hashed
-words. Offline references are trained like the target, on halves of the auditor's records; online ones on
+records. Fashion-MNIST is averaged to 14 x 14 pixels, CIFAR-100 (20 superclasses) to 8 x 8; texts are 256 columns of
+hashed words. Offline references are trained like the target, on halves of the auditor's records; online ones on
 halves of the candidates and calibration records, 950 each. Unseen: a quarter of the classes (Adult: of the
 occupations), drawn anew for each seed, of which the auditor and the references have no record; all their
 records among the candidates, and up to {outsiders} more non-members of theirs, are judged. Online recipes were
