@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 
     import jinja2
     import markupsafe
-    import vl_convert
 else:
     jinja2 = lazy.module("jinja2")
     markupsafe = lazy.module("markupsafe")
-    vl_convert = lazy.module("vl_convert")
 
 _STYLES = ("style.css", "blocks.css", "print.css")
 
@@ -58,7 +56,7 @@ def render(page: Page) -> str:
     style = "".join(_asset(name) for name in _STYLES)
     scripts = [_script(_asset("page.js"))] if views.holds(blocks, (Chart, Dial, Table)) else []
     if views.holds(blocks, Chart):
-        scripts += [_script(_library()), _script(_asset("charts.js"))]
+        scripts += [_script(_asset("vega.js")), _script(_asset("charts.js"))]
     glossary = Glossary()
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -98,11 +96,6 @@ def _script(text: str) -> str:
 
 def _trusted(text: str) -> markupsafe.Markup:
     return markupsafe.Markup(text)
-
-
-@cache
-def _library() -> str:
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 @cache
