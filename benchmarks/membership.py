@@ -1,10 +1,11 @@
 """Every recipe for whole records by number of reference models, on known and on unseen classes.
 
     nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/membership.py --out FOLDER
-        [--set fashion adult …] [--seeds 0 1 2] [--unseen] [--again auto …]
+        [--set fashion adult …] [--seeds 0 1 2] [--unseen] [--again auto …] [--most 4 --only loss lira rmia auto …]
 
 Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more), and keeps
-both there; `membership_tables.py` turns the scores into the tables. ``--unseen`` adds unseen classes: a quarter of the
+both there; `membership_tables.py` turns the scores into the tables. ``--most``: no more reference models than this, in
+a folder of their own; ``--only``: these recipes alone, and no search for decision boundaries. ``--unseen`` adds unseen classes: a quarter of the
 classes (for Adult: of the occupations), drawn anew for each seed, of which no reference model and no record of the
 auditor's is. Seconds are of one processor core, for the attack alone, reference models not included.
 """
@@ -73,8 +74,9 @@ def data(key: str) -> DataSet:
 class Case:
     """A target with its candidates and what the auditor holds: members, others, extra of unseen classes, population."""
 
-    def __init__(self, key: str, seed: int, out: Path):
+    def __init__(self, key: str, seed: int, out: Path, most: int = MODELS, only: tuple[str, ...] = ()):
         self.key, self.seed, self.out, self.size = key, seed, out, SIZES[key]
+        self.most, self.only = most, only
 
     @cached_property
     def data(self) -> DataSet:
@@ -98,7 +100,7 @@ class Case:
 
     def runs(self, recipe: recipes.Recipe) -> bool:
         """Whether the recipe is tried here."""
-        return not recipe.needs_numbers or self.key in SEARCHED
+        return recipe.name in self.only if self.only else not recipe.needs_numbers or self.key in SEARCHED
 
     @property
     def candidates(self) -> np.ndarray:
@@ -128,7 +130,7 @@ class Case:
             return nn.Sequential(nn.Linear(width, 128), nn.ReLU(), nn.Linear(128, classes))
 
         return references.Train(
-            make, count=MODELS, epochs=self.size.epochs, optimizer="adam", lr=2e-3, batch_size=64, engine="stacked",
+            make, count=self.most, epochs=self.size.epochs, optimizer="adam", lr=2e-3, batch_size=64, engine="stacked",
             device="cpu",
         )  # fmt: skip
 
@@ -163,15 +165,15 @@ class Case:
         """Signals of models trained on halves of these records."""
         path = self.out / f"{self.key}-{self.seed}-{what}.npz"
         if not path.exists():
-            splits = references.splits.offline(len(rows), MODELS, self.seed, labels=self.data.y[rows])
+            splits = references.splits.offline(len(rows), self.most, self.seed, labels=self.data.y[rows])
             began = time.process_time()
             fitted = self.settings().fit(
                 self.records[rows], splits, seed=self.seed, classes=int(self.data.y.max()) + 1,
                 observe=[self.records], signal=lambda logits, labels: of_logits(logits, labels, SIGNALS),
             )  # fmt: skip
-            inside = np.zeros((MODELS, len(self.data.x)), bool)
+            inside = np.zeros((self.most, len(self.data.x)), bool)
             inside[:, rows] = splits.trained_on
-            seconds = np.array((time.process_time() - began) / MODELS)
+            seconds = np.array((time.process_time() - began) / self.most)
             store.write_arrays(path, {"signals": fitted.outputs[0], "trained_on": inside, "seconds": seconds})
         kept = store.read_arrays(path)
         return Models(dict(zip(SIGNALS, kept["signals"].transpose(2, 0, 1), strict=True)), kept["trained_on"])
@@ -192,7 +194,7 @@ class Case:
             Layout(len(asked), len(calibration), len(free)),
             labels=self.data.y[rows],
             features=seen,
-            models={need: _first(kept, rows, MODELS) for need, kept in models.items()},
+            models={need: _first(kept, rows, self.most) for need, kept in models.items()},
         )
 
 
@@ -216,7 +218,7 @@ def attacked(case: Case, unseen: bool, again: tuple[str, ...]) -> None:
     done["member"] = asked < case.size.members
     whole = case.evidence(unseen)
     everyone = np.arange(whole.layout.total)
-    for budget in BUDGETS:
+    for budget in (budget for budget in BUDGETS if budget <= case.most):
         some = replace(whole, models={need: _first(kept, everyone, budget) for need, kept in whole.models.items()})
         if not budget:
             some = replace(whole, models={})
@@ -240,7 +242,7 @@ def attacked(case: Case, unseen: bool, again: tuple[str, ...]) -> None:
 def searched(case: Case) -> None:
     """Distances of the candidates from the decision boundary by number of queries, and LOSS, kept."""
     path = case.out / f"{case.key}-{case.seed}-boundary.npz"
-    if path.exists() or case.key not in SEARCHED:
+    if path.exists() or case.only or case.key not in SEARCHED:
         return
     records = case.records[case.candidates]
     kept = {"loss": of_logits(case.target.logits(records), records.y, ("negative-loss",))[:, 0]}
@@ -258,12 +260,14 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--unseen", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
+    parser.add_argument("--most", type=int, default=MODELS)
+    parser.add_argument("--only", nargs="*", default=[])
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.out.mkdir(parents=True, exist_ok=True)
     for key in given.set:
         for seed in given.seeds:
-            case = Case(key, seed, given.out)
+            case = Case(key, seed, given.out, given.most, tuple(given.only))
             searched(case)
             for unseen in (False, True)[: 1 + given.unseen]:
                 attacked(case, unseen, tuple(given.again))
