@@ -1,11 +1,15 @@
 """A policy is kept, broken, or neither can be said."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import ndtri
 
 import divulge as dv
 from divulge.auditing.compare import Limit, gate
+from divulge.results.recorded import TextSplit
+from divulge.statistics import two_samples
 from score_audits import scored, sizes
 
 
@@ -71,6 +75,19 @@ def test_nothing_is_ruled_of_a_confounded_split():
     ruling = gate(audit, "auc:0.6")[0]
     assert ruling.state == "undecided"
     assert "the split is confounded" in ruling.reason
+
+
+def test_what_length_alone_tells_is_not_called_broken():
+    rng, members = np.random.default_rng(0), sizes(300, 300)
+    length = rng.integers(10, 60, 600) + 15 * members
+    leak = {"loss": length + 2 * rng.normal(size=600), "deep": length / 50 + rng.normal(size=600) + 3 * members}
+    audit = scored(leak, members)
+    equals = {name: two_samples.among_equals(scores, members, length * 1.0) for name, scores in leak.items()}
+    texts = TextSplit((), "none", (0, 0), two_samples.rank_sum(length[~members], length[members]), equals)
+    audit = replace(audit, about=replace(audit.about, texts=texts))
+    loss, deep, kept, _ = gate(audit, ["auc:0.6", "auc:0.99"])
+    assert (loss.state, deep.state, kept.state) == ("undecided", "broken", "kept")
+    assert "differ in length" in loss.reason
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 METRICS = ("auc", "advantage", "epsilon")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
+LENGTHS = "members and non-members differ in length, and nothing is seen among documents of like length"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +219,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
 
     Returns:
         A ruling for each recipe, scope and policy. Where the split is confounded all are undecided: no number can
-        be blamed on the model.
+        be blamed on the model. Where documents differ in length, none is "broken" by a recipe that does not tell
+        members from non-members of like length.
 
     Raises:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
@@ -240,12 +242,20 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     }
     blind = audit.about.blind_baseline
     void = CONFOUNDED if audit.about.told_apart or (blind is not None and blind.confounded) else ""
+    texts = audit.about.texts
+    owed = () if texts is None else texts.owed_to_length(1 - each)
     return [
-        Ruling(name, scope, metric, one.limit, rulings[name, scope, metric], void or lacking)
+        Ruling(name, scope, metric, one.limit, measured, void or lacking or _long(measured, one.limit, name in owed))
         for one in limits
         for (name, scope, metric), (_, lacking) in asked.items()
         if metric == one.metric
+        for measured in [rulings[name, scope, metric]]
     ]
+
+
+def _long(measured: Estimate | None, limit: float, owed: bool) -> str:
+    """Why a broken limit is not blamed on the model; empty where it is, or nothing is broken."""
+    return LENGTHS if owed and measured is not None and measured.low > limit else ""
 
 
 def _lacking(scope: Scope, metric: str) -> str:
