@@ -5,9 +5,11 @@
 
 Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more), and keeps
 both there; `membership_tables.py` turns the scores into the tables. ``--most``: no more reference models than this, in
-a folder of their own; ``--only``: these recipes alone, and no search for decision boundaries. ``--unseen`` adds unseen classes: a quarter of the
-classes (for Adult: of the occupations), drawn anew for each seed, of which no reference model and no record of the
-auditor's is. Seconds are of one processor core, for the attack alone, reference models not included.
+a folder of their own; ``--only``: these recipes alone, and no search for decision boundaries.
+
+``--unseen`` adds unseen classes: a quarter of the classes (for Adult: of the occupations), drawn anew for each seed,
+of which no reference model and no record of the auditor's is. Seconds are of one processor core, for the attack
+alone, reference models not included.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -180,7 +181,8 @@ def choices(folder: Path) -> list[tuple]:
         for classes in ("known", "unseen"):
             for budget in BUDGETS[1:]:
                 notes = [str(run.get(f"{budget}/auto/note", "")) for run in loaded(folder, key, classes)]
-                counted = Counter(note.split()[1].rstrip(":") for note in notes if note.startswith(("chose", "used")))
+                told = [re.match(r"(?:chose|used) (.+?)(?: of |:)", note) for note in notes]
+                counted = Counter(one[1] for one in told if one)
                 told = ", ".join(f"{name}{f' x {n}' if n > 1 else ''}" for name, n in counted.most_common())
                 found.append((key, classes, budget, told))
     return [row for row in found if row[-1]]

@@ -1,4 +1,4 @@
-"""The choice of an attack: what it rests on, that it is the best by its own measure, and that it costs nothing."""
+"""The choice of attacks: what it rests on, that they are the best by its own measure, and that it costs nothing."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics
 
 import divulge as dv
-from divulge.attacks import BASE, RMIA, Auto, Learned, LiRA, Residual, Threshold, auto
+from divulge.attacks import BASE, RMIA, Auto, Learned, LiRA, Residual, Threshold, auto, games
 
 N, Z = 400, 1200
 
@@ -36,26 +36,52 @@ def auc(scores, member):
     return stats.mannwhitneyu(scores[member], scores[~member]).statistic / (member.sum() * (~member).sum())
 
 
+def deviates_of(scores):
+    return stats.norm.ppf(np.array([(scores < s).sum() + (scores == s).sum() / 2 for s in scores]) / len(scores))
+
+
 def options(*names):
     return tuple(option for option in auto.OPTIONS if option.name in names)
 
 
 def chosen(evidence, tried=auto.OPTIONS, seed=0):
-    return Auto(tried, seed=seed).run(evidence).notes[0].split()[1]
+    return Auto(tried, (), margin=0, seed=seed).run(evidence).chosen
 
 
 @pytest.mark.parametrize("models", [1, 2, 4, 8])
 def test_the_scores_are_those_of_the_attack_it_names(models):
     evidence, _ = case(0, models)
     tried = options("lira", "loss", "base")
-    found = Auto(tried).run(evidence)
+    found = Auto(tried, (), margin=0).run(evidence)
     logs = -np.logaddexp(0, -evidence.target), -np.logaddexp(0, -evidence.references)
     alone = {
         "lira": LiRA().score(evidence),
         "loss": Threshold().score(dv.Evidence(logs[0])),
         "base": BASE().score(dv.Evidence(*logs)),
     }
-    np.testing.assert_allclose(found.scores, alone[found.notes[0].split()[1]])
+    np.testing.assert_allclose(found.scores, alone[found.chosen])
+    few = auto.JOINED[:1]
+    both = Auto(tried, few, margin=0).run(evidence)
+    assert both.chosen == f"{found.chosen} + learned-few"
+    learned = deviates_of(Learned(few=True).score(evidence))
+    np.testing.assert_allclose(both.scores, (2 * deviates_of(found.scores) + learned) / 3, atol=1e-9)
+    many = Auto(tried, (), margin=9).run(evidence)
+    assert sorted(many.chosen.split(" + ")) == sorted(alone)
+    np.testing.assert_allclose(many.scores, np.mean([deviates_of(s) for s in alone.values()], axis=0), atol=1e-9)
+
+
+def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
+    evidence, _ = case(12, features=True)
+    ran = Auto(joined=())
+    rounds = list(games.played(evidence, 4000, 16, 0))
+    outcomes = [auto._outcome(ran.options, *game) for game in rounds]
+    sums = {o.name: np.mean([sum(outcome[o.name]) for outcome in outcomes]) for o in ran.options}
+    for margin in (0.0, 0.01, 0.05, 0.3):
+        near = {name for name, merit in sums.items() if merit >= max(sums.values()) - margin}
+        found = replace(ran, margin=margin).run(evidence)
+        assert set(found.chosen.split(" + ")) == near
+        assert found.notes[0].startswith(f"chose {found.chosen} of 12 options")
+    assert found.chosen.split(" + ")[0] == max(sums, key=sums.get)
 
 
 @pytest.mark.parametrize("models", [1, 2, 4, 8])
@@ -87,7 +113,7 @@ def test_the_candidates_do_not_enter_the_choice():
 
 def test_merits_are_auc_and_tpr_by_their_definitions():
     evidence, _ = case(4)
-    for game, member in auto._games(evidence, Auto()):
+    for game, member in games.played(evidence, 4000, 16, 0):
         for option in options("lira", "loss"):
             attack = LiRA() if option.name == "lira" else Threshold()
             scores = attack.score(game)
@@ -99,10 +125,10 @@ def test_merits_are_auc_and_tpr_by_their_definitions():
 
 def test_a_residual_is_tried_on_the_scores_that_its_attack_had():
     evidence, _ = case(3, 3, features=True)
-    game, member = next(auto._games(evidence, Auto()))
+    game, member = next(games.played(evidence, 4000, 16, 0))
     together = auto._outcome(auto.OPTIONS, game, member)
     for option in auto.OPTIONS:
-        alone = auto._merit(option.attack.run(auto._in_unit(game, option.unit)).scores, member)
+        alone = games.merit(option.attack.run(auto._in_unit(game, option.unit)).scores, member)
         assert together[option.name] == alone
 
 
@@ -110,9 +136,9 @@ def test_a_residual_is_tried_on_the_scores_that_its_attack_had():
 def test_a_game_tells_members_by_their_signals_alone(models):
     """Equally many OUT models for all candidates, none of which is the target's own or was trained on them."""
     evidence, _ = case(5, models)
-    games = list(auto._games(evidence, Auto()))
-    assert len(games) == models
-    for game, member in games:
+    rounds = list(games.played(evidence, 4000, 16, 0))
+    assert len(rounds) == models
+    for game, member in rounds:
         counts = (~game.trained_on).sum(axis=0)
         assert counts.min() == counts.max() >= max(1, models // 2)
         assert len(game.references) == models
@@ -130,7 +156,7 @@ def test_a_game_tells_members_by_their_signals_alone(models):
 def test_attacks_win_nothing_in_games_without_a_leak(models):
     """An AUC of 300 against 300 is beyond .5 ± .12 with probability 4e-7; there are 7 games of 5 attacks."""
     evidence, _ = case(6, models, lift=0.0)
-    for game, member in auto._games(evidence, Auto()):
+    for game, member in games.played(evidence, 4000, 16, 0):
         for option in auto._PLAIN:
             if option.attack.least_references <= models:
                 assert abs(auto._outcome([option], game, member)[option.name][0] - 0.5) < 0.12, option.name
@@ -188,11 +214,16 @@ def test_constants_and_ties_are_no_failure():
 
 
 def test_the_seed_reaches_the_options_and_large_populations_are_drawn_from():
-    assert {option.attack.seed for option in Auto().seeded(7).options if isinstance(option.attack, Learned)} == {7}
+    sown = Auto().seeded(7)
+    learned = [o.attack for o in (*sown.options, *sown.joined) if isinstance(o.attack, Learned)]
+    assert [attack.seed for attack in learned] == [7, 7]
     evidence, _ = case(9)
-    assert len(next(auto._games(evidence, Auto(most=600)))[1]) <= 300
-    assert len(list(auto._games(evidence, Auto(games=3)))) == 3
-    assert repr(Auto(options("lira", "loss"))) == "Auto(options=(lira, loss), most=4000, games=16, seed=0)"
+    assert len(next(games.played(evidence, 600, 16, 0))[1]) <= 300
+    assert len(list(games.played(evidence, 4000, 3, 0))) == 3
+    assert repr(Auto(options("lira", "loss"))) == (
+        "Auto(options=(lira, loss), joined=(learned-few, learned-few-residual), margin=0.05, most=4000, games=16, "
+        "seed=0)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -200,7 +231,9 @@ def test_the_seed_reaches_the_options_and_large_populations_are_drawn_from():
     [
         (lambda: Auto(()), "Auto.options: at least 1"),
         (lambda: Auto((LiRA(),)), "Auto.options"),
+        (lambda: Auto(joined=(LiRA(),)), "Auto.joined"),
         (lambda: Auto(most=0), "Auto.most"),
+        (lambda: Auto(margin=-0.1), "Auto.margin"),
         (lambda: Auto(games=0), "Auto.games"),
         (lambda: auto.Option("x", "logit", RMIA()), "Option.unit"),
         (lambda: auto.Option("x", "probability", 3), "Option.attack"),
