@@ -18,7 +18,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +64,7 @@ QUERIES = (50, 250, 1000)
 OUTSIDERS = 400
 
 
+@cache
 def data(key: str) -> DataSet:
     """The data set; images of CIFAR-100 averaged to 8 x 8."""
     loaded = DATA_SETS[key]()
