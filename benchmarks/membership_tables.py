@@ -1,8 +1,9 @@
 """Scores kept by `membership.py` to tables, and to the figures that `divulge list --for` shows.
 
-    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--digest]
+    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--digest | --few]
 
-Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`.
+Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`; with ``--few``, for a folder of
+`membership.py --most 4` and many seeds, `benchmarks/results/membership_few.md`.
 """
 
 from __future__ import annotations
@@ -282,6 +283,52 @@ def digest(folder: Path, found: list[tuple]) -> str:
     return "\n".join(lines).replace(" 0.", " .").replace("[0.", "[.").replace("+0.", "+.").replace("-0.", "-.")
 
 
+FEW = """# Few reference models, many seeds
+
+`benchmarks/membership.py --most 4 --only loss lira rmia bavaria learned-few auto --seeds 3 … {last}`, then
+`benchmarks/membership_tables.py FOLDER --few`. Data sets, targets and sizes are those of `membership.md`; these seeds
+had no say in how `auto` chooses. Against the best of LOSS, LiRA and RMIA: that is chosen with hindsight, by its mean
+over these seeds, for AUC and for TPR apart. Intervals are Student's over the seeds, each with its own records, target,
+members and references."""
+
+
+def student(values: Sequence[float]) -> dv.Estimate:
+    """Mean of many runs and Student's interval."""
+    mean, half = (
+        float(np.mean(values)),
+        stats.t.ppf(0.975, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5,
+    )
+    return dv.Estimate(mean, mean - half, mean + half, 0.95, "student over runs")
+
+
+def few(folder: Path) -> str:
+    """Recipes with few references beside the best plain one, over many seeds."""
+    lines = [
+        "",
+        "| references | set | seeds | recipe | AUC | TPR at 1 % | AUC minus the best | TPR at 1 % minus the best |",
+    ]
+    lines.append("|---:|---|---:|---|---|---|---|---|")
+    last = 0
+    for budget in (1, 2, 4):
+        for key, (title, _) in TITLES.items():
+            runs = [run for run in loaded(folder, key, "known") if "4/auto" in run]
+            last = max(last, 2 + len(runs))
+            for recipe in ("auto", "bavaria", "learned-few") if runs else ():
+                name, cells, apart = f"{budget}/{recipe}", [], []
+                for statistic in ("auc", "tpr@fpr=0.01"):
+
+                    def value(run: Scores, one: str, statistic: str = statistic) -> float:
+                        return dv.evaluation.measure(run[one], run["member"], statistic).value
+
+                    plain = {one: f"{0 if one == 'loss' else budget}/{one}" for one in PLAIN}
+                    best = max(PLAIN, key=lambda one: np.mean([value(run, plain[one]) for run in runs]))
+                    cells.append(short(clipped(student([value(run, name) for run in runs]))))
+                    beyond = student([value(run, name) - value(run, plain[best]) for run in runs])
+                    apart.append(f"{signed(beyond)} ({best})")
+                lines.append(f"| {budget} | {title} | {len(runs)} | {recipe} | {' | '.join([*cells, *apart])} |")
+    return FEW.format(last=last) + "\n" + "\n".join(lines) + "\n"
+
+
 def averaged(sets: Sequence[dv.Estimate]) -> dv.Estimate:
     """The mean over these data sets, and no others: half-widths of independent intervals add by their squares."""
     mean = float(np.mean([one.value for one in sets]))
@@ -294,7 +341,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--digest", action="store_true", help="print the table of the documentation, write nothing")
+    parser.add_argument("--few", action="store_true", help="many seeds, few reference models")
     given = parser.parse_args()
+    if given.few:
+        (HERE / "results" / "membership_few.md").write_text(few(given.folder))
+        return
     found = rows(given.folder)
     if given.digest:
         print(digest(given.folder, found))
