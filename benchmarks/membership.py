@@ -1,10 +1,10 @@
 """Every recipe for whole records by number of reference models, on known and on unseen classes.
 
     nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/membership.py --out FOLDER
-        [--set fashion adult …] [--seeds 0 1 2] [--unseen] [--again auto …]
+        [--set fashion adult …] [--seeds 0 1 2] [--unseen] [--again auto …] [--recipes transfer …]
 
-Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more), and keeps
-both there; `membership_tables.py` turns the scores into the tables. ``--unseen`` adds unseen classes: a quarter of the
+Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more; ``--recipes``:
+none but these), and keeps both there; `membership_tables.py` turns the scores into the tables. ``--unseen`` adds unseen classes: a quarter of the
 classes (for Adult: of the occupations), drawn anew for each seed, of which no reference model and no record of the
 auditor's is. Seconds are of one processor core, for the attack alone, reference models not included.
 """
@@ -33,7 +33,7 @@ from unseen_data import DATA_SETS, DataSet
 MODELS = 64
 BUDGETS = (0, 1, 2, 4, 8, 16, 64)
 SIGNALS = tuple(classification.SIGNALS)
-OUT, BOTH = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT
+OUT, BOTH, TAUGHT = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES
 
 
 @dataclass(frozen=True)
@@ -159,31 +159,39 @@ class Case:
             store.write_arrays(path, kept)
         return store.read_arrays(path)
 
-    def references(self, rows: np.ndarray, what: str) -> Models:
-        """Signals of models trained on halves of these records."""
+    def references(self, rows: np.ndarray, what: str, *, taught: bool = False) -> Models:
+        """Signals of models trained on halves of these records; ``taught``: on all, as the target labels them."""
         path = self.out / f"{self.key}-{self.seed}-{what}.npz"
         if not path.exists():
-            splits = references.splits.offline(len(rows), MODELS, self.seed, labels=self.data.y[rows])
+            lessons, splits = self.records[rows], np.ones((MODELS, len(rows)), dtype=bool)
+            if taught:
+                lessons = dv.Records(lessons.x, self.target.labels(lessons))
+            else:
+                splits = references.splits.offline(len(rows), MODELS, self.seed, labels=lessons.y).trained_on
             began = time.process_time()
             fitted = self.settings().fit(
-                self.records[rows], splits, seed=self.seed, classes=int(self.data.y.max()) + 1,
+                lessons, splits, seed=self.seed, classes=int(self.data.y.max()) + 1,
                 observe=[self.records], signal=lambda logits, labels: of_logits(logits, labels, SIGNALS),
             )  # fmt: skip
             inside = np.zeros((MODELS, len(self.data.x)), bool)
-            inside[:, rows] = splits.trained_on
+            inside[:, rows] = splits
             seconds = np.array((time.process_time() - began) / MODELS)
             store.write_arrays(path, {"signals": fitted.outputs[0], "trained_on": inside, "seconds": seconds})
         kept = store.read_arrays(path)
         return Models(dict(zip(SIGNALS, kept["signals"].transpose(2, 0, 1), strict=True)), kept["trained_on"])
 
-    def evidence(self, unseen: bool) -> Measurements:
-        """All that attacks may read; candidates, calibration, population."""
+    def evidence(self, unseen: bool, kinds: frozenset[Need] = frozenset({OUT, BOTH, TAUGHT})) -> Measurements:
+        """All that attacks may read, of models these kinds alone; candidates, calibration, population."""
         asked, held = self.asked(unseen), self.held(unseen)
         calibration, free = np.split(held, [len(held) // 5])
         rows = np.r_[asked, held]
         target = self.measured()
-        models = {OUT: self.references(free, "unseen" if unseen else "out")}
-        if not unseen:
+        models = {}
+        if OUT in kinds:
+            models[OUT] = self.references(free, "unseen" if unseen else "out")
+        if TAUGHT in kinds:
+            models[TAUGHT] = self.references(free, "unseen-taught" if unseen else "taught", taught=True)
+        if BOTH in kinds and not unseen:
             models[BOTH] = self.references(np.r_[asked, calibration], "both")
         raw = self.data.raw
         seen = features(dv.Records(raw[rows], self.data.y[rows]), np.isin(rows, free), self.seed)
@@ -208,19 +216,20 @@ def tried(case: Case, budget: int) -> Iterator[recipes.Recipe]:
             yield recipe
 
 
-def attacked(case: Case, unseen: bool, again: tuple[str, ...]) -> None:
-    """Scores of the candidates under every recipe at every budget, kept."""
+def attacked(case: Case, unseen: bool, again: tuple[str, ...], only: tuple[str, ...]) -> None:
+    """Scores of the candidates under every recipe, or only some, at every budget, kept."""
     path = case.out / f"{case.key}-{case.seed}-{'unseen' if unseen else 'known'}-scores.npz"
     done = store.read_arrays(path) if path.exists() else {}
     asked = case.asked(unseen)
     done["member"] = asked < case.size.members
-    whole = case.evidence(unseen)
+    wanted = [r for r in (*recipes.recipes(), *recipes.label_recipes()) if r.name in only or not only]
+    whole = case.evidence(unseen, frozenset().union(*(recipe.needs for recipe in wanted)))
     everyone = np.arange(whole.layout.total)
     for budget in BUDGETS:
         some = replace(whole, models={need: _first(kept, everyone, budget) for need, kept in whole.models.items()})
         if not budget:
             some = replace(whole, models={})
-        for recipe in tried(case, budget):
+        for recipe in (recipe for recipe in tried(case, budget) if recipe in wanted):
             name = f"{budget}/{recipe.name}"
             if (name in done and recipe.name not in again) or (recipe.references == "in and out" and unseen):
                 continue
@@ -258,15 +267,17 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2])
     parser.add_argument("--unseen", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
+    parser.add_argument("--recipes", nargs="*", default=[])
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.out.mkdir(parents=True, exist_ok=True)
     for key in given.set:
         for seed in given.seeds:
             case = Case(key, seed, given.out)
-            searched(case)
+            if not given.recipes:
+                searched(case)
             for unseen in (False, True)[: 1 + given.unseen]:
-                attacked(case, unseen, tuple(given.again))
+                attacked(case, unseen, tuple(given.again), tuple(given.recipes))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Scores kept by `membership.py` to tables, and to the figures that `divulge list --for` shows.
 
-    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--digest]
+    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--digest] [--add transfer …]
 
-Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`.
+Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`; with --add only the
+rows of these recipes go into the latter, beside those of the others that it has.
 """
 
 from __future__ import annotations
@@ -292,16 +293,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--digest", action="store_true", help="print the table of the documentation, write nothing")
+    parser.add_argument("--add", nargs="+", metavar="RECIPE", help="replace the figures of these recipes alone")
     given = parser.parse_args()
     found = rows(given.folder)
     if given.digest:
         print(digest(given.folder, found))
         return
-    (HERE / "results" / "membership.md").write_text(markdown(given.folder, found))
-    whole = figures(given.folder, found)
+    whole, kept = figures(given.folder, found), HERE.parent / "src/divulge/recipes/measured.json"
+    if given.add:
+        before, order = json.loads(kept.read_text()), list(TITLES)
+        assert before["sets"] == whole["sets"], "other data sets, sizes or seeds than those of the figures there"
+        rest = [row for row in before["rows"] if row[3] not in given.add]
+        added = [row for row in whole["rows"] if row[3] in given.add]
+        whole["rows"] = sorted(rest + added, key=lambda row: (order.index(row[0]), row[1], row[2]))
+    else:
+        (HERE / "results" / "membership.md").write_text(markdown(given.folder, found))
     head = json.dumps({name: whole[name] for name in ("version", "sets")}, indent=1)[:-2]
     body = ",\n".join(f"  {json.dumps(row, separators=(',', ':'))}" for row in whole["rows"])
-    (HERE.parent / "src/divulge/recipes/measured.json").write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')
+    kept.write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

@@ -218,9 +218,7 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
     return np.stack(columns, axis=1)
 
 
-def answered(
-    target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]
-) -> tuple[Floats | None, Ints]:
+def answered(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]) -> tuple[Floats | None, Ints]:
     """The target's logits, if it gives any, and the class it calls each record; it is asked once.
 
     Raises:

@@ -31,8 +31,9 @@ class Substitute:
     Examples:
         >>> from divulge import Evidence
         >>> right, wrong = 0.0, -800.0
-        >>> Substitute().score(Evidence([right, right, wrong], references=[[-0.1, -2.0, -0.1], [-0.3, -2.0, -0.1]]))
-        array([  -0.2,   -2. , -800. ])
+        >>> evidence = Evidence([right, right, wrong], references=[[-1.0, -5.0, -1.0], [-3.0, -5.0, -1.0]])
+        >>> Substitute().score(evidence)
+        array([  -2.,   -5., -800.])
     """
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.REFERENCES_SUBSTITUTES})
