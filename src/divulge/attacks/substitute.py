@@ -48,7 +48,7 @@ class Substitute:
         why = "log-probabilities of the true class under substitutes of the target"
         references = needs.part(evidence.references, "Substitute", "references", why)
         needs.log_probabilities(evidence.target, references, "Substitute", "label-loss")
-        return np.minimum(evidence.target, moments(references).mean)
+        return np.minimum(evidence.target, moments(references, spread=False).mean)
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
