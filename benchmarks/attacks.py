@@ -64,9 +64,7 @@ def compare(title: str, base: str, cases: dict[str, tuple[Callable[[], Any], int
     """One row a case; the first is what the others are compared with."""
     best = timed({name: (call, runs) for name, (call, runs, _) in cases.items()})
     first = next(iter(best.values()))
-    rows = [
-        Row(name, best[name], peak_mb(call), best[name] / first, note) for name, (call, _, note) in cases.items()
-    ]
+    rows = [Row(name, best[name], peak_mb(call), best[name] / first, note) for name, (call, _, note) in cases.items()]
     table(title, base, rows)
 
 

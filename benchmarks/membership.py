@@ -3,10 +3,11 @@
     nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/membership.py --out FOLDER
         [--set fashion adult …] [--seeds 0 1 2] [--unseen] [--again auto …] [--recipes transfer …]
 
-Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more; ``--recipes``:
-none but these), and keeps both there; `membership_tables.py` turns the scores into the tables. ``--unseen`` adds unseen classes: a quarter of the
-classes (for Adult: of the occupations), drawn anew for each seed, of which no reference model and no record of the
-auditor's is. Seconds are of one processor core, for the attack alone, reference models not included.
+Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more;
+``--recipes``: none but these), and keeps both there; `membership_tables.py` turns the scores into the tables.
+``--unseen`` adds unseen classes: a quarter of the classes (for Adult: of the occupations), drawn anew for each seed, of
+which no reference model and no record of the auditor's is. Seconds are of one processor core, for the attack alone,
+reference models not included.
 """
 
 from __future__ import annotations

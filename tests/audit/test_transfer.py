@@ -230,7 +230,7 @@ def test_recipes_of_one_s_own():
 
 
 def test_the_attack_refuses_what_is_no_evidence_for_it():
-    with pytest.raises(dv.InputError, match="Substitute: evidence.references is needed"):
+    with pytest.raises(dv.InputError, match=r"Substitute: evidence.references is needed"):
         Substitute().score(dv.Evidence([0.0]))
     with pytest.raises(dv.InputError, match="log-probabilities, at most 0, got 1; use the 'label-loss' signal"):
         Substitute().score(dv.Evidence([1.0], [[0.0]]))
