@@ -28,8 +28,8 @@ target, on 1,200 records of the auditor's as the target labels them; `correct-ca
 of these records with their own labels.
 
 The last three rows of a set are no recipes. They take the transfer attack apart: what the substitutes say of a record
-without the target's answer for it; the same of the models of `correct-calibrated`, which know nothing of the target; and
-whether the target is right less how probable the substitutes find that (`Calibrated()` on "correctness" with
+without the target's answer for it; the same of the models of `correct-calibrated`, which know nothing of the target;
+and whether the target is right less how probable the substitutes find that (`Calibrated()` on "correctness" with
 `references="substitutes"`).
 """
 COUNTS = (1, 4, 16)
