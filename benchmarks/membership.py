@@ -1,15 +1,13 @@
 """Every recipe for whole records by number of reference models, on known and on unseen classes.
 
     nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/membership.py --out FOLDER
-        [--set fashion adult …] [--seeds 0 1 2] [--unseen] [--again auto …] [--most 4 --only loss lira rmia auto …]
+        [--set fashion adult …] [--seeds 0 1 2] [--unseen] [--again auto …] [--recipes transfer …] [--most 4]
 
-Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more), and keeps
-both there; `membership_tables.py` turns the scores into the tables. ``--most``: no more reference models than this, in
-a folder of their own; ``--only``: these recipes alone, and no search for decision boundaries.
-
-``--unseen`` adds unseen classes: a quarter of the classes (for Adult: of the occupations), drawn anew for each seed,
-of which no reference model and no record of the auditor's is. Seconds are of one processor core, for the attack
-alone, reference models not included.
+Trains what is not in ``--out`` yet, attacks what has no scores yet (``--again``: these recipes once more;
+``--recipes``: none but these), and keeps both there; `membership_tables.py` turns the scores into the tables.
+``--most``: no more reference models than this, in a folder of their own. ``--unseen`` adds unseen classes: a quarter of
+the classes (for Adult: of the occupations), drawn anew for each seed, of which no reference model and no record of the
+auditor's is. Seconds are of one processor core, for the attack alone, reference models not included.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ from unseen_data import DATA_SETS, DataSet
 MODELS = 64
 BUDGETS = (0, 1, 2, 4, 8, 16, 64)
 SIGNALS = tuple(classification.SIGNALS)
-OUT, BOTH = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT
+OUT, BOTH, TAUGHT = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES
 
 
 @dataclass(frozen=True)
@@ -77,9 +75,8 @@ def data(key: str) -> DataSet:
 class Case:
     """A target with its candidates and what the auditor holds: members, others, extra of unseen classes, population."""
 
-    def __init__(self, key: str, seed: int, out: Path, most: int = MODELS, only: tuple[str, ...] = ()):
-        self.key, self.seed, self.out, self.size = key, seed, out, SIZES[key]
-        self.most, self.only = most, only
+    def __init__(self, key: str, seed: int, out: Path, most: int = MODELS):
+        self.key, self.seed, self.out, self.size, self.most = key, seed, out, SIZES[key], most
 
     @cached_property
     def data(self) -> DataSet:
@@ -103,7 +100,7 @@ class Case:
 
     def runs(self, recipe: recipes.Recipe) -> bool:
         """Whether the recipe is tried here."""
-        return recipe.name in self.only if self.only else not recipe.needs_numbers or self.key in SEARCHED
+        return not recipe.needs_numbers or self.key in SEARCHED
 
     @property
     def candidates(self) -> np.ndarray:
@@ -164,31 +161,39 @@ class Case:
             store.write_arrays(path, kept)
         return store.read_arrays(path)
 
-    def references(self, rows: np.ndarray, what: str) -> Models:
-        """Signals of models trained on halves of these records."""
+    def references(self, rows: np.ndarray, what: str, *, taught: bool = False) -> Models:
+        """Signals of models trained on halves of these records; ``taught``: on all, as the target labels them."""
         path = self.out / f"{self.key}-{self.seed}-{what}.npz"
         if not path.exists():
-            splits = references.splits.offline(len(rows), self.most, self.seed, labels=self.data.y[rows])
+            lessons, splits = self.records[rows], np.ones((self.most, len(rows)), dtype=bool)
+            if taught:
+                lessons = dv.Records(lessons.x, self.target.labels(lessons))
+            else:
+                splits = references.splits.offline(len(rows), self.most, self.seed, labels=lessons.y).trained_on
             began = time.process_time()
             fitted = self.settings().fit(
-                self.records[rows], splits, seed=self.seed, classes=int(self.data.y.max()) + 1,
+                lessons, splits, seed=self.seed, classes=int(self.data.y.max()) + 1,
                 observe=[self.records], signal=lambda logits, labels: of_logits(logits, labels, SIGNALS),
             )  # fmt: skip
             inside = np.zeros((self.most, len(self.data.x)), bool)
-            inside[:, rows] = splits.trained_on
+            inside[:, rows] = splits
             seconds = np.array((time.process_time() - began) / self.most)
             store.write_arrays(path, {"signals": fitted.outputs[0], "trained_on": inside, "seconds": seconds})
         kept = store.read_arrays(path)
         return Models(dict(zip(SIGNALS, kept["signals"].transpose(2, 0, 1), strict=True)), kept["trained_on"])
 
-    def evidence(self, unseen: bool) -> Measurements:
-        """All that attacks may read; candidates, calibration, population."""
+    def evidence(self, unseen: bool, kinds: frozenset[Need] = frozenset({OUT, BOTH, TAUGHT})) -> Measurements:
+        """All that attacks may read, of models these kinds alone; candidates, calibration, population."""
         asked, held = self.asked(unseen), self.held(unseen)
         calibration, free = np.split(held, [len(held) // 5])
         rows = np.r_[asked, held]
         target = self.measured()
-        models = {OUT: self.references(free, "unseen" if unseen else "out")}
-        if not unseen:
+        models = {}
+        if OUT in kinds:
+            models[OUT] = self.references(free, "unseen" if unseen else "out")
+        if TAUGHT in kinds:
+            models[TAUGHT] = self.references(free, "unseen-taught" if unseen else "taught", taught=True)
+        if BOTH in kinds and not unseen:
             models[BOTH] = self.references(np.r_[asked, calibration], "both")
         raw = self.data.raw
         seen = features(dv.Records(raw[rows], self.data.y[rows]), np.isin(rows, free), self.seed)
@@ -213,19 +218,20 @@ def tried(case: Case, budget: int) -> Iterator[recipes.Recipe]:
             yield recipe
 
 
-def attacked(case: Case, unseen: bool, again: tuple[str, ...]) -> None:
-    """Scores of the candidates under every recipe at every budget, kept."""
+def attacked(case: Case, unseen: bool, again: tuple[str, ...], only: tuple[str, ...]) -> None:
+    """Scores of the candidates under every recipe, or only some, at every budget, kept."""
     path = case.out / f"{case.key}-{case.seed}-{'unseen' if unseen else 'known'}-scores.npz"
     done = store.read_arrays(path) if path.exists() else {}
     asked = case.asked(unseen)
     done["member"] = asked < case.size.members
-    whole = case.evidence(unseen)
+    wanted = [r for r in (*recipes.recipes(), *recipes.label_recipes()) if r.name in only or not only]
+    whole = case.evidence(unseen, frozenset().union(*(recipe.needs for recipe in wanted)))
     everyone = np.arange(whole.layout.total)
     for budget in (budget for budget in BUDGETS if budget <= case.most):
         some = replace(whole, models={need: _first(kept, everyone, budget) for need, kept in whole.models.items()})
         if not budget:
             some = replace(whole, models={})
-        for recipe in tried(case, budget):
+        for recipe in (recipe for recipe in tried(case, budget) if recipe in wanted):
             name = f"{budget}/{recipe.name}"
             if (name in done and recipe.name not in again) or (recipe.references == "in and out" and unseen):
                 continue
@@ -245,7 +251,7 @@ def attacked(case: Case, unseen: bool, again: tuple[str, ...]) -> None:
 def searched(case: Case) -> None:
     """Distances of the candidates from the decision boundary by number of queries, and LOSS, kept."""
     path = case.out / f"{case.key}-{case.seed}-boundary.npz"
-    if path.exists() or case.only or case.key not in SEARCHED:
+    if path.exists() or case.key not in SEARCHED:
         return
     records = case.records[case.candidates]
     kept = {"loss": of_logits(case.target.logits(records), records.y, ("negative-loss",))[:, 0]}
@@ -264,16 +270,17 @@ def main() -> None:
     parser.add_argument("--unseen", action="store_true")
     parser.add_argument("--again", nargs="*", default=[])
     parser.add_argument("--most", type=int, default=MODELS)
-    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--recipes", nargs="*", default=[])
     given = parser.parse_args()
     torch.set_num_threads(1)
     given.out.mkdir(parents=True, exist_ok=True)
     for key in given.set:
         for seed in given.seeds:
-            case = Case(key, seed, given.out, given.most, tuple(given.only))
-            searched(case)
+            case = Case(key, seed, given.out, given.most)
+            if not given.recipes:
+                searched(case)
             for unseen in (False, True)[: 1 + given.unseen]:
-                attacked(case, unseen, tuple(given.again))
+                attacked(case, unseen, tuple(given.again), tuple(given.recipes))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Scores kept by `membership.py` to tables, and to the figures that `divulge list --for` shows.
 
-    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--digest | --few]
+    PYTHONPATH=src python benchmarks/membership_tables.py FOLDER [--digest | --few] [--add transfer …]
 
-Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`; with ``--few``, for a folder of
-`membership.py --most 4` and many seeds, `benchmarks/results/membership_few.md`.
+Writes `benchmarks/results/membership.md` and `src/divulge/recipes/measured.json`; with ``--add`` only the rows of these
+recipes go into the latter, beside those of the others that it has. With ``--few``, for a folder of `membership.py
+--most 4` and many seeds, it writes `benchmarks/results/membership_few.md` alone.
 """
 
 from __future__ import annotations
@@ -285,7 +286,7 @@ def digest(folder: Path, found: list[tuple]) -> str:
 
 FEW = """# Few reference models, many seeds
 
-`benchmarks/membership.py --most 4 --only loss lira rmia bavaria learned-few auto --seeds 3 … {last}`, then
+`benchmarks/membership.py --most 4 --recipes loss lira rmia bavaria learned-few auto --seeds 3 … {last}`, then
 `benchmarks/membership_tables.py FOLDER --few`. Data sets, targets and sizes are those of `membership.md`; these seeds
 had no say in how `auto` chooses. Against the best of LOSS, LiRA and RMIA: that is chosen with hindsight, by its mean
 over these seeds, for AUC and for TPR apart. Intervals are Student's over the seeds, each with its own records, target,
@@ -342,6 +343,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--digest", action="store_true", help="print the table of the documentation, write nothing")
     parser.add_argument("--few", action="store_true", help="many seeds, few reference models")
+    parser.add_argument("--add", nargs="+", metavar="RECIPE", help="replace the figures of these recipes alone")
     given = parser.parse_args()
     if given.few:
         (HERE / "results" / "membership_few.md").write_text(few(given.folder))
@@ -350,11 +352,18 @@ def main() -> None:
     if given.digest:
         print(digest(given.folder, found))
         return
-    (HERE / "results" / "membership.md").write_text(markdown(given.folder, found))
-    whole = figures(given.folder, found)
+    whole, kept = figures(given.folder, found), HERE.parent / "src/divulge/recipes/measured.json"
+    if given.add:
+        before, order = json.loads(kept.read_text()), list(TITLES)
+        assert before["sets"] == whole["sets"], "other data sets, sizes or seeds than those of the figures there"
+        rest = [row for row in before["rows"] if row[3] not in given.add]
+        added = [row for row in whole["rows"] if row[3] in given.add]
+        whole["rows"] = sorted(rest + added, key=lambda row: (order.index(row[0]), row[1], row[2]))
+    else:
+        (HERE / "results" / "membership.md").write_text(markdown(given.folder, found))
     head = json.dumps({name: whole[name] for name in ("version", "sets")}, indent=1)[:-2]
     body = ",\n".join(f"  {json.dumps(row, separators=(',', ':'))}" for row in whole["rows"])
-    (HERE.parent / "src/divulge/recipes/measured.json").write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')
+    kept.write_text(f'{head},\n "rows": [\n{body}\n ]\n}}\n')
 
 
 if __name__ == "__main__":

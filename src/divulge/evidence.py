@@ -218,13 +218,40 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
     return np.stack(columns, axis=1)
 
 
+def answered(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]) -> tuple[Floats | None, Ints]:
+    """The target's logits, if it gives any, and the class it calls each record; it is asked once.
+
+    Raises:
+        divulge.InputError: a signal that reads logits of a target that gives none.
+    """
+    if isinstance(target, GivesLogits):
+        logits = target.logits(records)
+        return logits, logits.argmax(axis=1)
+    if isinstance(target, GivesLabels) and classification.LABELS_ENOUGH.issuperset(signals):
+        return None, target.labels(records)
+    raise checks.InputError(f"target: {type(target).__name__} gives no logits, which {', '.join(signals)} read")
+
+
+def of_answers(
+    logits: Floats | None, told: Ints, labels: Ints | None, signals: Sequence[str], classes: int = 2
+) -> Floats:
+    """Several classification signals of what a target answered, ``[n, len(signals)]``.
+
+    Those that need labels alone are given no more, whatever else the target said.
+
+    Raises:
+        divulge.InputError: as `of_logits`.
+    """
+    bare = classification.decided(told, classes)
+    tables = [bare if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
+    return np.hstack([of_logits(table, labels, (name,)) for table, name in zip(tables, signals, strict=True)])
+
+
 def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2) -> Floats:
     """Several classification signals of a target at once, ``[n, len(signals)]``; it is asked once.
 
-    Those that need labels alone are given no more, whatever else the target would say.
-
     Raises:
-        divulge.InputError: as `of_logits`; a signal that reads logits of a target that gives none.
+        divulge.InputError: as `answered` and `of_answers`.
 
     Examples:
         >>> from divulge.targets import CallableTarget
@@ -232,16 +259,8 @@ def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequ
         >>> of_target(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
         array([[0.88, 1.  ]])
     """
-    logits = target.logits(records) if isinstance(target, GivesLogits) else None
-    if logits is not None:
-        told = logits.argmax(axis=1)
-    elif isinstance(target, GivesLabels) and classification.LABELS_ENOUGH.issuperset(signals):
-        told = target.labels(records)
-    else:
-        raise checks.InputError(f"target: {type(target).__name__} gives no logits, which {', '.join(signals)} read")
-    bare = classification.decided(told, classes)
-    tables = [bare if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
-    return np.hstack([of_logits(table, records.y, (name,)) for table, name in zip(tables, signals, strict=True)])
+    logits, told = answered(target, records, signals)
+    return of_answers(logits, told, records.y, signals, classes)
 
 
 def features(records: Records, fit_on: Bools, seed: int) -> Floats:

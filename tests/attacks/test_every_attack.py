@@ -7,9 +7,12 @@ from scipy.stats import rankdata
 
 from divulge import Evidence
 from divulge.attacks import Need, adapt
-from divulge.recipes import augmented_recipes, recipes
+from divulge.attacks.protocol import REFERENCES
+from divulge.recipes import augmented_recipes, label_recipes, recipes
 
-BOOK = {recipe.name: recipe for recipe in (*recipes(), *augmented_recipes())}
+LABELS = [recipe for recipe in label_recipes() if isinstance(recipe.signal, str)]
+BOOK = {recipe.name: recipe for recipe in (*recipes(), *augmented_recipes(), *LABELS)}
+UNITS = {"confidence": expit, "negative-loss": log_expit, "correctness": expit, "label-loss": log_expit}
 N, Z, M = 300, 400, 8
 
 
@@ -30,11 +33,13 @@ def evidence(name, seed, *, lift=0.0, ties=False):
     given = {"target": target}
     if Need.POPULATION in needs:
         given |= {"population": population}
-    if needs & {Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT}:
+    if needs & REFERENCES:
         given |= {"references": references, "trained_on": inside}
         if Need.POPULATION in needs:
             given |= {"population_references": others, "population_trained_on": own}
-    if make := {"confidence": expit, "negative-loss": log_expit}.get(BOOK[name].signal_name):
+    if BOOK[name] in LABELS:  # the target says right or wrong, and no more
+        given |= {"target": np.where(target > 0, np.inf, -800.0)}
+    if make := UNITS.get(BOOK[name].signal_name):
         given = {key: value if value.dtype == bool else make(value) for key, value in given.items()}
     if Need.FEATURES in needs:
         given |= {"features": np.column_stack([hard, rng.normal(size=N)])}

@@ -13,7 +13,7 @@ from divulge import completion, margin
 from divulge.attacks import LiRA, Need, QuantileRegression, Threshold
 from divulge.auditing import reference_models, run
 from divulge.auditing.compare import compare
-from divulge.recipes import Recipe, augmented_recipes, partial_recipes, recipes, weight_recipes
+from divulge.recipes import Recipe, augmented_recipes, label_recipes, partial_recipes, recipes, weight_recipes
 from divulge.signals import MRAD, GradientMatching
 from divulge.signals.versions import ImageVersions, NoisyVersions
 
@@ -172,6 +172,10 @@ def test_scores_on_versions_are_the_same_alone_and_beside_any_other_recipe():
     assert_own((*book, OWN[0], *recipes()[4:5]), audit)
 
 
+def test_scores_from_labels_are_the_same_alone_and_beside_any_other_recipe():
+    assert_own((*label_recipes(), OWN[3]), audit)
+
+
 def test_one_recipe_under_two_names_scores_twice_alike():
     twins = [dataclasses.replace(r, name=f"{r.name} again") for r in recipes()]
     found = audit([*recipes(), *twins])
@@ -262,12 +266,15 @@ READS = {
         CONDITIONS | POPULATION | POPULATION_CONDITIONS,
     ),
     "transductive": CONDITIONS,
+    **dict.fromkeys(("correct", "boundary", "noise"), frozenset()),
+    **dict.fromkeys(("correct-calibrated", "transfer"), MODELS),
+    "boundary-residual": CONDITIONS,
     **dict.fromkeys(("lira-augmented", "lira-online-augmented"), MODELS | {"queries"}),
     **dict.fromkeys(("rmia-augmented", "rmia-online-augmented"), MODELS | POPULATION | POPULATION_MODELS | {"queries"}),
 }
 
 
-@pytest.mark.parametrize("recipe", [*recipes(), *augmented_recipes()], ids=lambda r: r.name)
+@pytest.mark.parametrize("recipe", [*recipes(), *augmented_recipes(), *label_recipes()], ids=lambda r: r.name)
 def test_an_attack_is_shown_what_it_needs_and_nothing_else(recipe):
     if recipe.versions is not None:
         recipe = dataclasses.replace(recipe, versions=NoisyVersions(2))

@@ -299,6 +299,7 @@ SIGNALS = {
         "top_two_gap",
         "modified_entropy",
         "correctness",
+        "label_loss",
     )
 } | {
     "signals.classification.decided": call(labels=Y, classes=3),

@@ -121,6 +121,7 @@ ATTACKS = {
     ),
     "attacks.Residual": call(inner=dv.attacks.Calibrated(), components=2, folds=2, seed=0, use=scored),
     "attacks.SequenceLiRA": call(use=lambda made: scored(made, TOKENS)),
+    "attacks.Substitute": call(use=lambda made: scored(made, LOSSES)),
     "attacks.Threshold": call(use=scored),
     "attacks.WBC": call(lengths=(2, 3), use=lambda made: scored(made, TOKENS)),
     "attacks.Transductive": call(folds=2, seed=0, use=scored),

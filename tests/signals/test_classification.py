@@ -21,7 +21,7 @@ def naive(name, z, y):
     py = p[rows, y]
     others = z.copy()
     others[rows, y] = -np.inf
-    if name == "negative-loss":
+    if name in ("negative-loss", "label-loss"):
         return np.log(py)
     if name in ("confidence", "correctness"):
         return py

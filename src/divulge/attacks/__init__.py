@@ -22,6 +22,7 @@ from divulge.attacks.ratio import LogRatio
 from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.sequence import SequenceLiRA
+from divulge.attacks.substitute import Substitute
 from divulge.attacks.threshold import Threshold
 from divulge.attacks.traces import at_risk
 from divulge.attacks.transductive import Transductive
@@ -47,6 +48,7 @@ __all__ = [
     "Scored",
     "Scores",
     "SequenceLiRA",
+    "Substitute",
     "Threshold",
     "Transductive",
     "adapt",

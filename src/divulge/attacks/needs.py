@@ -69,8 +69,8 @@ def in_models(trained_on: Bools | None, attack: str) -> Bools:
     return known
 
 
-def log_probabilities(target: Floats, references: Floats, attack: str) -> None:
-    """Passes if all signals are logarithms of probabilities.
+def log_probabilities(target: Floats, references: Floats, attack: str, signal: str = "negative-loss") -> None:
+    """Passes if all signals are logarithms of probabilities, as those called ``signal`` are.
 
     Raises:
         divulge.InputError: a positive value.
@@ -79,5 +79,5 @@ def log_probabilities(target: Floats, references: Floats, attack: str) -> None:
         if values.max() > 0:
             raise checks.InputError(
                 f"{attack}: evidence.{name} must hold log-probabilities, at most 0, got {values.max():g}; "
-                "use the 'negative-loss' signal"
+                f"use the {signal!r} signal"
             )

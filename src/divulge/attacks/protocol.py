@@ -30,6 +30,8 @@ class Need(StrEnum):
     """Models each trained on a random half of the candidates."""
     REFERENCES_BASE = "references base"
     """The model that the target was fine-tuned from."""
+    REFERENCES_SUBSTITUTES = "references substitutes"
+    """Models trained on the population as the target labels it."""
     POPULATION = "population"
     """The target's signal on known non-members."""
     FEATURES = "features"
@@ -42,7 +44,9 @@ class Need(StrEnum):
     """All of that on further versions of the records."""
 
 
-REFERENCES = frozenset({Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_BASE})
+REFERENCES = frozenset(
+    {Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_BASE, Need.REFERENCES_SUBSTITUTES}
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

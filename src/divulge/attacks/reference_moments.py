@@ -109,9 +109,9 @@ def moments(
 ) -> ColumnMoments:
     """Moments of each column of ``values`` over the rows that ``keep`` selects.
 
-    One pass over blocks of columns, so that a memory-mapped matrix is never loaded whole. Values are
-    taken relative to the column's first, so that no digits are lost where the mean is large beside the
-    spread, and a constant column has a spread of exactly 0.
+    One pass over blocks of columns, so that a memory-mapped matrix is never loaded whole. For a spread, values
+    are taken relative to the column's first, so that no digits are lost where the mean is large beside it,
+    and a constant column has a spread of exactly 0.
 
     Args:
         values: ``[m, n]``, any float type; sums are in float64.
@@ -128,7 +128,13 @@ def moments(
     count, mean, squares = np.empty(n), np.empty(n), np.empty(n)
     for block in blocks(values):
         chosen = None if keep is None else (~keep[:, block] if complement else keep[:, block])
-        count[block], mean[block], squares[block] = _block(values[:, block], chosen, spread)
+        if chosen is not None and chosen.all():  # most often: these models saw no candidate
+            chosen = None
+        if spread:
+            count[block], mean[block], squares[block] = _block(values[:, block], chosen)
+        else:
+            count[block], mean[block] = _means(values[:, block], chosen)
+            squares[block] = 0.0
     return ColumnMoments(count, mean, squares)
 
 
@@ -144,18 +150,30 @@ def blocks(values: Floats) -> Iterator[slice]:
     return (slice(start, start + width) for start in range(0, n, width))
 
 
-def _block(values: Floats, chosen: Bools | None, spread: bool) -> tuple[Floats, Floats, Floats]:
+def _count(values: Floats, chosen: Bools | None) -> Floats:
+    if chosen is None:
+        return np.full(values.shape[1], float(len(values)))
+    # Bytes are added without a wider copy of them.
+    kind = np.uint8 if len(chosen) < 256 else np.uint32
+    return np.add.reduce(chosen.view(np.uint8), axis=0, dtype=kind).astype(np.float64)
+
+
+def _means(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats]:
+    count = _count(values, chosen)
+    if chosen is None:
+        return count, np.add.reduce(values, axis=0, dtype=np.float64) / count
+    wide = values.astype(np.float64, copy=False)
+    return count, np.einsum("ij,ij->j", wide, chosen.astype(np.float64)) / np.maximum(count, 1.0)
+
+
+def _block(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats, Floats]:
     origin = values[0].astype(np.float64)
     shifted = np.subtract(values, origin, dtype=np.float64)
-    if chosen is None:
-        count = np.full(values.shape[1], float(len(values)))
-    else:
-        count = np.add.reduce(chosen, axis=0, dtype=np.uint32).astype(np.float64)
+    count = _count(values, chosen)
+    if chosen is not None:
         shifted *= chosen
     first = np.add.reduce(shifted, axis=0)
     offset = first / np.maximum(count, 1.0)
-    if not spread:
-        return count, origin + offset, np.zeros_like(offset)
     second = np.einsum("ij,ij->j", shifted, shifted)
     squares = second - first * offset
     squares[(squares < _ROUNDING * second) | (count < 2.0)] = 0.0

@@ -138,8 +138,11 @@ def dominated(ratio: Floats, population: Floats, gamma: float) -> Floats:
         >>> dominated(np.array([1.0, 2.0]), np.array([1.0, 2.0, 3.0]), 1.0).round(3)
         array([0.333, 0.667])
     """
-    least = np.sort(gamma * (1.0 - NEARLY) * population)
-    return np.searchsorted(least, ratio, side="right") / len(population)
+    least, order = np.sort(gamma * (1.0 - NEARLY) * population), np.argsort(ratio)
+    share = np.empty(len(ratio))
+    # In ascending order, one look-up begins where the last one ended.
+    share[order] = np.searchsorted(least, ratio[order], side="right") / len(population)
+    return share
 
 
 def untied(share: Floats, ratio: Floats) -> Floats:

@@ -102,7 +102,7 @@ def _needs_numbers(sets: Sets, recipes: Sequence[Recipe]) -> None:
     if needing and sets["members"].x.dtype == object:
         raise checks.InputError(
             f"recipes: {', '.join(needing)} move records a little, which numbers allow and texts do not; of texts use "
-            "correct, correct-calibrated, or recipes that read the target's outputs"
+            "correct, correct-calibrated, transfer, or recipes that read the target's outputs"
         )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.evidence import Layout
     from divulge.references import Progress
     from divulge.targets import GivesLabels, GivesLogits, GivesTokens
-    from divulge.types import Bools, Records
+    from divulge.types import Ints, Records
 
 T = TypeVar("T")
 
@@ -64,13 +64,13 @@ class Case:
 
 @dataclass(slots=True)
 class Log:
-    """The clock, the meters and the warnings of an audit; and where the target's most likely class is right."""
+    """The clock, the meters and the warnings of an audit; and the class that the target calls each record, ``[n]``."""
 
     timings: dict[str, float] = field(default_factory=dict)
     queries: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     engines: list[str] = field(default_factory=list)
-    right: Bools | None = None
+    told: Ints | None = None
 
     def timed(self, name: str, work: Callable[[], T]) -> T:
         """What ``work`` returns; the seconds it took are added to those of ``name``."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge.auditing import memory, reference_models
-from divulge.targets import GivesLogits
+from divulge.targets import GivesLabels, GivesLogits
 
 if TYPE_CHECKING:
     from divulge.auditing.case import Case
@@ -81,6 +81,8 @@ def _ask(case: Case, records: Records) -> None:
     target: Any = case.target
     if isinstance(target, GivesLogits):
         target.logits(records)
+    elif isinstance(target, GivesLabels):
+        target.labels(records)
     else:
         target.tokens(list(records.x))
 

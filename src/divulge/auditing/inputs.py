@@ -13,7 +13,7 @@ from divulge.attacks import adapt
 from divulge.auditing import agreement
 from divulge.auditing.separation import separate
 from divulge.evidence import Layout, concatenate
-from divulge.references import FineTune
+from divulge.references import FineTune, Train
 from divulge.request import Duplicates
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
@@ -100,6 +100,7 @@ def check(subject: Subject, options: Options, *, documents: bool = False) -> Inp
     if documents:
         agreement.check_documents(sets)
     agreement.check(sets, wanted)
+    _refuse_texts(wanted, options.references, members)
     masks = _known(subject.known, wanted, sets, seed)
     separated = separate(sets, options.duplicates)
     members, nonmembers, population = separated.members, separated.nonmembers, separated.population
@@ -200,6 +201,15 @@ def _refuse_other_kind(recipes: Sequence[Recipe], references: object, *, documen
         wanted = "FineTune" if documents else "Train or Custom"
         raise checks.InputError(
             f"references: the target is {kind}: divulge.references.{wanted} is needed, got {type(references).__name__}"
+        )
+
+
+def _refuse_texts(recipes: Sequence[Recipe], references: object, members: Records) -> None:
+    """Networks learn from numbers; what else a user's own function trains may learn from texts."""
+    if isinstance(references, Train) and members.x.dtype == object and any(r.needs_training for r in recipes):
+        raise checks.InputError(
+            "references: Train makes networks, which learn from numbers, and the records are texts; give "
+            "references=divulge.references.Custom(train), whose function may train any classifier of texts"
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.attacks import Need
 from divulge.auditing import active, reference_models
-from divulge.evidence import Measurements, features, of_target
+from divulge.evidence import Measurements, answered, features, of_answers
 from divulge.targets import GivesLabels, GivesLogits
 from divulge.targets.rights import GivesNotes
 
@@ -51,12 +51,11 @@ def conditions(case: Case, log: Log) -> Floats | None:
 
 
 def _asked(case: Case, view: Records, names: Sequence[str], log: Log) -> dict[str, Floats]:
-    """Classification signals of one view, by name; where the target is right on the first one is noted."""
+    """Classification signals of one view, by name; what the target calls the records of the first is noted."""
     if not names:
         return {}
     assert isinstance(case.target, GivesLogits | GivesLabels)
-    asked = names if view.y is None else (*names, "correctness")
-    told = of_target(case.target, view, asked, max(2, case.classes)).T
-    if log.right is None and view.y is not None:
-        log.right = told[-1] > 0
-    return dict(zip(names, told[: len(names)], strict=True))
+    logits, told = answered(case.target, view, names)
+    log.told = told if log.told is None else log.told
+    signals = of_answers(logits, told, view.y, names, max(2, case.classes)).T
+    return dict(zip(names, signals, strict=True))

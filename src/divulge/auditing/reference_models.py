@@ -1,7 +1,8 @@
 """The reference models of an audit: a set for each way of training them, each as if it were the only one.
 
-Offline recipes have models that saw none of the candidates, online recipes models that saw half of them. Neither
-kind stands in for the other, so an audit of both trains both, and every score is what it would be alone.
+Offline recipes have models that saw none of the candidates, online recipes models that saw half of them, and the
+transfer attack models that learned from the target's own answers. No kind stands in for another, so an audit of several
+trains them all, and every score is what it would be alone.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import checks
 from divulge.attacks import Need
 from divulge.evidence import Models, of_logits
 from divulge.references import splits
+from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,9 +24,9 @@ if TYPE_CHECKING:
     from divulge.auditing.case import Case, Log
     from divulge.recipes import Recipe
     from divulge.references import Progress, Trained
-    from divulge.types import Bools, Records
+    from divulge.types import Bools, Ints
 
-KINDS = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT)
+KINDS = (Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT, Need.REFERENCES_SUBSTITUTES)
 
 # Signals of a set of models beyond this are kept on disk, where there is a run directory.
 MOST_BYTES = 1 << 30
@@ -42,10 +45,13 @@ def train(case: Case, log: Log) -> Mapping[Need, Mapping[int, Models]]:
 def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
     """The records that models of a kind are trained on, and which model on which: bool ``[m, records]``.
 
-    Models of the offline kind are handed the population alone: not even by mistake do they see a candidate or a
-    calibration record.
+    Models of the offline kind and substitutes are handed the population alone: not even by mistake do they see a
+    candidate or a calibration record. Substitutes have all of it, as the target was asked about it; `answers` are their
+    labels.
     """
     count, population = case.references.count, case.given.population
+    if kind == Need.REFERENCES_SUBSTITUTES:
+        return case.views[0][case.layout.of_population], np.ones((count, len(population)), dtype=bool)
     if kind == Need.REFERENCES_OUT:
         halves = splits.offline(len(population), max(count, 2), case.seed, labels=population.y).trained_on
         return population, halves[:count]  # one model is trained on a half, too
@@ -54,19 +60,40 @@ def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
     return (everything, rows) if case.partial is None else case.partial.training(population, rows)
 
 
+def answers(case: Case, log: Log) -> Ints:
+    """What the target calls each record of the population, ``[z]``: it has been asked, and is not asked again.
+
+    Raises:
+        divulge.InputError: it calls all of them the same.
+    """
+    assert log.told is not None
+    told = log.told[case.layout.of_population]
+    if (told == told[0]).all():
+        raise checks.InputError(
+            f"population: the target calls all {len(told):,} records class {told[0]}, so substitutes of it learn "
+            "nothing; leave out the recipes that train some, or give records of which it calls some otherwise"
+        )
+    return told
+
+
 def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progress: Progress) -> dict[int, Models]:
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in recipes))
     asked = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
     asked += sorted({at for recipe in recipes for at in case.further.get(recipe.name, ())})
     views = [case.views[at] for at in asked]
     records, rows = lessons(case, kind)
+    classes = case.classes
+    if kind == Need.REFERENCES_SUBSTITUTES:
+        told = answers(case, log)
+        records = Records(records.x, told)
+        classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
     trained: Trained = log.timed(
         "reference models",
         lambda: case.references.fit(
             records,
             rows,
             seed=case.seed,
-            classes=case.classes,
+            classes=classes,
             observe=tuple(views),
             signal=lambda logits, labels: of_logits(logits, labels, names),
             pool=case.pool,
@@ -85,7 +112,7 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
 
 def held(case: Case, kind: Need, rows: Bools) -> Bools:
     """Which of candidates, calibration and population each finished model was trained on."""
-    if kind == Need.REFERENCES_OUT:
+    if kind != Need.REFERENCES_IN_AND_OUT:
         return np.hstack([np.zeros((len(rows), case.layout.scored), dtype=bool), rows])
     return rows if case.partial is None else case.partial.trained_on(rows)
 

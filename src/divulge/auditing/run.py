@@ -277,9 +277,9 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
 def _accuracy(case: Case, log: Log) -> Accuracy | None:
     """How often the target is right on the candidates; None without classes, or where records are partly known."""
     given = case.given
-    if log.right is None or case.partial is not None:
+    if log.told is None or given.candidates.y is None or case.partial is not None:
         return None
-    right = log.right[case.layout.of_candidates]
+    right = log.told[case.layout.of_candidates] == given.candidates.y
     shares = [
         evaluation.intervals.proportion(int(right[rows].sum()), int(rows.sum())) for rows in (given.truth, ~given.truth)
     ]

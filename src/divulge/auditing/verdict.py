@@ -246,5 +246,6 @@ def _adversary(recipe: Conducted) -> str:
         "out": "reference models trained on other data of the same kind",
         "in and out": "reference models trained on halves of population and candidates",
         "base": "the model that it was fine-tuned from",
+        "substitutes": "models trained on other data of the same kind, as the target labels it",
     }[recipe.references]
     return f"The adversary needs {recipe.reads} ({recipe.signal}) and {models}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from divulge.attacks import Calibrated, Residual, Threshold
+from divulge.attacks import Calibrated, Residual, Substitute, Threshold
 from divulge.recipes.recipe import Recipe
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 
@@ -15,7 +15,7 @@ def label_recipes() -> tuple[Recipe, ...]:
 
     Examples:
         >>> [recipe.name for recipe in label_recipes()]
-        ['correct', 'correct-calibrated', 'boundary', 'boundary-residual', 'noise']
+        ['correct', 'correct-calibrated', 'transfer', 'boundary', 'boundary-residual', 'noise']
     """
     distance = BoundaryDistance()
     return (
@@ -26,6 +26,13 @@ def label_recipes() -> tuple[Recipe, ...]:
             Calibrated(),
             "out",
             "labels only: that, minus the probability of it under reference models",
+        ),
+        Recipe(
+            "transfer",
+            "label-loss",
+            Substitute(),
+            "substitutes",
+            "labels only: loss under models that learned from the target's labels (Li & Zhang 2021)",
         ),
         Recipe("boundary", distance, Threshold(), summary="labels only: distance to the decision boundary"),
         Recipe(

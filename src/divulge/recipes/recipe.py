@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
 from divulge import checks
 from divulge.attacks import Need, Scores, adapt
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from divulge.types import Floats, PartialRecords, Records
 
-References: TypeAlias = Literal["none", "out", "in and out", "base"]
+References: TypeAlias = Literal["none", "out", "in and out", "base", "substitutes"]
 
 _NAMED = {**classification.SIGNALS, **tokens.SIGNALS, **tokens.RESCALED}
 # Columns of a score table that are not recipes.
@@ -117,7 +117,7 @@ class Recipe:
             (see `divulge.attacks.adapt`).
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
             each trained on a random half of population and candidates; "base": the model that a language model
-            was fine-tuned from.
+            was fine-tuned from; "substitutes": models trained on the population with the target's answers for labels.
         summary: one line for `divulge list`.
         imputed: how completions of partly known records become one score.
         features: whether the attack is given ``evidence.features`` (they cost a reduction of all records).
@@ -128,7 +128,7 @@ class Recipe:
     Raises:
         divulge.InputError: an unknown signal, a signal of one's own that is called like one of ours, a name that a
             score table needs for something else, an attack without ``score``, one that reads reference models
-            of a kind that the recipe does not have.
+            of a kind that the recipe does not have, substitutes of a language model.
     """
 
     name: str
@@ -148,7 +148,7 @@ class Recipe:
             raise checks.InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
         if self.name in RESERVED or ":" in self.name:
             raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
-        checks.choice(self.references, "references", ("none", "out", "in and out", "base"))
+        checks.choice(self.references, "references", get_args(References))
         self._check_attack()
         self._check_versions()
 
@@ -158,15 +158,25 @@ class Recipe:
             Need(checks.choice(part, "attack: needs", [need.value for need in Need]))
             for part in adapt(self.attack).needs
         }
+        if self.references == "substitutes" and self.of_documents:
+            raise checks.InputError(
+                f"recipe: {self.name!r}: substitutes learn from a classifier's labels, and a language model gives none"
+            )
         if wanted == set(Need):  # it does not say: whatever the recipe has will do
             return
         if wanted & REFERENCES and self.references == "none":
             raise checks.InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads reference models, but references='none'"
             )
-        if Need.REFERENCES_IN_AND_OUT in wanted and self.references in ("out", "base"):
+        if Need.REFERENCES_IN_AND_OUT in wanted and self.references != "in and out":
             raise checks.InputError(
-                f"recipe: {self.name!r}: {self.attack!r} reads models trained on candidates, but references='out'"
+                f"recipe: {self.name!r}: {self.attack!r} reads models trained on candidates, but "
+                f"references={self.references!r}"
+            )
+        if Need.REFERENCES_SUBSTITUTES in wanted and self.references != "substitutes":
+            raise checks.InputError(
+                f"recipe: {self.name!r}: {self.attack!r} reads models trained on the target's labels, but "
+                f"references={self.references!r}"
             )
         if Need.QUERIES in wanted and self.versions is None:
             raise checks.InputError(
@@ -207,10 +217,11 @@ class Recipe:
     @property
     def reads(self) -> str:
         """What of the target the adversary must see, in words; a signal that reads more than outputs says so."""
+        taught = " and its label of each population record" * (self.references == "substitutes")
         if self.signal in classification.LABELS_ENOUGH:
-            return "the target's label of each candidate"
+            return f"the target's label of each candidate{taught}"
         more = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
-        return getattr(self.signal, "reads", f"the target's outputs on each candidate{more}")
+        return getattr(self.signal, "reads", f"the target's outputs on each candidate{more}{taught}")
 
     @property
     def needs_labels(self) -> bool:

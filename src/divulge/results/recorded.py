@@ -90,7 +90,7 @@ class Conducted:
     signal: str
     reads: str
     attack: str
-    references: Literal["none", "out", "in and out", "base"]
+    references: Literal["none", "out", "in and out", "base", "substitutes"]
     training: Mapping[str, str] | None
     summary: str
     queries: int

@@ -115,6 +115,19 @@ def correctness(logits: Floats, labels: Ints) -> Floats:
     return confidence(logits, labels)
 
 
+def label_loss(logits: Floats, labels: Ints) -> Floats:
+    """Log of that probability: of the target, which is asked for its label alone, 0 where it is right, else -800.
+
+    What the transfer attack takes (Li & Zhang 2021, arXiv:2007.15528). Reference models can be asked for
+    probabilities, and of them this is the negative loss.
+
+    Examples:
+        >>> label_loss(decided(np.array([2, 0]), 3), np.array([2, 1]))
+        array([   0., -800.])
+    """
+    return negative_loss(logits, labels)
+
+
 def decided(labels: Ints, classes: int) -> Floats:
     """Logits ``[n, K]`` of which each row's label has all the probability.
 
@@ -144,11 +157,12 @@ SIGNALS: Mapping[str, Callable[[Floats, Ints], Floats]] = MappingProxyType(
         "top-two-gap": top_two_gap,
         "modified-entropy": modified_entropy,
         "correctness": correctness,
+        "label-loss": label_loss,
     }
 )
 
 # These ask the target for its label alone, and take it for a probability of 1.
-LABELS_ENOUGH = frozenset({"correctness"})
+LABELS_ENOUGH = frozenset({"correctness", "label-loss"})
 
 # These say something without knowing the record's label.
 LABEL_AGNOSTIC = frozenset({"top-two-gap"})
