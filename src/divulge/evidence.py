@@ -215,7 +215,7 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
             raise checks.InputError(f"signal: {name!r} needs the records' labels; without them use 'top-two-gap'")
         else:
             columns.append(classification.SIGNALS[name](logits, labels))
-    return np.stack(columns, axis=1)
+    return np.stack(columns, axis=1) if columns else np.empty((len(logits), 0))
 
 
 def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2) -> Floats:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.attacks import Need
+from divulge.auditing import looking_inside
 from divulge.evidence import Models, of_logits
 from divulge.references import splits
+from divulge.signals import internals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,11 +57,15 @@ def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
 
 
 def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progress: Progress) -> dict[int, Models]:
-    names = tuple(dict.fromkeys(recipe.signal_name for recipe in recipes))
+    named = dict.fromkeys(name for recipe in recipes for name in (recipe.signal_name, *recipe.beside))
+    names = tuple(name for name in named if name not in internals.SIGNALS)
+    inside = looking_inside.names_of(recipes)
     asked = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
     asked += sorted({at for recipe in recipes for at in case.further.get(recipe.name, ())})
     views = [case.views[at] for at in asked]
     records, rows = lessons(case, kind)
+    # Another's own references may know no more than outputs: they are asked for more only where it is read.
+    more = {"inside": looking_inside.at(inside)} if inside else {}
     trained: Trained = log.timed(
         "reference models",
         lambda: case.references.fit(
@@ -70,15 +76,18 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
             observe=tuple(views),
             signal=lambda logits, labels: of_logits(logits, labels, names),
             pool=case.pool,
-            out=_sheets(case, kind, sum(map(len, views)) * len(names)),
+            out=_sheets(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
             progress=progress,
+            **more,
         ),
     )
     log.engines.append(trained.engine)
     log.warnings += [f"{kind}: {note}" for note in trained.warnings]
-    inside = held(case, kind, trained.trained_on)
+    known = held(case, kind, trained.trained_on)
     return {
-        at: Models({name: outputs[:, :, k] for k, name in enumerate(names)}, inside[:, : len(view)])
+        at: Models(
+            {name: outputs[:, :, k] for k, name in enumerate((*names, *(() if at else inside)))}, known[:, : len(view)]
+        )
         for at, view, outputs in zip(asked, views, trained.outputs, strict=True)
     }
 
