@@ -95,8 +95,7 @@ class Learned:
             divulge.InputError: no references, fewer than 3 of them, or none known to be trained on a record (of the
                 population, offline) and none known not to be.
         """
-        why = "scaled logits of the candidates under reference models"
-        references = needs.part(evidence.references, "Learned", "references", why)
+        references = _references(evidence)
         signals, trained_on = self._lessons(evidence, references)
         if len(signals) < self.least_references or trained_on.all() or not trained_on.any():
             raise checks.InputError(
@@ -111,8 +110,9 @@ class Learned:
         out = [moments(view, inside, complement=True) for view in views]
         within = [moments(view, inside) for view in views[:2]] if self.mode == "online" else []
         own = _features(_views(evidence.target), out, within)
+        said = [(one.target, _references(one)) for one in more]
         return learned.decision_function(
-            _with(own, [(one.target, moments(one.references, inside, complement=True)) for one in more])
+            _with(own, [(values, moments(others, inside, complement=True)) for values, others in said])
         )
 
     def run(self, evidence: Evidence) -> Scored:
@@ -152,7 +152,7 @@ class Learned:
     ) -> pipeline.Pipeline:
         """As `_fit`, with the target among the OUT models, and equally many of these for every record."""
         target = self._of_target(evidence)
-        further = [(self._lessons(one, one.references)[0], self._of_target(one)) for one in more]
+        further = [(self._lessons(one, _references(one))[0], self._of_target(one)) for one in more]
         rows, truth = [], []
         for model, held in enumerate(trained_on):
             rng = seeds.generator(self.seed, "learned", "few", model)
@@ -183,6 +183,11 @@ class Learned:
             left_out = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
             rows.append(_features(own, others, left_out))
         return _regression().fit(np.concatenate(rows), trained_on.ravel())
+
+
+def _references(evidence: Evidence) -> Floats:
+    why = "the signal of the candidates under reference models"
+    return needs.part(evidence.references, "Learned", "references", why)
 
 
 def _others(signals: Floats, target: Floats, model: int, full: Bools, drawn: Bools) -> ColumnMoments:

@@ -204,7 +204,8 @@ class Recipe:
     @property
     def inside(self) -> tuple[str, ...]:
         """Names of the signals for which networks are looked into; none for most recipes."""
-        return tuple(name for name in (self.signal, *self.beside) if name in internals.SIGNALS)
+        named = (self.signal, *self.beside) if isinstance(self.signal, str) else self.beside
+        return tuple(name for name in named if name in internals.SIGNALS)
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -230,8 +231,7 @@ class Recipe:
         if self.signal in classification.LABELS_ENOUGH:
             return "the target's label of each candidate"
         if self.inside:
-            seen = "last hidden layer" if self.inside == ("feature-angle",) else "gradients"
-            return f"the target's weights, and its {seen} on each candidate"
+            return f"the target's {internals.reads(self.inside)} on each candidate"
         more = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
         return getattr(self.signal, "reads", f"the target's outputs on each candidate{more}")
 

@@ -6,7 +6,6 @@ from functools import cache
 
 from divulge.attacks import Learned, Threshold
 from divulge.recipes.recipe import Recipe
-from divulge.signals import internals
 from divulge.signals.homogeneous import DeepMultipliers
 from divulge.signals.margin import KKTMultipliers, MarginAbs, MarginBand
 
@@ -52,7 +51,7 @@ def white_box_recipes() -> tuple[Recipe, ...]:
             "scaled-logit",
             Learned(few=True, beside=True),
             "out",
-            "learned-few with norms of gradients and the last hidden layer beside the outputs",
-            beside=tuple(internals.SIGNALS),
+            "learned-few with the angle between the last hidden layer and the record's class",
+            beside=("feature-angle",),
         ),
     )

@@ -98,6 +98,18 @@ def passes(names: Sequence[str]) -> int:
     return ("feature-angle" in names) + (not set(_GRADIENTS).isdisjoint(names))
 
 
+def reads(names: Sequence[str]) -> str:
+    """What of a network they take, in words.
+
+    Examples:
+        >>> reads(("feature-angle", "weight-gradient"))
+        'outputs, gradients, and last hidden layer with its weights'
+    """
+    hidden = ["last hidden layer with its weights"] if "feature-angle" in names else []
+    gradients = [] if set(_GRADIENTS).isdisjoint(names) else ["gradients"]
+    return ", ".join(["outputs", *gradients]) + "".join(f", and {each}" for each in hidden)
+
+
 def refuse(target: Any, who: str) -> None:
     """Pass if the target can be looked into.
 

@@ -124,8 +124,9 @@ class TorchTarget:
         labels, place, last = _labels(records), resolve(self.device), self._last()
         answers, fed = self._opened(records)
         logits = fed @ last.weight.detach().double().cpu().numpy().T
-        if last.bias is not None:
-            logits = logits + last.bias.detach().double().cpu().numpy()
+        bias = dict(last.named_parameters()).get("bias")
+        if bias is not None:
+            logits = logits + bias.detach().double().cpu().numpy()
         if logits.shape[1] == 1:
             logits = np.hstack([np.zeros_like(logits), logits])
         length, v = weight_gradients.of_logits(logits, checks.labels(labels.numpy(), "y", classes=answers.shape[1]))
@@ -137,7 +138,7 @@ class TorchTarget:
             for batch, direction in zip(self._batches(records.x), directions, strict=True):
                 along = direction.to(place, last.weight.dtype)
                 parts.append(weight_gradients.of_all(self.module, last, batch.to(place), along))
-        own = weight_gradients.of_last_layer(length, v, fed, bias=last.bias is not None)
+        own = weight_gradients.of_last_layer(length, v, fed, bias=bias is not None)
         return np.stack([own, weight_gradients.bounded(length + np.concatenate(parts))], axis=1)
 
     def weights(self) -> Mapping[str, Array]:

@@ -7,6 +7,7 @@ record which the network is sure of does not drown in the rounding of ``1 - p_y`
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch.func import functional_call, grad, vmap
 from divulge import checks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from divulge.types import Floats, Ints
 
@@ -100,15 +101,19 @@ def of_all(module: nn.Module, last: nn.Linear, x: torch.Tensor, v: torch.Tensor)
     watch = last.register_forward_hook(lambda _, __, outputs: said.append(outputs))
     try:
         slopes = vmap(grad(along), in_dims=(None, 0, 0))
-        squares = [_squares(slopes(weights, *part)) for part in zip(x.split(size), v.split(size), strict=True)]
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="There is a performance drop")  # true and harmless
+            squares = [_squares(slopes(weights, *part)) for part in zip(x.split(size), v.split(size), strict=True)]
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError):
         squares = _one_by_one(module, alone, x, v)  # whatever vmap cannot do ends here
     finally:
         watch.remove()
+    if not (values := torch.cat(squares)).any():
+        raise checks.InputError("target: the module cannot be differentiated in its weights: every gradient is 0")
     with np.errstate(divide="ignore"):
-        return bounded(np.log(torch.cat(squares).double().cpu().numpy()) / 2.0)
+        return bounded(np.log(values.double().cpu().numpy()) / 2.0)
 
 
 def bounded(values: Floats) -> Floats:
@@ -125,7 +130,7 @@ def _one_by_one(
     along: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
     x: torch.Tensor,
     v: torch.Tensor,
-) -> Sequence[torch.Tensor]:
+) -> list[torch.Tensor]:
     held = [p for p in module.parameters() if p.is_floating_point()]
     frozen = [p for p in held if not p.requires_grad]
     squares = []
@@ -133,8 +138,8 @@ def _one_by_one(
         for p in frozen:
             p.requires_grad_(True)
         for record, direction in zip(x, v, strict=True):
-            slopes = torch.autograd.grad(along(record, direction), held, allow_unused=True)
-            squares.append(torch.stack([s.float().square().sum() for s in slopes if s is not None]).sum().reshape(1))
+            slopes = torch.autograd.grad(along(record, direction), held, allow_unused=True, materialize_grads=True)
+            squares.append(torch.stack([slope.float().square().sum() for slope in slopes]).sum().reshape(1))
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError) as error:
