@@ -7,9 +7,9 @@ from scipy.stats import rankdata
 
 from divulge import Evidence
 from divulge.attacks import Need, adapt
-from divulge.recipes import augmented_recipes, recipes
+from divulge.recipes import augmented_recipes, recipes, white_box_recipes
 
-BOOK = {recipe.name: recipe for recipe in (*recipes(), *augmented_recipes())}
+BOOK = {recipe.name: recipe for recipe in (*recipes(), *augmented_recipes(), *white_box_recipes())}
 N, Z, M = 300, 400, 8
 
 
