@@ -13,11 +13,12 @@ import numpy as np
 
 from divulge import checks
 from divulge.targets import GivesGradientNorms, GivesHead, GivesLogits
+from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.types import Floats, Ints, Records
+    from divulge.types import Floats, Ints
 
 SIGNALS = {
     "last-layer-gradient": "minus the log-norm of the loss's gradient in the last linear layer's parameters",
@@ -25,7 +26,7 @@ SIGNALS = {
     "feature-angle": "cosine of the angle between the last hidden layer and the weights of the record's class",
 }
 _GRADIENTS = ("last-layer-gradient", "weight-gradient")
-# A hidden layer of zeros has a norm all the same.
+# What is shorter has no direction.
 _LEAST = 1e-30
 
 
@@ -51,9 +52,12 @@ def measure(target: Any, records: Records, names: Sequence[str]) -> Floats:
         >>> measure(net, Records([[3.0, 4.0]], [0]), ("feature-angle",)).round(3)
         array([[0.6]])
     """
-    for name in names:
+    for name in (listed := checks.listed(names, "names")):
         checks.choice(name, "signal", SIGNALS)
+    if not listed:
+        raise checks.InputError("names: at least 1 signal is needed, got none")
     refuse(target, ", ".join(names))
+    checks.instance(records, "records", Records, "divulge.Records")
     if records.y is None:
         raise checks.InputError(f"signal: {', '.join(names)} read the records' labels, but y is None")
     told: dict[str, Floats] = {}
@@ -76,16 +80,26 @@ def angle(fed: Floats, weights: Floats, labels: Ints) -> Floats:
         weights: ``[K, h]``, or ``[1, h]`` where two classes have one output.
         labels: ``[n]``.
 
+    Raises:
+        divulge.InputError: shapes that do not fit, labels of other classes.
+
     Examples:
         >>> angle(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0, 1]))
         array([0.6, 0. ])
     """
-    if len(weights) == 1:
-        weights = np.vstack([-weights, weights])
-    classes = checks.labels(labels, "y", classes=len(weights))
-    own = (weights - weights.mean(axis=0))[classes]
-    lengths = np.linalg.norm(fed, axis=1) * np.linalg.norm(own, axis=1)
-    return np.einsum("ij,ij->i", fed, own) / np.maximum(lengths, _LEAST)
+    hidden = _directions(checks.matrix(fed, "fed"))
+    w = checks.matrix(weights, "weights", columns=hidden.shape[1])
+    if len(w) == 1:
+        w = np.vstack([-w, w])
+    classes = checks.labels(labels, "labels", length=len(hidden), classes=len(w))
+    w = w / max(float(np.abs(w).max(initial=0.0)), _LEAST)  # so that no square overflows
+    return np.einsum("ij,ij->i", hidden, _directions(w - w.mean(axis=0))[classes])
+
+
+def _directions(rows: Floats) -> Floats:
+    """Each row divided by its length, without a square that overflows; zeros stay zeros."""
+    scaled = rows.astype(np.float64) / np.maximum(np.abs(rows).max(axis=1, keepdims=True, initial=0.0), _LEAST)
+    return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _LEAST)
 
 
 def passes(names: Sequence[str]) -> int:
