@@ -1,6 +1,6 @@
 """The learned score with what is seen inside the networks: norms of gradients, the angle of the last hidden layer.
 
-    nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/white_box_views.py FOLDER
+    nice DIVULGE_DATA=… OMP_NUM_THREADS=1 PYTHONPATH=src python benchmarks/white_box_views.py FOLDER [--set fashion …]
 
 Targets, references and records as in `membership.py`, but seeds 3, 4 and 5: which signal `learned-white-box` reads was
 chosen by seeds 0, 1 and 2 of Fashion-MNIST, Adult and Location-30. Keeps scores in FOLDER, and writes
@@ -176,10 +176,11 @@ def page(done: dict[str, list[Scores]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("--set", nargs="*", default=list(SIZES), choices=SIZES)
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    done = {key: [attacked(Case(key, seed, folder)) for seed in SEEDS] for key in SIZES}
+    done = {key: [attacked(Case(key, seed, given.folder)) for seed in SEEDS] for key in given.set}
     PAGE.write_text(page(done))
 
 

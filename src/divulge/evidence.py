@@ -11,7 +11,7 @@ from divulge import checks, lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
 from divulge.ragged import TokenLogs
-from divulge.signals import classification
+from divulge.signals import classification, internals
 from divulge.targets import GivesLabels, GivesLogits
 from divulge.types import Evidence, Records
 
@@ -219,12 +219,14 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
 
 
 def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2) -> Floats:
-    """Several classification signals of a target at once, ``[n, len(signals)]``; it is asked once.
+    """Several signals of a classifier at once, ``[n, len(signals)]``; it is asked for outputs once.
 
-    Those that need labels alone are given no more, whatever else the target would say.
+    Those that need labels alone are given no more, whatever else the target would say. For signals of its inside
+    (`divulge.signals.internals`) it is looked into.
 
     Raises:
-        divulge.InputError: as `of_logits`; a signal that reads logits of a target that gives none.
+        divulge.InputError: as `of_logits`; a signal that reads logits of a target that gives none; one of its inside
+            that it does not give.
 
     Examples:
         >>> from divulge.targets import CallableTarget
@@ -232,6 +234,11 @@ def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequ
         >>> of_target(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
         array([[0.88, 1.  ]])
     """
+    if inside := [name for name in signals if name in internals.SIGNALS]:
+        seen = dict(zip(inside, internals.measure(target, records, inside).T, strict=True))
+        others = [name for name in signals if name not in seen]
+        seen |= dict(zip(others, of_target(target, records, others, classes).T, strict=True)) if others else {}
+        return np.stack([seen[name] for name in signals], axis=1)
     logits = target.logits(records) if isinstance(target, GivesLogits) else None
     if logits is not None:
         told = logits.argmax(axis=1)

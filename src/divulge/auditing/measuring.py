@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.attacks import Need
-from divulge.auditing import active, looking_inside, reference_models
+from divulge.auditing import active, reference_models
 from divulge.evidence import Measurements, features, of_target
 from divulge.signals import internals
 from divulge.targets import GivesLabels, GivesLogits
@@ -24,22 +24,23 @@ if TYPE_CHECKING:
 def measure(case: Case, log: Log) -> list[Measurements]:
     """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
     named = [name for r in case.given.recipes if isinstance(r.signal, str) for name in (r.signal, *r.beside)]
-    names = tuple(name for name in dict.fromkeys(named) if name not in internals.SIGNALS)
-    targets = [log.timed("target", partial(_asked, case, view, names, log)) for view in case.views]
+    names = tuple(dict.fromkeys(named))
+    outputs = tuple(name for name in names if name not in internals.SIGNALS)
+    targets = [
+        log.timed("target", partial(_asked, case, view, outputs if at else names, log))
+        for at, view in enumerate(case.views)
+    ]
     if isinstance(case.target, GivesNotes):
         log.warnings += [f"target: {note}" for note in case.target.notes(case.views[0])]
     targets[0] |= active.measured(case, log)
-    if inside := looking_inside.names_of(case.given.recipes):
-        seen = log.timed("target", partial(internals.measure, case.target, case.views[0], inside))
-        targets[0] |= dict(zip(inside, seen.T, strict=True))
     models = reference_models.train(case, log)
-    conditioned = conditions(case, log)
+    seen = conditions(case, log)
     return [
         Measurements(
             target=target,
             layout=case.layout,
             labels=view.y,
-            features=None if conditioned is None else conditioned[: len(view)],
+            features=None if seen is None else seen[: len(view)],
             models={kind: views[at] for kind, views in models.items() if at in views},
         )
         for at, (view, target) in enumerate(zip(case.views, targets, strict=True))
@@ -56,7 +57,7 @@ def conditions(case: Case, log: Log) -> Floats | None:
 
 
 def _asked(case: Case, view: Records, names: Sequence[str], log: Log) -> dict[str, Floats]:
-    """Classification signals of one view, by name; where the target is right on the first one is noted."""
+    """Signals of one view, by name; where the target is right on the first one is noted."""
     if not names:
         return {}
     assert isinstance(case.target, GivesLogits | GivesLabels)
