@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks, lazy
 from divulge.references import Train
 from divulge.signals import internals
-from divulge.types import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from divulge.recipes import Recipe
     from divulge.targets import modules
-    from divulge.types import Floats
+    from divulge.types import Floats, Records
 else:
     modules = lazy.module("divulge.targets.modules")
 
@@ -44,11 +42,6 @@ def check(target: Any, references: Any, recipes: Sequence[Recipe], records: Reco
 def names_of(recipes: Sequence[Recipe]) -> tuple[str, ...]:
     """The signals of a network's inside that the recipes read, each once."""
     return tuple(dict.fromkeys(name for recipe in recipes for name in recipe.inside))
-
-
-def at(names: Sequence[str]) -> Callable[[Any, Records], Floats] | None:
-    """What reference models are asked for beside their outputs; None for nothing."""
-    return partial(of_reference, names=tuple(names)) if names else None
 
 
 def of_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:

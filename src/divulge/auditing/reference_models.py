@@ -6,6 +6,7 @@ kind stands in for the other, so an audit of both trains both, and every score i
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,7 +66,7 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
     views = [case.views[at] for at in asked]
     records, rows = lessons(case, kind)
     # Another's own references may know no more than outputs: they are asked for more only where it is read.
-    more = {"inside": looking_inside.at(inside)} if inside else {}
+    more = {"inside": partial(looking_inside.of_reference, names=inside)} if inside else {}
     trained: Trained = log.timed(
         "reference models",
         lambda: case.references.fit(

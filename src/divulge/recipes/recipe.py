@@ -152,8 +152,8 @@ class Recipe:
         if self.name in RESERVED or ":" in self.name:
             raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
         checks.choice(self.references, "references", ("none", "out", "in and out", "base"))
-        for name in checks.listed(self.beside, "beside"):
-            checks.choice(name, "beside", _OF_CLASSIFIERS)
+        names = checks.listed(self.beside, "beside")
+        object.__setattr__(self, "beside", tuple(checks.choice(name, "beside", _OF_CLASSIFIERS) for name in names))
         self._check_attack()
         self._check_versions()
         self._check_inside()
