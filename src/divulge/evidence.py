@@ -11,7 +11,7 @@ from divulge import checks, lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
 from divulge.ragged import TokenLogs
-from divulge.signals import classification
+from divulge.signals import classification, internals
 from divulge.targets import GivesLabels, GivesLogits
 from divulge.types import Evidence, Records
 
@@ -215,7 +215,7 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
             raise checks.InputError(f"signal: {name!r} needs the records' labels; without them use 'top-two-gap'")
         else:
             columns.append(classification.SIGNALS[name](logits, labels))
-    return np.stack(columns, axis=1)
+    return np.stack(columns, axis=1) if columns else np.empty((len(logits), 0))
 
 
 def answered(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str]) -> tuple[Floats | None, Ints]:
@@ -244,14 +244,17 @@ def of_answers(
     """
     bare = classification.decided(told, classes)
     tables = [bare if name in classification.LABELS_ENOUGH or logits is None else logits for name in signals]
-    return np.hstack([of_logits(table, labels, (name,)) for table, name in zip(tables, signals, strict=True)])
+    columns = [of_logits(table, labels, (name,)) for table, name in zip(tables, signals, strict=True)]
+    return np.hstack(columns) if columns else np.empty((len(told), 0))
 
 
 def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequence[str], classes: int = 2) -> Floats:
-    """Several classification signals of a target at once, ``[n, len(signals)]``; it is asked once.
+    """Several signals of a classifier at once, ``[n, len(signals)]``; it is asked for outputs once.
+
+    For signals of its inside (`divulge.signals.internals`) it is looked into.
 
     Raises:
-        divulge.InputError: as `answered` and `of_answers`.
+        divulge.InputError: as `answered` and `of_answers`; a signal of its inside that it does not give.
 
     Examples:
         >>> from divulge.targets import CallableTarget
@@ -259,6 +262,11 @@ def of_target(target: GivesLogits | GivesLabels, records: Records, signals: Sequ
         >>> of_target(target, Records([[0.0]], [1]), ("confidence", "correctness")).round(2)
         array([[0.88, 1.  ]])
     """
+    if inside := [name for name in signals if name in internals.SIGNALS]:
+        seen = dict(zip(inside, internals.measure(target, records, inside).T, strict=True))
+        others = [name for name in signals if name not in seen]
+        seen |= dict(zip(others, of_target(target, records, others, classes).T, strict=True)) if others else {}
+        return np.stack([seen[name] for name in signals], axis=1)
     logits, told = answered(target, records, signals)
     return of_answers(logits, told, records.y, signals, classes)
 

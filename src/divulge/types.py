@@ -134,7 +134,7 @@ class Evidence:
         population_trained_on: bool ``[m, z]``, True where reference ``i`` was trained on population record ``j``.
         tokens: log-probabilities of each token of each candidate, where the records are documents.
         population_tokens: the same for the population.
-        queries: the same of further versions of all these records (flipped, say), one `Evidence` each.
+        queries: the same of further versions of all these records (flipped, say) or of further signals, each by itself.
 
     Raises:
         divulge.InputError: an array that is empty, has NaN or infinity, or does not fit the others.

@@ -8,10 +8,10 @@ from scipy.stats import rankdata
 from divulge import Evidence
 from divulge.attacks import Need, adapt
 from divulge.attacks.protocol import REFERENCES
-from divulge.recipes import augmented_recipes, label_recipes, recipes
+from divulge.recipes import augmented_recipes, label_recipes, recipes, white_box_recipes
 
 LABELS = [recipe for recipe in label_recipes() if isinstance(recipe.signal, str)]
-BOOK = {recipe.name: recipe for recipe in (*recipes(), *augmented_recipes(), *LABELS)}
+BOOK = {recipe.name: recipe for recipe in (*recipes(), *augmented_recipes(), *LABELS, *white_box_recipes())}
 UNITS = {"confidence": expit, "negative-loss": log_expit, "correctness": expit, "label-loss": log_expit}
 N, Z, M = 300, 400, 8
 

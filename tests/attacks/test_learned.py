@@ -71,6 +71,69 @@ def test_offline_is_a_regression_on_the_population():
     np.testing.assert_allclose(Learned().score(some), expected, atol=1e-3)
 
 
+def naive_few(given, seed=0):
+    """`Learned(few=True)` with the further signals, in plain loops over models and records."""
+    parts = [given, *given.queries]
+    held_by = given.population_trained_on
+
+    def row(own, others):
+        columns = naive_features(own[0], others[0], np.zeros(len(others[0]), bool), online=False)
+        return [*columns, *(part for x, rest in zip(own[1:], others[1:], strict=True) for part in (x, rest.mean()))]
+
+    rows, truth = [], []
+    for model, held in enumerate(held_by):
+        rest = [at for at in range(len(held_by)) if at != model]
+        out = np.vstack([~held_by[rest], np.ones_like(held)])
+        drawn, full = equal_counts(out, held, dv.seeds.generator(seed, "learned", "few", model))
+        for j in np.flatnonzero(full):
+            own = [part.population_references[model, j] for part in parts]
+            others = [np.r_[part.population_references[rest, j], part.population[j]][drawn[:, j]] for part in parts]
+            rows.append(row(own, others))
+            truth.append(held[j])
+    asked = [
+        row([part.target[j] for part in parts], [part.references[:, j] for part in parts]) for j in range(len(given))
+    ]
+    scale = StandardScaler().fit(rows)
+    return LogisticRegression(max_iter=1000).fit(scale.transform(rows), truth).decision_function(scale.transform(asked))
+
+
+@pytest.mark.parametrize("models", [2, 6])
+def test_further_signals_are_two_more_columns_each(models):
+    given, _ = simulated(4, models=models, records=30, population=60)
+    others = [simulated(seed, models=models, records=30, population=60)[0] for seed in (5, 6)]
+    given = dataclasses.replace(
+        given,
+        queries=tuple(
+            dataclasses.replace(given, **{
+                name: getattr(given, name) + getattr(other, name)
+                for name in ("target", "references", "population", "population_references")
+            })
+            for other in others
+        ),
+    )  # fmt: skip
+    found = Learned(few=True, beside=True).score(given)
+    np.testing.assert_allclose(found, naive_few(given), atol=1e-3)
+    assert not np.allclose(found, Learned(few=True).score(given), atol=1e-3)
+    none = dataclasses.replace(given, queries=())
+    np.testing.assert_array_equal(Learned(few=True, beside=True).score(none), Learned(few=True).score(none))
+
+
+def test_a_further_signal_that_tells_members_is_used_and_one_that_does_not_does_no_harm():
+    """A logistic regression of 11 columns on some 3,000 lessons."""
+    given, members = simulated(7, effect=0.3)
+    clear, blind = simulated(7, effect=3.0)[0], simulated(8, effect=0.0)[0]
+    few, told, noise = (
+        auc(attack.score(dataclasses.replace(given, queries=queries)), members).value
+        for attack, queries in (
+            (Learned(few=True), ()),
+            (Learned(few=True, beside=True), (clear,)),
+            (Learned(few=True, beside=True), (blind,)),
+        )
+    )
+    assert told > few + 0.2
+    assert abs(noise - few) < 0.05
+
+
 def test_online_is_a_regression_on_the_candidates():
     rng = np.random.default_rng(0)
     inside = np.array([rng.permutation(8) < 4 for _ in range(40)]).T
@@ -111,6 +174,7 @@ def test_pairs_beyond_the_limit_are_drawn_by_the_seed():
         (Learned("online"), dv.Evidence([0.0], [[0.0]]), "evidence.trained_on is needed"),
         (Learned("online"), dv.Evidence([0.0], np.zeros((4, 1)), np.zeros((4, 1), bool)), "at least 3 reference"),
         (Learned("online"), dv.Evidence([0.0], np.zeros((2, 1)), [[True], [False]]), "got 2 models"),
+        (Learned(few=True, beside=True), simulated(0)[0], "evidence.queries is needed"),
     ],
 )
 def test_what_it_cannot_do_without(attack, evidence, message):

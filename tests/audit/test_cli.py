@@ -99,7 +99,8 @@ def test_version_and_help():
 def test_list_names_recipes_signals_and_data():
     found = json.loads(here("list", "--json").stdout)
     assert {"loss", "lira", "rmia", "quantile"} <= set(found["recipes"])
-    assert "hinge" in found["signals"]
+    assert {"hinge", "feature-angle"} <= set(found["signals"])
+    assert {"weight-gradient", "learned-white-box"} <= set(found["recipes"])
 
 
 def test_a_plan_runs_and_is_kept_resolved(finished):
@@ -109,6 +110,13 @@ def test_a_plan_runs_and_is_kept_resolved(finished):
     first, second = (json.loads((run / "summary.json").read_text()) for run in (finished, finished.parent / "again"))
     assert first["recipes"] == second["recipes"]
     assert json.loads((finished / "summary.json").read_text())["recipes"]["lira"]["auc"]["value"] > 0.5
+
+
+def test_a_plan_may_look_inside_the_networks(project):
+    head = 'recipes = ["weight-gradient", "learned-white-box", "loss"]\nfpr = [0.05]\n'
+    here("audit", write_plan(project, "inside.toml", head=head), "--out", project / "inside")
+    found = json.loads((project / "inside" / "summary.json").read_text())["recipes"]
+    assert set(found) == {"weight-gradient", "learned-white-box", "loss"}
 
 
 def test_the_kept_plan_runs_again_from_where_it_lies(finished, tmp_path):

@@ -10,11 +10,19 @@ import torch
 
 import divulge as dv
 from divulge import completion, margin
-from divulge.attacks import LiRA, Need, QuantileRegression, Threshold
+from divulge.attacks import Calibrated, LiRA, Need, QuantileRegression, Threshold
 from divulge.auditing import reference_models, run
 from divulge.auditing.compare import compare
-from divulge.recipes import Recipe, augmented_recipes, label_recipes, partial_recipes, recipes, weight_recipes
-from divulge.signals import MRAD, GradientMatching
+from divulge.recipes import (
+    Recipe,
+    augmented_recipes,
+    label_recipes,
+    partial_recipes,
+    recipes,
+    weight_recipes,
+    white_box_recipes,
+)
+from divulge.signals import MRAD, GradientMatching, internals
 from divulge.signals.versions import ImageVersions, NoisyVersions
 
 CLASSES = 3
@@ -160,6 +168,18 @@ def test_scores_from_weights_are_the_same_alone_and_beside_any_other_recipe():
     assert_own(weight_recipes(), lambda some: audit([r.name for r in some], target, **sets))
 
 
+def test_scores_from_inside_networks_are_the_same_alone_and_beside_any_other_recipe():
+    plain = {recipe.name: recipe for recipe in recipes()}
+    few = next(recipe for recipe in white_box_recipes() if recipe.beside)
+    book = [*white_box_recipes(), plain["learned-few"], plain["lira"], plain["loss"], *augmented_recipes()[:1]]
+    book[-1] = dataclasses.replace(book[-1], versions=NoisyVersions(2))
+    book += [dataclasses.replace(few, name="with gradients", beside=tuple(internals.SIGNALS))]
+    book += [dataclasses.replace(few, name="in another order", beside=tuple(internals.SIGNALS)[::-1])]
+    book += [Recipe("inside alone", "weight-gradient", Calibrated(), "out")]
+    references = dv.references.Custom(network, count=4, engine="serial")
+    assert_own(book, lambda some: audit(some, network(SETS["members"], 0), references=references))
+
+
 def test_scores_on_versions_are_the_same_alone_and_beside_any_other_recipe():
     plain = {recipe.name: recipe for recipe in augmented_recipes()}
     shaped = ImageVersions(flip=False, shape=(5, 1))
@@ -269,16 +289,24 @@ READS = {
     **dict.fromkeys(("correct", "boundary", "noise"), frozenset()),
     **dict.fromkeys(("correct-calibrated", "transfer"), MODELS),
     "boundary-residual": CONDITIONS,
+    "weight-gradient": frozenset(),
+    "learned-white-box": MODELS | POPULATION | POPULATION_MODELS | {"queries"},
     **dict.fromkeys(("lira-augmented", "lira-online-augmented"), MODELS | {"queries"}),
     **dict.fromkeys(("rmia-augmented", "rmia-online-augmented"), MODELS | POPULATION | POPULATION_MODELS | {"queries"}),
 }
 
 
-@pytest.mark.parametrize("recipe", [*recipes(), *augmented_recipes(), *label_recipes()], ids=lambda r: r.name)
+@pytest.mark.parametrize(
+    "recipe", [*recipes(), *augmented_recipes(), *label_recipes(), *white_box_recipes()], ids=lambda r: r.name
+)
 def test_an_attack_is_shown_what_it_needs_and_nothing_else(recipe):
     if recipe.versions is not None:
         recipe = dataclasses.replace(recipe, versions=NoisyVersions(2))
-    seen = seen_by(recipe, beside=[name for name in ("rmia-online", "combined") if name != recipe.name])
+    more = {}
+    if recipe.inside:
+        more = {"target": network(SETS["members"], 0)}
+        more |= {"references": dv.references.Custom(network, count=4, engine="serial")}
+    seen = seen_by(recipe, beside=[name for name in ("rmia-online", "combined") if name != recipe.name], **more)
     assert parts(seen) == {"target"} | READS[recipe.name]
     for version in seen.queries or ():
         assert parts(version) == {"target"} | READS[recipe.name] - {"queries"}

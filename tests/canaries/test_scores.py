@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import divulge as dv
 from divulge import canaries
@@ -79,3 +80,16 @@ class TestSides:
     def test_an_unknown_side_is_named(self):
         with pytest.raises(dv.InputError, match="sides: "):
             prove(np.arange(400.0), self.COINS, sides="out")
+
+
+def test_a_network_may_be_looked_into_for_the_gradients_of_its_canaries():
+    data = dv.Records(np.vstack([DATA.x, PLANTED.insert.x]), np.r_[DATA.y, PLANTED.insert.y])
+
+    def make():
+        return torch.nn.Sequential(torch.nn.Linear(WIDTH, 128), torch.nn.ReLU(), torch.nn.Linear(128, CLASSES))
+
+    net = dv.references.train_one(make, data, seed=0, epochs=60, lr=0.01, optimizer="adam", device="cpu")
+    found = canaries.audit(net, PLANTED, recipe="weight-gradient", claim=dv.Claim(1.0, 1e-5), seed=0)
+    assert dv.evaluation.auc(found.scores, found.included).low > 0.6
+    with pytest.raises(dv.InputError, match=r"weight-gradient look inside the network, .*got CallableTarget"):
+        canaries.audit(remembering, PLANTED, recipe="weight-gradient", seed=0)

@@ -113,7 +113,7 @@ ATTACKS = {
     "attacks.RMIA": call(gamma=1.0, offline_a=0.3, ranking="tie-free", use=lambda made: scored(made, OFFLINE)),
     "attacks.Calibrated": call(over="out", use=scored),
     "attacks.Combined": call(attacks=(dv.attacks.Threshold(), dv.attacks.Calibrated()), use=scored),
-    "attacks.Learned": call(mode="online", most=2000, seed=0, few=False, use=scored),
+    "attacks.Learned": call(mode="online", most=2000, seed=0, few=False, beside=False, use=scored),
     "attacks.LiRA": call(mode="offline", variance="global", use=scored),
     "attacks.LogRatio": call(over="out", use=lambda made: scored(made, LOSSES)),
     "attacks.QuantileRegression": call(

@@ -46,6 +46,8 @@ class Learned:
             each, so one reference is enough; and every record of a lesson has equally many OUT models, drawn at random.
             Otherwise members have more of them than others have, as no candidate has, and with few models that
             spoils the weights. Offline only.
+        beside: also weighs further signals of the same records, of which the evidence has one `Evidence` each in
+            ``queries``: each signal and its mean over the OUT models. With ``few`` alone.
 
     Raises:
         divulge.InputError: a setting out of its range.
@@ -64,6 +66,7 @@ class Learned:
     most: int = 200_000
     seed: int = 0
     few: bool = False
+    beside: bool = False
 
     def __post_init__(self) -> None:
         checks.choice(self.mode, "Learned.mode", ("offline", "online"))
@@ -71,6 +74,8 @@ class Learned:
         checks.integer(self.seed, "Learned.seed", least=0)
         if checks.flag(self.few, "Learned.few") and self.mode == "online":
             raise checks.InputError("Learned.few: only offline, where the target saw none of the population")
+        if checks.flag(self.beside, "Learned.beside") and not self.few:
+            raise checks.InputError("Learned.beside: only with few=True")
 
     @property
     def least_references(self) -> int:
@@ -80,7 +85,8 @@ class Learned:
     @property
     def needs(self) -> frozenset[Need]:
         """Reference models, and offline the population that they were trained on."""
-        return needs.of_mode(self.mode, Need.POPULATION)
+        own = needs.of_mode(self.mode, Need.POPULATION)
+        return own | {Need.QUERIES} if self.beside else own
 
     def score(self, evidence: Evidence) -> Floats:
         """Log-odds, ``[n]``.
@@ -89,8 +95,7 @@ class Learned:
             divulge.InputError: no references, fewer than 3 of them, or none known to be trained on a record (of the
                 population, offline) and none known not to be.
         """
-        why = "scaled logits of the candidates under reference models"
-        references = needs.part(evidence.references, "Learned", "references", why)
+        references = _references(evidence)
         signals, trained_on = self._lessons(evidence, references)
         if len(signals) < self.least_references or trained_on.all() or not trained_on.any():
             raise checks.InputError(
@@ -98,12 +103,17 @@ class Learned:
                 f"and not on others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the "
                 "pairs"
             )
-        learned = self._fit_few(signals, trained_on, evidence) if self.few else self._fit(signals, trained_on)
+        more = self._beside(evidence)
+        learned = self._fit_few(signals, trained_on, evidence, more) if self.few else self._fit(signals, trained_on)
         inside = np.zeros(references.shape, dtype=bool) if evidence.trained_on is None else evidence.trained_on
         views = _views(references)
         out = [moments(view, inside, complement=True) for view in views]
         within = [moments(view, inside) for view in views[:2]] if self.mode == "online" else []
-        return learned.decision_function(_features(_views(evidence.target), out, within))
+        own = _features(_views(evidence.target), out, within)
+        said = [(one.target, _references(one)) for one in more]
+        return learned.decision_function(
+            _with(own, [(values, moments(others, inside, complement=True)) for values, others in said])
+        )
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -125,6 +135,11 @@ class Learned:
         rows = self._rows(asked)
         return asked[:, rows], known[:, rows]
 
+    def _beside(self, evidence: Evidence) -> Sequence[Evidence]:
+        """The further signals."""
+        why = "further signals of the same records, one Evidence each"
+        return needs.part(evidence.queries, "Learned(beside=True)", "queries", why) if self.beside else ()
+
     def _rows(self, asked: Floats) -> Ints | slice:
         """The records to learn from."""
         count = max(1, self.most // len(asked))
@@ -132,21 +147,30 @@ class Learned:
             return slice(None)
         return np.sort(seeds.generator(self.seed, "learned").permutation(asked.shape[1])[:count])
 
-    def _fit_few(self, signals: Floats, trained_on: Bools, evidence: Evidence) -> pipeline.Pipeline:
+    def _fit_few(
+        self, signals: Floats, trained_on: Bools, evidence: Evidence, more: Sequence[Evidence]
+    ) -> pipeline.Pipeline:
         """As `_fit`, with the target among the OUT models, and equally many of these for every record."""
-        population = needs.part(evidence.population, "Learned(few=True)", "population", "the target's scaled logits")
-        assert evidence.population_references is not None
-        target = population[self._rows(evidence.population_references)]
+        target = self._of_target(evidence)
+        further = [(self._lessons(one, _references(one))[0], self._of_target(one)) for one in more]
         rows, truth = [], []
         for model, held in enumerate(trained_on):
             rng = seeds.generator(self.seed, "learned", "few", model)
-            others = np.vstack([np.delete(signals, model, axis=0), target])
             out = np.vstack([np.delete(~trained_on, model, axis=0), np.ones_like(held)])
             drawn, full = equal_counts(out, held, rng)
-            means = [moments(view[:, full], drawn[:, full]) for view in _views(others)]
-            rows.append(_features(_views(signals[model, full]), means, []))
+            others = np.vstack([np.delete(signals, model, axis=0), target])[:, full]
+            means = [moments(view, drawn[:, full]) for view in _views(others)]
+            own = _features(_views(signals[model, full]), means, [])
+            extra = [(said[model, full], _others(said, asked, model, full, drawn)) for said, asked in further]
+            rows.append(_with(own, extra))
             truth.append(held[full])
         return _regression().fit(np.concatenate(rows), np.concatenate(truth))
+
+    def _of_target(self, evidence: Evidence) -> Floats:
+        """The target's signals of the records to learn from."""
+        population = needs.part(evidence.population, "Learned(few=True)", "population", "the target's scaled logits")
+        assert evidence.population_references is not None
+        return population[self._rows(evidence.population_references)]
 
     def _fit(self, signals: Floats, trained_on: Bools) -> pipeline.Pipeline:
         views = _views(signals)
@@ -159,6 +183,21 @@ class Learned:
             left_out = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
             rows.append(_features(own, others, left_out))
         return _regression().fit(np.concatenate(rows), trained_on.ravel())
+
+
+def _references(evidence: Evidence) -> Floats:
+    why = "the signal of the candidates under reference models"
+    return needs.part(evidence.references, "Learned", "references", why)
+
+
+def _others(signals: Floats, target: Floats, model: int, full: Bools, drawn: Bools) -> ColumnMoments:
+    """Moments of a further signal over the OUT models drawn, the target among them."""
+    return moments(np.vstack([np.delete(signals, model, axis=0), target])[:, full], drawn[:, full])
+
+
+def _with(features: Floats, further: Sequence[tuple[Floats, ColumnMoments]]) -> Floats:
+    """The features with each further signal and its mean over OUT models, ``[n, 5 + 2k]``."""
+    return np.column_stack([features, *(column for own, out in further for column in (own, _mean(out)))])
 
 
 def _regression() -> pipeline.Pipeline:

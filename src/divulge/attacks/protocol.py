@@ -41,7 +41,7 @@ class Need(StrEnum):
     TOKENS = "tokens"
     """How likely the target, and reference models where there are any, find each token of a document."""
     QUERIES = "queries"
-    """All of that on further versions of the records."""
+    """All of that on further versions of the records, or for further signals of them."""
 
 
 REFERENCES = frozenset(

@@ -10,6 +10,7 @@ import numpy as np
 from divulge.attacks import Need
 from divulge.auditing import active, reference_models
 from divulge.evidence import Measurements, answered, features, of_answers
+from divulge.signals import internals
 from divulge.targets import GivesLabels, GivesLogits
 from divulge.targets.rights import GivesNotes
 
@@ -22,8 +23,13 @@ if TYPE_CHECKING:
 
 def measure(case: Case, log: Log) -> list[Measurements]:
     """One `Measurements` for each view of the records; candidates and calibration are treated exactly alike."""
-    names = tuple(dict.fromkeys(r.signal for r in case.given.recipes if isinstance(r.signal, str)))
-    targets = [log.timed("target", partial(_asked, case, view, names, log)) for view in case.views]
+    named = [name for r in case.given.recipes if isinstance(r.signal, str) for name in (r.signal, *r.beside)]
+    names = tuple(dict.fromkeys(named))
+    outputs = tuple(name for name in names if name not in internals.SIGNALS)
+    targets = [
+        log.timed("target", partial(_asked, case, view, outputs if at else names, log))
+        for at, view in enumerate(case.views)
+    ]
     if isinstance(case.target, GivesNotes):
         log.warnings += [f"target: {note}" for note in case.target.notes(case.views[0])]
     targets[0] |= active.measured(case, log)
@@ -51,11 +57,14 @@ def conditions(case: Case, log: Log) -> Floats | None:
 
 
 def _asked(case: Case, view: Records, names: Sequence[str], log: Log) -> dict[str, Floats]:
-    """Classification signals of one view, by name; what the target calls the records of the first is noted."""
+    """Signals of one view, by name; what the target calls the records of the first is noted."""
     if not names:
         return {}
     assert isinstance(case.target, GivesLogits | GivesLabels)
-    logits, told = answered(case.target, view, names)
+    inside = [name for name in names if name in internals.SIGNALS]
+    outside = [name for name in names if name not in internals.SIGNALS]
+    logits, told = answered(case.target, view, outside)
     log.told = told if log.told is None else log.told
-    signals = of_answers(logits, told, view.y, names, max(2, case.classes)).T
-    return dict(zip(names, signals, strict=True))
+    signals = of_answers(logits, told, view.y, outside, max(2, case.classes)).T
+    seen = internals.measure(case.target, view, inside).T if inside else ()
+    return dict(zip([*outside, *inside], [*signals, *seen], strict=True))

@@ -22,7 +22,7 @@ def needed(case: Case, *, on_disk: bool) -> float:
     rows = case.layout.total
     outputs = rows * case.classes * _LOGITS
     features = 0 if view.x.dtype == object else 2 * 8 * view.x.size
-    signals = len({recipe.signal_name for recipe in case.given.recipes})
+    signals = len({name for recipe in case.given.recipes for name in (recipe.signal_name, *recipe.beside)})
     models = _models(case)
     versions = 1 + len({at for places in case.further.values() for at in places})
     said = models * rows * versions * (signals * _SIGNAL + 1)

@@ -48,7 +48,9 @@ def evidences(
         first = views[0].evidence(signal, recipe.needs)
         if Need.QUERIES not in recipe.needs:
             return [first]
-        return [replace(first, queries=tuple(views[at].evidence(signal, recipe.needs) for at in further))]
+        versions = [views[at].evidence(signal, recipe.needs) for at in further]
+        beside = [views[0].evidence(name, recipe.needs) for name in recipe.beside]
+        return [replace(first, queries=(*versions, *beside))]
     drawn = [view.evidence(signal, recipe.needs) for view in views[1 : 1 + imputed.random]]
     return drawn if imputed.average == "score" else [averaged(drawn, likelihood=imputed.average == "likelihood")]
 

@@ -7,14 +7,17 @@ trains them all, and every score is what it would be alone.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks
 from divulge.attacks import Need
+from divulge.auditing import looking_inside
 from divulge.evidence import Models, of_logits
 from divulge.references import splits
+from divulge.signals import internals
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -77,7 +80,9 @@ def answers(case: Case, log: Log) -> Ints:
 
 
 def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progress: Progress) -> dict[int, Models]:
-    names = tuple(dict.fromkeys(recipe.signal_name for recipe in recipes))
+    named = dict.fromkeys(name for recipe in recipes for name in (recipe.signal_name, *recipe.beside))
+    names = tuple(name for name in named if name not in internals.SIGNALS)
+    inside = looking_inside.names_of(recipes)
     asked = list(range(1 + max(recipe.imputed.random for recipe in recipes)))
     asked += sorted({at for recipe in recipes for at in case.further.get(recipe.name, ())})
     views = [case.views[at] for at in asked]
@@ -87,6 +92,8 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
         told = answers(case, log)
         records = Records(records.x, told)
         classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
+    # Another's own references may know no more than outputs: they are asked for more only where it is read.
+    more = {"inside": partial(looking_inside.of_reference, names=inside)} if inside else {}
     trained: Trained = log.timed(
         "reference models",
         lambda: case.references.fit(
@@ -97,15 +104,18 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
             observe=tuple(views),
             signal=lambda logits, labels: of_logits(logits, labels, names),
             pool=case.pool,
-            out=_sheets(case, kind, sum(map(len, views)) * len(names)),
+            out=_sheets(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
             progress=progress,
+            **more,
         ),
     )
     log.engines.append(trained.engine)
     log.warnings += [f"{kind}: {note}" for note in trained.warnings]
-    inside = held(case, kind, trained.trained_on)
+    known = held(case, kind, trained.trained_on)
     return {
-        at: Models({name: outputs[:, :, k] for k, name in enumerate(names)}, inside[:, : len(view)])
+        at: Models(
+            {name: outputs[:, :, k] for k, name in enumerate((*names, *(() if at else inside)))}, known[:, : len(view)]
+        )
         for at, view, outputs in zip(asked, views, trained.outputs, strict=True)
     }
 

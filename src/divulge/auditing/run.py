@@ -17,6 +17,7 @@ from divulge.auditing import (
     forecasts,
     further_versions,
     heat,
+    looking_inside,
     memory,
     run_record,
     shift,
@@ -199,6 +200,7 @@ def _prepared(
     further = further_versions.of(given.recipes, views[0], options.seed, len(views))
     views = (*views, *further.views)
     classes = label_set(adapted, given)
+    looking_inside.check(adapted, references, given.recipes, given.candidates)
     case = Case(
         given, adapted, classes, references, options.seed, views, seen, progress, pool,
         texts=options.texts, further=further.places,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from divulge.auditing import active, settings
 from divulge.results import Conducted, Sizes
+from divulge.signals import internals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,4 +56,5 @@ def _raw_thresholds(scored: Scored, fpr: Sequence[float]) -> dict[str, float]:
 def _queries(case: Case, recipe: Recipe) -> int:
     """Records the target is queried on for this recipe."""
     versions = 1 + len(case.further.get(recipe.name, ()))
-    return recipe.imputed.random * case.layout.scored or versions * case.layout.total
+    asked = versions + internals.passes(recipe.inside)
+    return recipe.imputed.random * case.layout.scored or asked * case.layout.total

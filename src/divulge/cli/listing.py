@@ -13,10 +13,11 @@ from divulge.cli import printing
 
 if TYPE_CHECKING:
     from divulge import recipes
-    from divulge.signals import classification
+    from divulge.signals import classification, internals
     from divulge.types import Estimate
 else:
     classification = lazy.module("divulge.signals.classification")
+    internals = lazy.module("divulge.signals.internals")
     recipes = lazy.module("divulge.recipes")
 
 # Recipes shown with their figures; the others by name.
@@ -41,7 +42,8 @@ def list_all(
     listing = {
         "recipes": {recipe.name: recipe.summary for recipe in recipes.everything()},
         "recipes for documents": {recipe.name: recipe.summary for recipe in recipes.document_recipes()},
-        "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()},
+        "signals": {name: str(f.__doc__).split("\n", 1)[0] for name, f in classification.SIGNALS.items()}
+        | dict(internals.SIGNALS),
         "data sets": {
             "images": "10,000 images of clothing in 10 classes (Fashion-MNIST; Zalando, MIT licence)",
             "text": "the 1,233 paragraphs of 80 to 1,200 characters of Python's manual, as Python ships it",

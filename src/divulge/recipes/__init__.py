@@ -17,7 +17,7 @@ from divulge.recipes.recipe import (
     References,
     Signal,
 )
-from divulge.recipes.white_box import weight_recipes
+from divulge.recipes.white_box import weight_recipes, white_box_recipes
 from divulge.recipes.whole import recipes
 
 __all__ = [
@@ -44,4 +44,5 @@ __all__ = [
     "resolve",
     "seeded",
     "weight_recipes",
+    "white_box_recipes",
 ]

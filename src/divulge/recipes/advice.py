@@ -11,7 +11,7 @@ from divulge.attacks import adapt
 from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.measured import Kind, Performance, measured
-from divulge.recipes.white_box import weight_recipes
+from divulge.recipes.white_box import weight_recipes, white_box_recipes
 from divulge.recipes.whole import recipes
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _understood(phrase: str) -> tuple[str, object]:
 
 def _runnable(asked: Circumstances) -> list[Recipe]:
     plain = () if asked.right == "labels" else (*recipes(), *(augmented_recipes() if asked.kind != "tables" else ()))
-    weights = weight_recipes() if asked.right == "weights" else ()
+    weights = (*weight_recipes(), *white_box_recipes()) if asked.right == "weights" else ()
     return [
         recipe
         for recipe in (*plain, *label_recipes(), *weights)

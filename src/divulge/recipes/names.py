@@ -10,13 +10,14 @@ from divulge.recipes.documents import document_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
-from divulge.recipes.white_box import weight_recipes
+from divulge.recipes.white_box import weight_recipes, white_box_recipes
 from divulge.recipes.whole import recipes
 
 
 def everything() -> tuple[Recipe, ...]:
     """All recipes for classifiers: whole records, versions of them, labels alone, partly known records, weights."""
-    return (*recipes(), *augmented_recipes(), *label_recipes(), *partial_recipes(), *weight_recipes())
+    inside = (*weight_recipes(), *white_box_recipes())
+    return (*recipes(), *augmented_recipes(), *label_recipes(), *partial_recipes(), *inside)
 
 
 def resolve(wanted: object, *, documents: bool = False) -> Recipe:

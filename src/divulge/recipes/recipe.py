@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, r
 from divulge import checks
 from divulge.attacks import Need, Scores, adapt
 from divulge.attacks.protocol import REFERENCES
-from divulge.signals import classification, tokens
+from divulge.signals import classification, internals, tokens
 from divulge.signals.versions import Versions
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 References: TypeAlias = Literal["none", "out", "in and out", "base", "substitutes"]
 
-_NAMED = {**classification.SIGNALS, **tokens.SIGNALS, **tokens.RESCALED}
+_OF_CLASSIFIERS = {**classification.SIGNALS, **internals.SIGNALS}
+_NAMED = {**_OF_CLASSIFIERS, **tokens.SIGNALS, **tokens.RESCALED}
 # Columns of a score table that are not recipes.
 RESERVED = frozenset({"id", "member", "label", "group"})
 
@@ -111,8 +112,8 @@ class Recipe:
 
     Args:
         name: what it is called.
-        signal: the name of a signal of classifiers or of language models, a `Signal`, a `PartialSignal` or a
-            `PreparedSignal`.
+        signal: the name of a signal of classifiers, of a network's inside or of language models, a `Signal`, a
+            `PartialSignal` or a `PreparedSignal`.
         attack: what turns the signal into a score; a third party's may have ``score(evidence)`` alone
             (see `divulge.attacks.adapt`).
         references: "none"; "out": models trained on the auditor's population only; "in and out": models
@@ -124,6 +125,7 @@ class Recipe:
         partial: whether whole records are refused; always so where there are random completions, or where the signal
             itself deals with unknown values.
         versions: further versions of every record that all models are asked about (`divulge.signals.versions`).
+        beside: names of further signals of the same records; the attack finds them in ``evidence.queries``.
 
     Raises:
         divulge.InputError: an unknown signal, a signal of one's own that is called like one of ours, a name that a
@@ -140,6 +142,7 @@ class Recipe:
     features: bool = False
     partial: bool = False
     versions: Versions | None = None
+    beside: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
@@ -149,8 +152,11 @@ class Recipe:
         if self.name in RESERVED or ":" in self.name:
             raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
         checks.choice(self.references, "references", get_args(References))
+        names = checks.listed(self.beside, "beside")
+        object.__setattr__(self, "beside", tuple(checks.choice(name, "beside", _OF_CLASSIFIERS) for name in names))
         self._check_attack()
         self._check_versions()
+        self._check_inside()
 
     def _check_attack(self) -> None:
         """What the attack needs must exist, and the recipe must have the models it cannot do without."""
@@ -178,7 +184,7 @@ class Recipe:
                 f"recipe: {self.name!r}: {self.attack!r} reads models trained on the target's labels, but "
                 f"references={self.references!r}"
             )
-        if Need.QUERIES in wanted and self.versions is None:
+        if Need.QUERIES in wanted and self.versions is None and not self.beside:
             raise checks.InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads further versions of the records, but versions=None"
             )
@@ -196,6 +202,21 @@ class Recipe:
                 f"recipe: {self.name!r}: only a classifier's outputs are asked for on several versions of a record"
             )
 
+    def _check_inside(self) -> None:
+        if self.beside and (not isinstance(self.signal, str) or self.of_documents):
+            raise checks.InputError(f"recipe: {self.name!r}: only a classifier's signals can have others beside them")
+        if (self.beside or self.inside) and (self.versions is not None or self.imputed.random):
+            raise checks.InputError(
+                f"recipe: {self.name!r}: signals beside others, and of a network's inside, are measured on whole "
+                "records alone, without versions or random completions"
+            )
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """Names of the signals for which networks are looked into; none for most recipes."""
+        named = (self.signal, *self.beside) if isinstance(self.signal, str) else self.beside
+        return tuple(name for name in named if name in internals.SIGNALS)
+
     @property
     def needs(self) -> frozenset[Need]:
         """All of the evidence that the attack is given: what it reads, of what the recipe has."""
@@ -203,7 +224,7 @@ class Recipe:
         kept = {Need(part) for part in wanted - REFERENCES}
         if not self.features:
             kept.discard(Need.FEATURES)
-        if self.versions is None:
+        if self.versions is None and not self.beside:
             kept.discard(Need.QUERIES)
         if self.references != "none" and wanted & REFERENCES:
             kept.add(Need(f"references {self.references}"))
@@ -220,6 +241,8 @@ class Recipe:
         taught = " and its label of each population record" * (self.references == "substitutes")
         if self.signal in classification.LABELS_ENOUGH:
             return f"the target's label of each candidate{taught}"
+        if self.inside:
+            return f"the target's {internals.reads(self.inside)} on each candidate"
         more = "" if self.versions is None else f" and on {self.versions.count} further versions of it"
         return getattr(self.signal, "reads", f"the target's outputs on each candidate{more}{taught}")
 
@@ -245,7 +268,7 @@ class Recipe:
     @property
     def of_documents(self) -> bool:
         """Whether the signal is a language model's."""
-        return isinstance(self.signal, str) and self.signal not in classification.SIGNALS
+        return isinstance(self.signal, str) and self.signal not in _OF_CLASSIFIERS
 
     @property
     def needs_training(self) -> bool:

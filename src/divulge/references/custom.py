@@ -14,7 +14,7 @@ from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, by_outputs, kept_outputs
 from divulge.references.label_sets import label_set
-from divulge.references.predictions import Predict, Signal, Trained
+from divulge.references.predictions import Inside, Predict, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Floats, Ints, Records
@@ -71,9 +71,10 @@ class Custom:
         pool: Path | str | None = None,
         out: Path | str | None = None,
         progress: Progress | None = None,
+        inside: Inside | None = None,
     ) -> Trained:
         """Train the models of ``splits`` and keep what they say about the observed records (see `Train.fit`)."""
-        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
+        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
         return fitting.fit(_Targets(self), work, self.count, seed, Placement(self.engine, self.workers))
 
 
@@ -107,7 +108,8 @@ class _Targets:
         """Digest of the function, its version, data, subset, seed, and of what is kept (observed records, signal)."""
         observed = [keys.data(records.x, records.y) for records in task.observe]
         how = keys.function(self.config.train), self.config.version, self.config.outputs
-        return store.digest(keys.ARITHMETIC, how, task.data, rows, seed, observed, keys.function(task.signal))[:32]
+        kept = [keys.function(task.signal), *([] if task.inside is None else [keys.function(task.inside)])]
+        return store.digest(keys.ARITHMETIC, how, task.data, rows, seed, observed, *kept)[:32]
 
     def learner(self, task: Task) -> Callable[[Job, Tick], TrainedModel]:
         """The user's function on the records of a job."""
@@ -116,8 +118,8 @@ class _Targets:
             with errors.theirs("train"):
                 target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
-            predict = asking(target, task.classes, self.config.outputs)
-            return by_outputs(predict)
+            known = adapted(target, task.classes, self.config.outputs)
+            return by_outputs(asking(known, task.classes), known)
 
         return learn
 
@@ -132,15 +134,19 @@ class _Targets:
         return kept_outputs(task, arrays)
 
 
-def asking(target: Any, classes: int, outputs: str) -> Predict:
-    """How to get logits ``[b, classes]`` from a target the user made.
+def adapted(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
+    """What the user made, as a target.
 
     Raises:
-        divulge.InputError: not a target, or an output of another width than the label set.
+        divulge.InputError: not a target.
     """
     # A classifier that never saw a class has no output for it: its adapter is told the whole label set.
     seen = hasattr(target, "classes_") and not isinstance(target, targets.GivesLogits)
-    known = targets.SklearnTarget(target, classes=classes) if seen else targets.adapt(target, outputs=outputs)
+    return targets.SklearnTarget(target, classes=classes) if seen else targets.adapt(target, outputs=outputs)
+
+
+def asking(known: targets.GivesLogits, classes: int) -> Predict:
+    """How to get logits ``[b, classes]`` from a target, which raises for outputs of another width."""
 
     def predict(x: Array) -> Floats:
         logits = known.logits(Records(x))

@@ -14,7 +14,7 @@ from divulge import checks, machine, seeds
 from divulge.references import engines, keys, processes, ray_tasks
 from divulge.references.jobs import Done, Job, Learner, Task
 from divulge.references.pool import DamagedError, Pool
-from divulge.references.predictions import Sheets, Signal, Trained
+from divulge.references.predictions import Inside, Sheets, Signal, Trained
 from divulge.references.progress import Progress, silent
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
@@ -32,6 +32,7 @@ class Work:
     pool: Path | str | None
     out: Path | str | None
     progress: Progress | None
+    inside: Inside | None = None
 
 
 def fit(how: Learner, work: Work, count: int, seed: int, place: engines.Placement) -> Trained:
@@ -150,6 +151,7 @@ def _task(how: Learner, work: Work) -> Task:
         observe=observe,
         signal=work.signal,
         pool=None if work.pool is None else Path(work.pool),
+        inside=work.inside,
     )
 
 

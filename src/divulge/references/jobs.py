@@ -41,15 +41,16 @@ class Job:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainedModel:
-    """One trained model: what the pool keeps of it, and how to question it."""
+    """One trained model: what the pool keeps of it, how to question it, and itself as a target."""
 
     arrays: Callable[[Sequence[Floats]], Mapping[str, Array]]
     predict: predictions.Predict
+    target: Any = None
 
 
-def by_outputs(predict: predictions.Predict) -> TrainedModel:
+def by_outputs(predict: predictions.Predict, target: Any = None) -> TrainedModel:
     """A model of which the pool keeps what it says of the observed records, and nothing else."""
-    return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict)
+    return TrainedModel(lambda rows: {str(k): np.ascontiguousarray(row) for k, row in enumerate(rows)}, predict, target)
 
 
 def kept_outputs(task: Task, arrays: Mapping[str, Array]) -> list[Floats]:
@@ -130,6 +131,7 @@ class Task:
     observe: tuple[Records, ...]
     signal: predictions.Signal | None
     pool: Path | None
+    inside: predictions.Inside | None = None
 
     def about(self, job: Job) -> dict[str, Any]:
         """What the pool records beside a model."""
@@ -142,9 +144,18 @@ class Task:
         }
 
 
+def said(task: Task, learned: TrainedModel) -> list[Floats]:
+    """What a model says of every observed set; beside the first, what can be seen inside it."""
+    rows = [predictions.answers(learned.predict, records, task.signal) for records in task.observe]
+    if task.inside is not None and rows:
+        seen = predictions.narrowed(task.inside(learned.target, task.observe[0]), rows[0].dtype)
+        rows[0] = np.hstack([rows[0].reshape(len(seen), -1), seen])
+    return rows
+
+
 def finish(task: Task, job: Job, learned: TrainedModel) -> Done:
     """Question a trained model and store it; a model whose answers are not finite counts as diverged."""
-    rows = [predictions.answers(learned.predict, records, task.signal) for records in task.observe]
+    rows = said(task, learned)
     if not all(np.isfinite(row).all() for row in rows):
         return Done(job, None)
     if task.pool is not None:

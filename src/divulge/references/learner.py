@@ -11,10 +11,9 @@ from torch import nn
 
 from divulge import checks, errors, networks, seeds, store
 from divulge.references import keys, loop, models, private, stacked, trial
-from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel
+from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, said
 from divulge.references.label_sets import label_set
-from divulge.references.predictions import answers
-from divulge.targets.modules import resolve
+from divulge.targets.modules import TorchTarget, resolve
 from divulge.types import Array, Floats, Ints, Records
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class Networks:
                 models.lay_out(module, form)
             return models.logits(module, x, where, dtype, form)
 
-        return TrainedModel(lambda _: models.arrays(module), predict)
+        return TrainedModel(lambda _: models.arrays(module), predict, TorchTarget(module, device=self.device))
 
     def stack(
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
@@ -119,8 +118,7 @@ class Networks:
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """Outputs of a stored network."""
         module = models.build(self.config.make_model, job.seed).to(dtype=models.precision(self.config.precision))
-        learned = self.learned(models.load(module, arrays))
-        return [answers(learned.predict, records, task.signal) for records in task.observe]
+        return said(task, self.learned(models.load(module, arrays)))
 
 
 def train(config: Hyperparameters, data: models.Data, rows: Ints, seed: int, tick: Tick | None = None) -> nn.Module:

@@ -24,14 +24,17 @@ Predict: TypeAlias = Callable[[Array], Floats]
 Signal: TypeAlias = Callable[[Floats, Ints | None], Floats]
 """Outputs ``[b, K]`` and labels ``[b]`` to what is kept of them: ``[b]`` or ``[b, q]``."""
 
+Inside: TypeAlias = Callable[[Any, Records], Floats]
+"""A model as a target, and records, to what is kept of its inside: ``[b, w]``."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trained:
     """What training left behind.
 
     Args:
-        outputs: one array for each set of observed records, ``[m, n_k, ...]``: logits, or the signals asked for;
-            float32 (float64 where training was in double precision).
+        outputs: one array for each set of observed records, ``[m, n_k, ...]``: logits, or the signals asked for (then,
+            of the first set, what was asked of their inside); float32 (float64 where training was in double precision).
         trained_on: bool ``[m, n]``, the rows of the splits whose models were trained.
         engine: how they were trained, with the measurement that chose it.
         reused: how many came from the pool.
@@ -69,11 +72,17 @@ def _chunk(predict: Predict, records: Records, at: slice, signal: Signal | None)
     outputs = predict(records.x[at])
     if signal is None:
         return outputs
-    kept = np.asarray(signal(outputs, None if records.y is None else records.y[at]))
-    # A signal too large for the type of the outputs becomes the largest that is not: whether a model diverged is for
-    # its outputs to say, not for what is made of them.
-    largest = np.finfo(outputs.dtype).max
-    return np.clip(kept, -largest, largest).astype(outputs.dtype, copy=False)
+    return narrowed(np.asarray(signal(outputs, None if records.y is None else records.y[at])), outputs.dtype)
+
+
+def narrowed(kept: Floats, dtype: np.dtype[Any]) -> Floats:
+    """Signals as ``dtype``, the type of the outputs.
+
+    One too large for it becomes the largest that is not: whether a model diverged is for its outputs to say, not for
+    what is made of them.
+    """
+    largest = np.finfo(dtype).max
+    return np.clip(kept, -largest, largest).astype(dtype, copy=False)
 
 
 class Sheets:

@@ -12,7 +12,7 @@ from divulge.references import fitting
 from divulge.references.engines import EngineName, Placement
 from divulge.references.hyperparameters import Hyperparameters
 from divulge.references.label_sets import label_set
-from divulge.references.predictions import Signal, Trained
+from divulge.references.predictions import Inside, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     import torch
 
     from divulge import networks
-    from divulge.references import learner
+    from divulge.references import learner, models
 else:
+    models = lazy.module("divulge.references.models")
     learner = lazy.module("divulge.references.learner")
     networks = lazy.module("divulge.networks")
 
@@ -75,6 +76,14 @@ class Train(Hyperparameters):
         """One model for one epoch, in this process: what a forecast of the time is made from."""
         return replace(self, count=1, epochs=1, engine="serial", stop_at_accuracy=None)
 
+    def untrained(self) -> torch.nn.Module:
+        """A network as ``make_model`` makes it, with the weights of seed 0 and in the precision of training.
+
+        Raises:
+            divulge.InputError: ``make_model`` returns no network with parameters.
+        """
+        return models.build(self.make_model, 0).to(dtype=models.precision(self.precision))
+
     @property
     def _place(self) -> Placement:
         return Placement(self.engine, self.workers)
@@ -91,6 +100,7 @@ class Train(Hyperparameters):
         pool: Path | str | None = None,
         out: Path | str | None = None,
         progress: Progress | None = None,
+        inside: Inside | None = None,
     ) -> Trained:
         """Train the models of ``splits`` and keep what they say about the observed records.
 
@@ -104,6 +114,8 @@ class Train(Hyperparameters):
             pool: folder of finished models; those whose key matches are not trained again.
             out: folder for memory-mapped outputs; None keeps them in memory.
             progress: called with what is done.
+            inside: called with each model as a target and the first set of observed records; returns ``[n, w]``, which
+                is kept beside what ``signal`` returns.
 
         On the CPU a process trains on one thread: networks of this size gain little from more, and where other
         work runs beside them they lose much. Several cores are used by several processes.
@@ -111,7 +123,7 @@ class Train(Hyperparameters):
         Raises:
             divulge.InputError: bad input, before any training; a full disk; no model that did not diverge.
         """
-        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress)
+        work = fitting.Work(records, splits, tuple(observe), signal, classes, pool, out, progress, inside)
         with networks.one_thread():
             return fitting.fit(learner.Networks(self, self.device), work, self.count, seed, self._place)
 

@@ -1,6 +1,6 @@
 """Answers of a model into one number per record, larger = more like a member."""
 
-from divulge.signals import classification, margin, tokens, versions
+from divulge.signals import classification, internals, margin, tokens, versions
 from divulge.signals.boundary import BoundaryDistance, NoiseRobustness
 from divulge.signals.matching import GradientMatching
 from divulge.signals.mrad import MRAD
@@ -14,6 +14,7 @@ __all__ = [
     "PreparedReCaLL",
     "ReCaLL",
     "classification",
+    "internals",
     "margin",
     "tokens",
     "versions",

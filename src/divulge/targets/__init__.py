@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 from divulge.targets.arrays import CallableTarget, TableTarget
 from divulge.targets.decoding import Continuations, Decoding, GivesContinuations
 from divulge.targets.limits import Metered, Noisy, Rounded
-from divulge.targets.rights import GivesGradients, GivesHead, GivesLabels, GivesLogits, GivesLoss, GivesWeights, adapt
+from divulge.targets.rights import (
+    GivesGradientNorms,
+    GivesGradients,
+    GivesHead,
+    GivesLabels,
+    GivesLogits,
+    GivesLoss,
+    GivesWeights,
+    adapt,
+)
 from divulge.targets.statistics import GivesTokens, TokenStatistics
 
 if TYPE_CHECKING:
@@ -42,6 +51,7 @@ __all__ = [
     "Decoding",
     "Endpoint",
     "GivesContinuations",
+    "GivesGradientNorms",
     "GivesGradients",
     "GivesHead",
     "GivesLabels",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge import checks, lazy
 from divulge.targets import declared_outputs as out
 
 try:
@@ -19,7 +19,10 @@ except ImportError:
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
+    from divulge.targets import weight_gradients
     from divulge.types import Array, Floats, Ints, Records
+else:
+    weight_gradients = lazy.module("divulge.targets.weight_gradients")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +100,68 @@ class TorchTarget:
         Raises:
             divulge.InputError: no linear layer is reached, or more than one vector per record arrives there.
         """
-        layers = [part for part in self.module.modules() if isinstance(part, torch.nn.Linear)]
-        if not layers:
-            raise checks.InputError(f"target: {type(self.module).__name__} has no linear layer")
-        fed: list[torch.Tensor] = []
-        watch = layers[-1].register_forward_pre_hook(lambda _, given: fed.append(given[0].float().cpu()))
-        try:
-            self.logits(records)
-        finally:
-            watch.remove()
-        if not fed or fed[0].ndim != 2:
-            raise checks.InputError("target: its last linear layer is not fed one vector per record")
-        return torch.cat(fed).double().numpy(), layers[-1].weight.detach().double().cpu().numpy()
+        _, fed = self._opened(records)
+        return fed, self._last().weight.detach().double().cpu().numpy()
+
+    def gradient_norms(self, records: Records) -> Floats:
+        """Logarithms of ‖∂ cross-entropy / ∂ θ‖ of each record, float64 ``[n, 2]``.
+
+        First of the last linear layer's parameters, in closed form, then of all parameters of the module, one backward
+        pass a record; frozen parameters count, too. A norm of 0 is told as e⁻⁵⁰⁰, one that overflows as e⁵⁰⁰.
+
+        Raises:
+            divulge.InputError: as `head`; no labels; outputs that are not those of the last linear layer; a module that
+                cannot be differentiated.
+
+        Examples:
+            >>> from divulge import Records
+            >>> layer = torch.nn.Linear(1, 2)
+            >>> _ = layer.weight.data.zero_(), layer.bias.data.zero_()
+            >>> np.exp(TorchTarget(layer, device="cpu").gradient_norms(Records([[0.0], [1.0]], [0, 1]))).round(3)
+            array([[0.707, 0.707],
+                   [1.   , 1.   ]])
+        """
+        labels, place, last = _labels(records), resolve(self.device), self._last()
+        answers, fed = self._opened(records)
+        logits = fed @ last.weight.detach().double().cpu().numpy().T
+        bias = dict(last.named_parameters()).get("bias")
+        if bias is not None:
+            logits = logits + bias.detach().double().cpu().numpy()
+        if logits.shape[1] == 1:
+            logits = np.hstack([np.zeros_like(logits), logits])
+        length, v = weight_gradients.of_logits(logits, checks.labels(labels.numpy(), "y", classes=answers.shape[1]))
+        if logits.shape != answers.shape or not weight_gradients.agree(logits, answers):
+            raise checks.InputError("target: its outputs are not those of its last linear layer")
+        v = v[:, -last.out_features :]
+        parts, directions = [], torch.from_numpy(v).split(self.batch_size)
+        with _evaluating(self.module, place):
+            for batch, direction in zip(self._batches(records.x), directions, strict=True):
+                along = direction.to(place, last.weight.dtype)
+                parts.append(weight_gradients.of_all(self.module, last, batch.to(place), along))
+        own = weight_gradients.of_last_layer(length, v, fed, bias=bias is not None)
+        return np.stack([own, weight_gradients.bounded(length + np.concatenate(parts))], axis=1)
 
     def weights(self) -> Mapping[str, Array]:
         """Every parameter by name."""
         return {name: tensor.detach().cpu().numpy() for name, tensor in self.module.named_parameters()}
+
+    def _last(self) -> torch.nn.Linear:
+        layers = [part for part in self.module.modules() if isinstance(part, torch.nn.Linear)]
+        if not layers:
+            raise checks.InputError(f"target: {type(self.module).__name__} has no linear layer")
+        return layers[-1]
+
+    def _opened(self, records: Records) -> tuple[Floats, Floats]:
+        """Logits, and what the last linear layer is fed."""
+        fed: list[torch.Tensor] = []
+        watch = self._last().register_forward_pre_hook(lambda _, given: fed.append(given[0].detach().cpu()))
+        try:
+            logits = self.logits(records)
+        finally:
+            watch.remove()
+        if not fed or fed[0].ndim != 2 or sum(map(len, fed)) != len(records):
+            raise checks.InputError("target: its last linear layer is not fed one vector per record")
+        return logits, torch.cat(fed).double().numpy()
 
     def _forward(self, batch: torch.Tensor) -> torch.Tensor:
         try:

@@ -80,6 +80,15 @@ class GivesHead(Protocol):
 
 
 @runtime_checkable
+class GivesGradientNorms(Protocol):
+    """White box: how long the gradient of a record's loss is in the weights."""
+
+    def gradient_norms(self, records: Records) -> Floats:
+        """Logarithms of ‖∂ loss / ∂ θ‖, ``[n, 2]``: in the last linear layer's parameters, and in all of them."""
+        ...
+
+
+@runtime_checkable
 class GivesWeights(Protocol):
     """White box: the parameters by name."""
 
@@ -89,7 +98,7 @@ class GivesWeights(Protocol):
 
 
 # Rights that ask the model about records, each record one query, and rights that ask nothing.
-_ASKING = ("logits", "labels", "loss", "gradients", "head")
+_ASKING = ("logits", "labels", "loss", "gradients", "head", "gradient_norms")
 _OTHER = ("weights", "tokens", "key", "continuations", "greedy", "encode", "decode", "start", "length")
 _RIGHTS = (
     "logits",

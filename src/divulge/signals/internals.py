@@ -1,0 +1,139 @@
+"""Signals of what happens inside a network, one number per record, larger = more like a member.
+
+Only what is alike in differently trained networks can be compared between a target and its reference models. Features
+of two networks are not: their axes are as good as drawn at random. Norms of gradients are, and of the last hidden
+layer what no rotation and no change of scale alters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks
+from divulge.targets import GivesGradientNorms, GivesHead, GivesLogits
+from divulge.types import Records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from divulge.types import Floats, Ints
+
+SIGNALS = {
+    "last-layer-gradient": "minus the log-norm of the loss's gradient in the last linear layer's parameters",
+    "weight-gradient": "minus the log-norm of the loss's gradient in all parameters",
+    "feature-angle": "cosine of the angle between the last hidden layer and the weights of the record's class",
+}
+_GRADIENTS = ("last-layer-gradient", "weight-gradient")
+# What is shorter has no direction.
+_LEAST = 1e-30
+
+
+def measure(target: Any, records: Records, names: Sequence[str]) -> Floats:
+    """Several of these signals at once, ``[n, len(names)]``.
+
+    Args:
+        target: a torch module as a target, or any with the rights ``logits``, ``head`` and ``gradient_norms``.
+        records: with labels.
+        names: of `SIGNALS`.
+
+    Raises:
+        divulge.InputError: an unknown name; a target without these rights; no labels; a network whose outputs are not
+            those of its last linear layer.
+
+    Examples:
+        >>> import torch
+        >>> from divulge import Records
+        >>> from divulge.targets import TorchTarget
+        >>> layer = torch.nn.Linear(2, 2, bias=False)
+        >>> _ = layer.weight.data.copy_(torch.tensor([[1.0, 0.0], [0.0, 0.0]]))
+        >>> net = TorchTarget(layer, device="cpu")
+        >>> measure(net, Records([[3.0, 4.0]], [0]), ("feature-angle",)).round(3)
+        array([[0.6]])
+    """
+    for name in (listed := checks.listed(names, "names")):
+        checks.choice(name, "signal", SIGNALS)
+    if not listed:
+        raise checks.InputError("names: at least 1 signal is needed, got none")
+    refuse(target, ", ".join(names))
+    checks.instance(records, "records", Records, "divulge.Records")
+    if records.y is None:
+        raise checks.InputError(f"signal: {', '.join(names)} read the records' labels, but y is None")
+    told: dict[str, Floats] = {}
+    if not set(_GRADIENTS).isdisjoint(names):
+        norms = checks.matrix(target.gradient_norms(records), "target: gradient_norms", columns=len(_GRADIENTS))
+        told |= dict(zip(_GRADIENTS, -norms.T, strict=True))
+    if "feature-angle" in names:
+        told["feature-angle"] = angle(*target.head(records), records.y)
+    return np.stack([told[name] for name in names], axis=1)
+
+
+def angle(fed: Floats, weights: Floats, labels: Ints) -> Floats:
+    """Cosine of the angle between what the last linear layer is fed and its weights for the record's class, ``[n]``.
+
+    The weights are taken less their mean over the classes: what is added to those of all classes alike changes no
+    probability.
+
+    Args:
+        fed: ``[n, h]``.
+        weights: ``[K, h]``, or ``[1, h]`` where two classes have one output.
+        labels: ``[n]``.
+
+    Raises:
+        divulge.InputError: shapes that do not fit, labels of other classes.
+
+    Examples:
+        >>> angle(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0, 1]))
+        array([0.6, 0. ])
+    """
+    hidden = _directions(checks.matrix(fed, "fed"))
+    w = checks.matrix(weights, "weights", columns=hidden.shape[1])
+    if len(w) == 1:
+        w = np.vstack([-w, w])
+    classes = checks.labels(labels, "labels", length=len(hidden), classes=len(w))
+    w = w / max(float(np.abs(w).max(initial=0.0)), _LEAST)  # so that no square overflows
+    return np.einsum("ij,ij->i", hidden, _directions(w - w.mean(axis=0))[classes])
+
+
+def _directions(rows: Floats) -> Floats:
+    """Each row divided by its length, without a square that overflows; zeros stay zeros."""
+    scaled = rows.astype(np.float64) / np.maximum(np.abs(rows).max(axis=1, keepdims=True, initial=0.0), _LEAST)
+    return scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _LEAST)
+
+
+def passes(names: Sequence[str]) -> int:
+    """How often `measure` asks the target about every record.
+
+    Examples:
+        >>> passes(()), passes(("feature-angle", "weight-gradient"))
+        (0, 2)
+    """
+    return ("feature-angle" in names) + (not set(_GRADIENTS).isdisjoint(names))
+
+
+def reads(names: Sequence[str]) -> str:
+    """What of a network they take, in words.
+
+    Examples:
+        >>> reads(("feature-angle", "weight-gradient"))
+        'outputs, gradients, and last hidden layer with its weights'
+    """
+    hidden = ["last hidden layer with its weights"] if "feature-angle" in names else []
+    gradients = [] if set(_GRADIENTS).isdisjoint(names) else ["gradients"]
+    return ", ".join(["outputs", *gradients]) + "".join(f", and {each}" for each in hidden)
+
+
+def refuse(target: Any, who: str) -> None:
+    """Pass if the target can be looked into.
+
+    Raises:
+        divulge.InputError: it cannot.
+    """
+    if not (
+        isinstance(target, GivesLogits) and isinstance(target, GivesHead) and isinstance(target, GivesGradientNorms)
+    ):
+        raise checks.InputError(
+            f"target: {who} look inside the network, so a torch module is needed (or a target with logits, head and "
+            f"gradient_norms), got {type(target).__name__}"
+        )

@@ -1,0 +1,147 @@
+"""Audits that look inside the networks: what they tell, and what they refuse before any work."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import divulge as dv
+from audit.conftest import make_model, records
+from divulge.recipes import Recipe, white_box_recipes
+from divulge.references import jobs
+from divulge.signals import internals
+from divulge.signals.versions import NoisyVersions
+from divulge.targets import TorchTarget
+
+CALLS: list[int] = []  # what a function captures is in the pool's key; what is global is not
+BOTH = ("weight-gradient", "learned-white-box")
+
+
+class Scaled(nn.Module):
+    """Its outputs are not those of its last linear layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = make_model()
+
+    def forward(self, x):
+        return 3 * self.inner(x)
+
+
+def test_they_find_members_and_say_what_they_read(case):
+    found = case.audit(recipes=[*BOTH, "learned-few"])
+    for name in BOTH:
+        assert found[name].auc.low > 0.55
+    total = 200 + 200 + 500
+    told = found.about.recipes
+    assert told["learned-white-box"].reads == (
+        "the target's outputs, and last hidden layer with its weights on each candidate"
+    )
+    assert [told[name].queries for name in (*BOTH, "learned-few")] == [2 * total, 2 * total, total]
+    assert set(found.signals) == {"scaled-logit", "weight-gradient", "feature-angle"}
+    seen = internals.measure(TorchTarget(case.target), case.members, ("feature-angle",))[:, 0]
+    np.testing.assert_array_equal(found.signals["feature-angle"][:200], seen)
+
+
+def test_nothing_is_found_of_a_target_that_saw_none_of_them(case):
+    """One fixed seed: an interval of 95 % misses one half one time in twenty."""
+    blank = records(11, 200)
+    found = dv.audit(case.target, **case.arguments(members=blank, recipes=BOTH))
+    for name in BOTH:
+        assert found[name].auc.low < 0.5 < found[name].auc.high
+
+
+@pytest.mark.parametrize("engine", ["stacked", "processes"])
+def test_models_of_every_engine_and_from_the_pool_are_looked_into_alike(case, engine, tmp_path):
+    plain = case.audit(recipes=["learned-white-box"])
+    references = dataclasses.replace(case.references, engine=engine, workers=2)
+    first = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
+    np.testing.assert_allclose(first.scores["learned-white-box"], plain.scores["learned-white-box"], atol=1e-2)
+    again = case.audit(recipes=["learned-white-box"], references=references, pool=tmp_path)
+    np.testing.assert_allclose(again.scores["learned-white-box"], first.scores["learned-white-box"], atol=1e-6)
+
+
+def test_networks_trained_by_the_user_are_looked_into_and_kept(case, tmp_path):
+    def train(data, seed):
+        CALLS.append(seed)
+        return dv.references.train_one(make_model, data, seed=seed, epochs=2, device="cpu")
+
+    references = dv.references.Custom(train, count=1, engine="serial")
+    names = ["learned-few", "learned-white-box"]
+    first = case.audit(recipes=names, references=references, pool=tmp_path)
+    again = case.audit(recipes=names, references=references, pool=tmp_path)
+    assert len(CALLS) == 1
+    for name in names:
+        np.testing.assert_array_equal(first.scores[name], again.scores[name])
+    alone = case.audit(recipes=["learned-few"], references=references, pool=tmp_path)
+    np.testing.assert_array_equal(first.scores["learned-few"], alone.scores["learned-few"])
+
+
+def test_a_model_whose_gradients_overflow_counts_for_every_recipe_or_for_none():
+    """An enormous weight: outputs are finite in single precision, the gradient's square is not."""
+    module = nn.Linear(2, 2)
+    module.weight.data.fill_(1.0)
+    data = dv.Records(np.full((3, 2), 1e30), [0, 1, 0])
+    told = internals.measure(TorchTarget(module, device="cpu"), data, tuple(internals.SIGNALS))
+    assert np.isfinite(told).all()
+    assert jobs.predictions.narrowed(np.array([1e300, -1e300]), np.dtype(np.float32)).tolist() == [
+        float(np.finfo(np.float32).max),
+        -float(np.finfo(np.float32).max),
+    ]
+
+
+def outputs_alone(case):
+    return lambda x: case.target(torch.from_numpy(x)).detach().numpy()
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_a_target_that_cannot_be_looked_into_is_refused_before_any_work(case, name):
+    worked = []
+    references = dv.references.Custom(lambda data, seed: worked.append(seed), count=2, engine="serial")
+    with pytest.raises(dv.InputError, match=rf"target: {name} look inside the network, .*got CallableTarget"):
+        dv.audit(outputs_alone(case), **case.arguments(recipes=[name, "rmia"], references=references))
+    with pytest.raises(dv.InputError, match="target: its outputs are not those of its last linear layer"):
+        dv.audit(Scaled(), **case.arguments(recipes=["weight-gradient"], references=references))
+    assert not worked
+
+
+def test_references_that_cannot_be_looked_into_are_refused(case, monkeypatch):
+    trained = []
+    monkeypatch.setattr(dv.references.Train, "fit", lambda *_, **__: trained.append(1))
+    references = dataclasses.replace(case.references, make_model=lambda: nn.Sequential(make_model(), nn.Softplus()))
+    angle = Recipe("angle", "scaled-logit", white_box_recipes()[1].attack, "out", beside=("last-layer-gradient",))
+    with pytest.raises(dv.InputError, match="references: a reference model as the target: its outputs are not those"):
+        case.audit(recipes=[angle], references=references)
+    assert not trained
+    other = dv.references.Custom(lambda data, seed: outputs_alone(case), count=1, engine="serial")
+    with pytest.raises(dv.InputError, match=r"references: a reference model as the target: feature-angle look inside"):
+        case.audit(recipes=["learned-white-box"], references=other)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"beside": ("gradient",)}, "beside: 'gradient' is unknown"),
+        ({"beside": ("zlib",)}, "beside: 'zlib' is unknown"),
+        ({"versions": NoisyVersions(2)}, "on whole records alone, without versions"),
+        ({"signal": "zlib"}, "only a classifier's signals can have others beside them"),
+        ({"beside": ()}, "reads further versions of the records, but versions=None"),
+    ],
+)
+def test_recipes_that_make_no_sense_are_refused(more, told):
+    with pytest.raises(dv.InputError, match=told):
+        dataclasses.replace(white_box_recipes()[1], name="mine", **more)
+
+
+def test_labels_alone_and_records_without_labels_are_refused(case):
+    class Labels:
+        def labels(self, data):
+            return np.zeros(len(data), int)
+
+    with pytest.raises(dv.InputError, match="gives labels alone, but weight-gradient read logits"):
+        dv.audit(Labels(), **case.arguments(recipes=["weight-gradient"]))
+    bare = {name: dv.Records(getattr(case, name).x) for name in ("members", "nonmembers", "population")}
+    with pytest.raises(dv.InputError, match="weight-gradient read the records' labels, but there are none"):
+        dv.audit(case.target, **bare, recipes=["weight-gradient"])
