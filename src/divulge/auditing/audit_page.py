@@ -81,9 +81,7 @@ def _largest(summary: AuditSummary) -> str:
 
 def _advice(audit: Findings, summary: AuditSummary) -> Section:
     leaks = summary.verdict.answer == "leak found"
-    return Section(
-        "What to do about it", advice.against_membership(documents=audit.about.texts is not None) if leaks else []
-    )
+    return Section(advice.TITLE, advice.against_membership(documents=audit.about.texts is not None) if leaks else [])
 
 
 def _answers(said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
