@@ -55,7 +55,7 @@ def page(
         class_lanes.section(summary, strongest),
         decision_tables.section(summary, strongest),
         shift.section(audit.about.transfer),
-        exposed.section(audit, strongest),
+        *([] if said.answer == "split is confounded" else [exposed.section(audit, strongest)]),
         fairness.section(summary),
         _others(inner),
         regulators.section(_answers(said, summary, strongest)),
