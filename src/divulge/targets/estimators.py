@@ -65,13 +65,17 @@ class SklearnTarget:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
         x = records.x.copy()  # an estimator of the user's own may write into it
         with errors.theirs(f"target: {type(self.estimator).__name__}"):
-            logits = self._own_logits(x if x.dtype == object else x.reshape(len(x), -1))
-        if np.array_equal(self._columns(), np.arange(logits.shape[1])) and logits.shape[1] == self.classes:
+            return self._own_logits(x if x.dtype == object else x.reshape(len(x), -1))
+
+    def _full(self, logits: Floats) -> Floats:
+        """Logits over the full label set; a class the estimator never saw gets the floor."""
+        columns = self._columns()
+        if np.array_equal(columns, np.arange(int(self.classes or 0))):
             return logits
         checks.memory(8.0 * len(logits) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         lowest = np.log(self.floor) + logits.max(axis=1, keepdims=True)
         full = np.tile(lowest, (1, int(self.classes or 0)))
-        full[:, self._columns()] = logits
+        full[:, columns] = logits
         return full
 
     def _wide(self, probabilities: Floats) -> Floats:
@@ -114,12 +118,12 @@ class SklearnTarget:
                 raise checks.InputError(
                     f"target: {type(self.estimator).__name__} has neither predict_proba nor decision_function"
                 )
-            return logits
+            return self._full(logits)
         probabilities = np.asarray(self.estimator.predict_proba(x), dtype=np.float64)
         if logits is not None and logits.shape == probabilities.shape:
             shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
             if np.allclose(shifted / shifted.sum(axis=1, keepdims=True), probabilities, atol=1e-6):
-                return logits
+                return self._full(logits)
         return self._log(x, probabilities)
 
     def _log(self, x: Any, probabilities: Floats) -> Floats:
@@ -129,7 +133,7 @@ class SklearnTarget:
         with np.errstate(divide="ignore"):
             own = self.estimator.predict_log_proba(x) if hasattr(self.estimator, "predict_log_proba") else None
             logarithms = np.log(probabilities) if own is None else np.asarray(own, dtype=np.float64)
-        return np.where(np.isfinite(logarithms), logarithms, np.log(self.floor))
+        return self._full(np.where(np.isfinite(logarithms), logarithms, np.log(self.floor)))
 
 
 def _votes(estimator: Any) -> int | None:
