@@ -51,6 +51,10 @@ _ADVERSARY = (
     "training set, or the margin. Nothing is asked of the model, and none is trained."
 )
 _READER = "The adversary needs the weights and their margin, which was taken to be {:g}; no record and no question."
+_KKT = (
+    "A KKT point is what training without end leads to: the smallest weights that give every training record its "
+    "margin. Only there do weights prove training points."
+)
 _NONE = Paragraph("None: a rule needs the margin, a leaked record, or known non-members.")
 
 
@@ -152,7 +156,7 @@ def reconstruction(
         title="Reconstruction from weights",
         verdict=summary.verdict,
         tone=summary.tone,
-        more=(_READER.format(summary.margin),),
+        more=(_READER.format(summary.margin), *((_KKT,) if "KKT" in summary.verdict else ())),
         pictures=_proven(summary),
         sections=[
             *_advice(summary.tone),
