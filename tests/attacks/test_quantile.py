@@ -166,7 +166,7 @@ def test_an_unseen_class_has_the_pooled_distribution_and_a_note():
     scored = QuantileRegression(conformal=False).run(table)
     assert scored.scores[1] == pytest.approx((0.5 - signal.mean()) / signal.std(ddof=1))
     assert len(scored.notes) == 1
-    assert scored.notes[0].startswith("1 of 2 candidates belong to classes missing from the population (7)")
+    assert scored.notes[0].startswith("1 of the 2 records scored belong to classes missing from the population (7)")
 
 
 class Diverging:

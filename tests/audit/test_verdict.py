@@ -104,7 +104,7 @@ def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhe
     low, high = np.floor(100 * rate.low), np.ceil(100 * rate.high)
     said = f"{100 * rate.value:.0f} of 100 training records ({low:.0f} to {high:.0f})"
     assert found.plain == f"About {said} can be recognised while wrongly accusing at most 5 of 100 others."
-    assert f"TPR at FPR 0.05 {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}]" in found.text
+    assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in found.text
     shown, others = found.pictures
     assert (shown.value, shown.low, shown.high, shown.of) == (round(100 * rate.value), low, high, 100)
     assert (others.value, others.of) == (5, 100)
@@ -135,9 +135,10 @@ def test_an_auc_is_said_as_pairs_told_right_and_a_reversed_one_likewise():
         (1.0, 0.97, 1.0, 0.01, "100 of 100 (97 to 100)"),
         (0.52, 0.5001, 0.54, 0.5, "5,200 of 10,000 (5,001 to 5,400)"),
         (0.03, 0.0, 0.2, 0.05, "3 of 100 (0 to 20)"),
+        (0.564, 0.5096, 0.6164, 0.5, "56 of 100 (51 to 62)"),
     ],
 )
-def test_counts_are_rounded_outwards_and_never_down_to_chance(value, low, high, chance, said):
+def test_counts_are_rounded_outwards_from_what_tables_show_and_never_down_to_chance(value, low, high, chance, said):
     estimate = dv.types.Estimate(value, low, high, 0.95, "")
     assert str(in_words.out_of(estimate, chance)) == said
 

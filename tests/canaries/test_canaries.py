@@ -388,6 +388,15 @@ class TestCommand:
         kept = json.loads((trained / "run" / "summary.json").read_text())
         assert kept["answer"] == "violated"
         assert kept["bound"]["low"] > 1
+        assert divulge("report", "run")[0] == 0
+        assert (trained / "run" / "report.html").read_text() == page
+        for name in ("md", "json"):
+            assert divulge("report", "run", "--format", name)[0] == 0
+        card = (trained / "run" / "model_card.md").read_text()
+        for words in ("The adversary of this test", "What to do about it", "What is proven"):
+            assert words in card
+        code, _, err = divulge("report", "run", "--format", "csv")
+        assert (code, "scores.npz" in err) == (2, True)
 
     def test_a_model_that_answers_the_same_to_all_cannot_be_tested(self, divulge, trained):
         (trained / "flat.py").write_text("import numpy as np\n\ndef model(x):\n    return np.zeros((len(x), 3))\n")

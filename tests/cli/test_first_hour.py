@@ -65,6 +65,17 @@ def test_names_that_need_quotes_come_back_as_they_were(tmp_path):
         assert odd in (read["data"].get("label"), read["data"].get("text"))
 
 
+def test_files_named_from_here_are_found_by_a_plan_that_lies_elsewhere(tmp_path, divulge, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "in.csv").write_text("x,label\n1,0\n")
+    named = ["--records", "table", "--members", "data/in.csv", "--nonmembers", "not_there.csv"]
+    assert divulge("init", "new", *named)[0] == 0
+    said = tomllib.loads((tmp_path / "new" / "plan.toml").read_text())["data"]
+    assert said["members"] == "../data/in.csv"
+    assert said["nonmembers"] == "not_there.csv"
+
+
 def test_init_asks_a_person_what_no_option_says(tmp_path):
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

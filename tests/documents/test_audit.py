@@ -306,7 +306,7 @@ class TestTheSplit:
         copied["nonmembers"] = dv.Records(x)
         found = audited(target, copied, recipes=("loss",))
         assert found.about.texts.copies == 5
-        assert any("5 non-members share at least half" in warning for warning in found.about.warnings)
+        assert any("at least half of the word n-grams of 5 non-members" in warning for warning in found.about.warnings)
 
     def test_words_stay_out_with_the_texts(self, target, sets):
         dated = dict(sets)

@@ -206,7 +206,7 @@ class TestPassages:
         short = dataclasses.replace(trained, length=8, stride=4)
         found = extraction.measure(short, MEMBERS, NONMEMBERS, **CUT)
         assert found.members.shortened == 24
-        assert any("lost their beginning" in note for note in found.warnings)
+        assert any("without their beginning" in note for note in found.warnings)
         ids = trained.encode(MEMBERS[:1])[0]
         wanted = trained.continuations([(0, ids[7])], [ids[8:14]]).log_p
         assert found.members.target.log_p[0] == pytest.approx(wanted[0], abs=1e-3)
@@ -221,7 +221,7 @@ class TestPassages:
     def test_short_documents_are_counted_and_left_out(self, trained):
         found = extraction.measure(trained, [*MEMBERS, "badan", ""], NONMEMBERS, **CUT)
         assert found.members.short == 2
-        assert "2 members are too short" in " ".join(found.warnings)
+        assert "too short, and left out: 2 members" in " ".join(found.warnings)
         with pytest.raises(dv.InputError, match=r"nonmembers: none of 2 documents has .* \(8 \+ 6\)"):
             extraction.measure(trained, MEMBERS, ["badan", ""], **CUT)
 
@@ -232,7 +232,7 @@ class TestPassages:
         assert len(found.members) == 23
         assert len(found.nonmembers) == 40
         assert found.members.ids.tolist() == list(range(1, 24))
-        assert "1 passages stand in documents of both sets" in " ".join(found.warnings)
+        assert "in documents of both sets, and left out of both: 1 passage" in " ".join(found.warnings)
 
     @pytest.mark.parametrize("place", ["start", "end", "random"])
     def test_where_a_passage_stands(self, trained, place):

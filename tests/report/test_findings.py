@@ -97,3 +97,28 @@ def test_a_tower_in_a_histogram_leaves_the_others_to_be_seen():
     for groups, kind in ((spread, None), (tower, "sqrt")):
         shown = charts.histogram(groups)["layer"][0]["encoding"]["y"]
         assert shown.get("scale", {}).get("type") == kind
+
+
+def test_a_comparison_tells_of_the_strongest_attack_and_not_of_the_largest_change():
+    weak = Difference(
+        "weak", "auc", *(Estimate(v, v - 0.1, v, 0.95, "") for v in (0.8, 0.5)), Estimate(-0.3, -0.4, -0.2, 0.95, "")
+    )
+    best = Difference(
+        "best", "auc", *(Estimate(v, v - 0.1, v, 0.95, "") for v in (0.9, 0.7)), Estimate(-0.2, -0.3, -0.1, 0.95, "")
+    )
+    rare = Difference(
+        "best",
+        "tpr@fpr=0.01",
+        *(Estimate(v, 0, 1, 0.95, "") for v in (0.95, 0.1)),
+        Estimate(-0.85, -0.9, -0.8, 0.95, ""),
+    )
+    assert "AUC of best fell from 0.900 to 0.700" in compare_page.finding([weak, best, rare])[0]
+
+
+def test_a_finding_answers_a_regulator_in_a_sentence_that_stands_alone():
+    told = regulators.Answers(
+        "asking.", extraction="Nothing was given back.", queries="The same.", epsilon="At least 3."
+    )
+    assert "this report names is. Nothing was given back. Others" in str(regulators.section(told))
+    alone = regulators.Answers("canaries.", epsilon="At least 3.")
+    assert "this report names is. On ε: At least 3. Others" in str(regulators.section(alone))

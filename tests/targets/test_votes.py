@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import divulge as dv
+from divulge import targets
 from divulge.evidence import of_logits
 from divulge.targets import SklearnTarget
 
@@ -62,3 +65,27 @@ def test_no_certain_vote_stands_alone_and_the_order_is_kept():
         assert (np.diff(signal[order]) >= -1e-12).all()
     steps = np.diff(np.unique(logits[:, 0].round(9)))
     assert steps.max() < 1.5  # with the floor at 1e-7, the last step was 13
+
+
+@pytest.mark.parametrize(
+    "names", [["benign", "malignant"], ["malignant", "benign"], ["malignant", "unknown", "benign"]]
+)
+@pytest.mark.parametrize("kind", [LogisticRegression(), RandomForestClassifier(20, random_state=0), GaussianNB()])
+def test_classes_that_have_names_are_numbered_as_the_labels_are(names, kind):
+    rng = np.random.default_rng(0)
+    x, sick = rng.normal(size=(60, 3)), rng.random(60) < 0.5
+    x[sick] += 2
+    model = kind.fit(x, np.where(sick, "malignant", "benign"))
+    numbers = np.where(sick, names.index("malignant"), names.index("benign"))
+    target = targets.adapt(model, names=names)
+    assert target.logits(dv.Records(x)).shape == (60, len(names))
+    assert (target.labels(dv.Records(x)) == numbers).mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("names", "message"), [(None, "the classes have names"), (["benign", "other"], "lacks 'malignant'")]
+)
+def test_names_of_classes_that_nobody_numbered_are_refused(names, message):
+    model = LogisticRegression().fit([[0.0], [1.0]], ["benign", "malignant"])
+    with pytest.raises(dv.InputError, match=message):
+        targets.adapt(model, names=names)

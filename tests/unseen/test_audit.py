@@ -73,7 +73,7 @@ def test_a_class_with_too_few_candidates_says_so_and_states_the_power(found):
     few = OUTSIDE[(OUTSIDE.y != 2) | (np.cumsum(OUTSIDE.y == 2) <= 15)]
     scarce = audit(nonmembers=few, recipes=("loss",))
     (said,) = [line for line in scarce.warnings if line.startswith("fpr:")]
-    assert "needs at least 19 non-members of the unseen classes [2], got 15" in said
+    assert "needs at least 19 non-members of the unseen class 2, got 15" in said
     assert "power 80%" in said
     assert scarce.summary().recipes["loss"].unseen.tpr_at_fpr["0.05"] is None
     assert not [line for line in found.warnings if line.startswith("fpr:")]

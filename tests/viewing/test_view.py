@@ -100,6 +100,17 @@ def test_other_thresholds_are_decided_by_the_library_and_nothing_is_changed(clie
     assert digests(runs) == before
 
 
+def test_a_run_with_too_few_calibration_records_for_a_level_is_shown_with_the_reason(client, runs):
+    page = client.get(f"/runs/{keys(runs)['before']}?level=0.0001")
+    assert page.status_code == 200
+    assert "known non-members are needed" in page.text
+    assert "/report" in page.text
+    assert (
+        f'value="{dv.results.read(runs / "before", dv.results.AuditSummary).fpr[0]:g}"'
+        in client.get(f"/runs/{keys(runs)['before']}").text
+    )
+
+
 def test_a_preview_is_what_deciding_again_would_give(runs, tmp_path, divulge):
     import json
 

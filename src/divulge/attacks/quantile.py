@@ -183,6 +183,6 @@ def _unseen(candidates: _Part, population: _Part) -> tuple[str, ...]:
         return ()
     count = int(np.isin(candidates.labels, strange).sum())
     return (
-        f"{count} of {len(candidates.labels)} candidates belong to classes missing from the population "
+        f"{count:,} of the {len(candidates.labels):,} records scored belong to classes missing from the population "
         f"({', '.join(map(str, strange))}): scored by the pooled distribution, and not covered by its calibration",
     )

@@ -55,7 +55,7 @@ def page(
         class_lanes.section(summary, strongest),
         decision_tables.section(summary, strongest),
         shift.section(audit.about.transfer),
-        exposed.section(audit, strongest),
+        *([] if said.answer == "split is confounded" else [exposed.section(audit, strongest)]),
         fairness.section(summary),
         _others(inner),
         regulators.section(_answers(said, summary, strongest)),
@@ -81,9 +81,7 @@ def _largest(summary: AuditSummary) -> str:
 
 def _advice(audit: Findings, summary: AuditSummary) -> Section:
     leaks = summary.verdict.answer == "leak found"
-    return Section(
-        "What to do about it", advice.against_membership(documents=audit.about.texts is not None) if leaks else []
-    )
+    return Section(advice.TITLE, advice.against_membership(documents=audit.about.texts is not None) if leaks else [])
 
 
 def _answers(said: Verdict, summary: AuditSummary, strongest: str) -> Answers:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from divulge.auditing.compare import compare
 from divulge.auditing.verdict import CONFIDENCE
-from divulge.report import Chart, Page, Paragraph, Section, Table, charts, in_words
+from divulge.report import Chart, Dots, Page, Paragraph, Section, Table, charts, in_words, regulators
 from divulge.report.markdown import shown
+from divulge.report.regulators import Answers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,9 +53,13 @@ def finding(changes: Sequence[Difference]) -> tuple[str, Tone]:
     return f"The second run gives away {way}: {_told(which)}. {counted}", "clear" if fallen else "leak"
 
 
+def _foremost(changes: Sequence[Difference]) -> Difference:
+    """The change of the strongest attack, by its AUC where that changed: the largest change would flatter a defence."""
+    return max(changes, key=lambda one: (one.statistic == "auc", max(one.before.value, one.after.value)))
+
+
 def _told(changes: Sequence[Difference]) -> str:
-    """The largest change among ``changes``."""
-    one = max(changes, key=lambda one: abs(one.change.value))
+    one = _foremost(changes)
     verb = "fell" if one.change.high < 0 else "rose"
     return (
         f"{_name(one.statistic)} of {one.recipe} {verb} from {one.before.value:.3f} to {one.after.value:.3f} (change "
@@ -83,11 +88,35 @@ def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
         verdict=said,
         tone=tone,
         heading=_HEADINGS[tone],
+        pictures=_pictures(changes, tone),
         more=(f"Before: {before.verdict.plain}", f"After: {after.verdict.plain}"),
         sections=[
             Section("Changes", [*_charts(changes), Table(*rows(changes), note=note)]),
             Section("What this does not say", [Paragraph(_LIMITS)]),
+            regulators.section(_answers(said, changes)),
         ],
+    )
+
+
+def _pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
+    """The AUC of which the verdict speaks, before and after, as pairs told right."""
+    moved = [one for one in changes if one.change.high < 0 or one.change.low > 0]
+    if tone not in ("clear", "leak") or _foremost(moved).statistic != "auc":
+        return ()
+    one = _foremost(moved)
+    counts = {"Before": round(100 * one.before.value), "After": round(100 * one.after.value)}
+    return tuple(
+        Dots(f"{when}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
+        for when, count in counts.items()
+    )
+
+
+def _answers(said: str, changes: Sequence[Difference]) -> Answers:
+    names = ", ".join(dict.fromkeys(one.recipe for one in changes))
+    return Answers(
+        means=f"membership inference by {names}, on both models.",
+        queries=f"On membership alone: {said}",
+        unit="One record, as it was given to the audits.",
     )
 
 

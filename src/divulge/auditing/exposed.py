@@ -10,8 +10,10 @@ from divulge import people
 from divulge.report import Exhibit, Fold, Gallery, Section, heat, thumbnail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.auditing.findings import Findings
-    from divulge.types import Array
+    from divulge.types import Array, Floats
 
 _EXHIBITS = 12
 _READ = 6  # documents, or rows of a table, that are not folded
@@ -23,6 +25,7 @@ def section(audit: Findings, strongest: str) -> Section:
     inside = [row for row in np.argsort(-scores, kind="stable") if audit.members[row] and int(row) in audit.exhibits]
     exhibits = [_exhibit(audit, int(row), float(scores[row])) for row in inside[:_EXHIBITS]]
     note = f"Members with the highest scores under {strongest}, the strongest recipe here."
+    note += _alike(audit, scores, inside)
     if audit.heat:
         against = next(iter(audit.heat.values())).against
         note += f" The deeper a token is marked, the likelier the target finds it than {against} does."
@@ -30,6 +33,14 @@ def section(audit: Findings, strongest: str) -> Section:
     seen = _EXHIBITS if all(one.png for one in exhibits) else _READ
     more = [Fold(f"{len(exhibits) - seen} more", [Gallery(exhibits[seen:])])] if len(exhibits) > seen else []
     return Section("Most exposed records", [Gallery(exhibits[:seen], note=note), *more] if exhibits else [])
+
+
+def _alike(audit: Findings, scores: Floats, inside: Sequence[np.intp]) -> str:
+    """How many non-members score as high as what is shown: where many do, a high score exposes nobody."""
+    others = scores[~audit.members]
+    least = min((scores[row] for row in inside[:_EXHIBITS]), default=np.inf)
+    alike = int((others >= least).sum())
+    return f" Of {len(others):,} non-members, {alike:,} score at least as high as the last of them."
 
 
 def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:

@@ -14,6 +14,7 @@ from divulge.decisions import fpr as by_fpr
 from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
 from divulge.identification.decide import Policy, decide
+from divulge.report import in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -125,9 +126,10 @@ class Outcome:
         """
         if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
             return ""
+        which = in_words.classes(self.unseen_classes)
         return (
-            f"{int(strange.sum())} of {len(strange)} candidates are of the unseen classes {list(self.unseen_classes)}, "
-            "of which there are no calibration records"
+            f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {which}, of which there are no "
+            "calibration records"
         )
 
     def _apart(self) -> str:

@@ -47,7 +47,7 @@ class Tested:
             return f"{self.recipe}: {self.statistic} ≥ {in_words.least(e.low)}, {chance}"
         turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
         level = f" at FPR {self.chance:g}" if self.statistic == "TPR" else ""
-        return f"{self.recipe}: {self.statistic}{level} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}], {chance}{turned}"
+        return f"{self.recipe}: {self.statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{level}, {chance}{turned}"
 
 
 @dataclass(frozen=True, slots=True)

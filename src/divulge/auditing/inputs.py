@@ -14,6 +14,7 @@ from divulge.auditing import agreement
 from divulge.auditing.separation import separate
 from divulge.evidence import Layout, concatenate
 from divulge.references import FineTune, Train
+from divulge.report import in_words
 from divulge.request import Duplicates
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
@@ -272,8 +273,8 @@ def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonm
         return []
     power = evaluation.smallest_detectable(inside, outside, max(fpr))
     return [
-        f"fpr: {level:g} needs at least {least} non-members of the unseen classes {list(classes)}, got {outside} (and "
-        f"{inside} members), so no TPR is reported there at this level; what they can detect: {power}"
+        f"fpr: {level:g} needs at least {least} non-members of the {in_words.classes(classes)}, got {outside} (and "
+        f"{inside} members), so no TPR is reported there at this level; what a single test can detect there: {power}"
     ]
 
 

@@ -56,7 +56,7 @@ class RealisedFpr:
         if self.broken:
             return f"TOO HIGH: the luck of one calibration does not explain it (p = {self.p_value:.2g})"
         if self.rate.low > self.nominal:
-            return f"above, as in one of {1 / self.p_value:.3g} calibrations"
+            return f"above, as in one of {1 / self.p_value:,.0f} calibrations"
         if self.rate.high < self.nominal:
             return "below"
         return "agrees"

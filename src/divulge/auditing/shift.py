@@ -67,7 +67,7 @@ def section(summary: TransferSummary | None) -> Section:
         [
             name,
             "expected to hold" if one.holds else "not expected to hold",
-            f"{one.expected_fpr:.3f}",
+            f"{one.expected_fpr:.3f}" if one.effective * summary.level >= 1 else "–",
             f"{one.violation:.2g} (p = {one.p_value:.2g})",
         ]
         for name, one in summary.recipes.items()
@@ -79,6 +79,8 @@ def section(summary: TransferSummary | None) -> Section:
         "extent that the fit is good and the violation small (Thaker et al. 2025, §5)."
     )
     columns = ["recipe", f"FPR of {summary.level:g}", "rate expected there", "multi-accuracy violation"]
+    few = "A dash: too few seen records resemble the unseen class to resolve a rate."
+    lacking = any(row[2] == "–" for row in rows)
     blocks: list[Block] = []
     for text in dict.fromkeys(one.text for one in summary.recipes.values()):
         whose = [name for name, one in summary.recipes.items() if one.text == text]
@@ -90,7 +92,8 @@ def section(summary: TransferSummary | None) -> Section:
     ratio = {"seen records": _columns(summary.ratio)}
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
     folded = Fold("What speaks for and against, recipe by recipe", blocks)
-    return Section("Will the false-positive rate carry over to the unseen classes?", [Table(columns, rows), folded])
+    table = Table(columns, rows, note=few if lacking else "")
+    return Section("Will the false-positive rate carry over to the unseen classes?", [table, folded])
 
 
 def _some(points: Floats) -> tuple[tuple[float, float], ...]:

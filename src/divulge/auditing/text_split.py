@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import evaluation
+from divulge.report import in_words
 from divulge.results import TextSplit
 from divulge.statistics import two_samples
 
@@ -61,7 +62,7 @@ def warnings(split: TextSplit | None) -> list[str]:
     said = given_away(split.signs)
     if split.copies:
         said.append(
-            f"{split.copies:,} non-members share at least half of their word n-grams with a member; a model that has "
-            "learnt the one knows the other, so the numbers are too low"
+            f"at least half of the word n-grams of {in_words.several(split.copies, 'non-member')} stand in a member; a "
+            "model that has learnt the one knows the other, so the numbers are too low"
         )
     return said

@@ -180,7 +180,7 @@ def _judged(audit: Findings, scope: Scope) -> Verdict:
         )
     smallest = detectable(audit, scope)
     if smallest.auc is not None and smallest.auc <= UNSEEN:
-        return _nothing(scope, smallest, smallest.auc)
+        return _nothing(audit, scope, smallest, smallest.auc)
     return _too_little(scope, smallest)
 
 
@@ -198,7 +198,7 @@ def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
     return Verdict("leak found", said.words, more, said.pictures, worst.recipe)
 
 
-def _nothing(scope: Scope, smallest: Detectable, area: float) -> Verdict:
+def _nothing(audit: Findings, scope: Scope, smallest: Detectable, area: float) -> Verdict:
     rate, unseen = "", ()
     if smallest.tpr is not None:
         rate = f" or a TPR of {smallest.tpr:.3f} at FPR {smallest.fpr:g}"
@@ -214,7 +214,7 @@ def _nothing(scope: Scope, smallest: Detectable, area: float) -> Verdict:
             f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC "
             f"of {area:.3f}{rate}, under the model of {smallest.method}.",
             *unseen,
-            "A smaller leak, or one confined to a few records, may have been missed.",
+            f"A smaller leak, or one confined to a few records, may have been missed. {_tried(audit)}",
         ),
     )
 
@@ -238,6 +238,15 @@ def counted(members: int, nonmembers: int) -> str:
     """
     words = [f"{n:,} {kind}{'' if n == 1 else 's'}" for n, kind in ((members, "member"), (nonmembers, "non-member"))]
     return " and ".join(words)
+
+
+def _tried(audit: Findings) -> str:
+    """Against whom nothing was found."""
+    needs = {recipe.references for recipe in audit.about.recipes.values()}
+    stronger = (
+        "" if needs & {"out", "in and out"} else ". One who trains reference models was not tried, and may find more"
+    )
+    return f"The adversaries that were tried: {', '.join(audit.about.recipes)}{stronger}."
 
 
 def _adversary(recipe: Conducted) -> str:

@@ -87,7 +87,7 @@ class Examined:
 
     @property
     def verdict(self) -> str:
-        """What can be claimed, in a sentence that needs no statistics, and how many each rule calls members."""
+        """What can be claimed, in a sentence that needs no statistics."""
         n = len(self.outputs)
         if not self.decisions:
             return (
@@ -95,8 +95,7 @@ class Examined:
                 "the training set (--nonmembers), its margin (--margin), or records of which one was trained on "
                 "(--leaked)."
             )
-        counts = "; ".join(f"{chosen.count:,} by {name}" for name, chosen in self.decisions.items())
-        return f"{self._claim(n)} Called members: {counts}."
+        return self._claim(n)
 
     def _claim(self, n: int) -> str:
         sound = [one for one in self.decisions.values() if one.guarantee.standing == "holds"]

@@ -9,9 +9,9 @@ import numpy as np
 
 from divulge.canaries.claim import Claim
 from divulge.evaluation import roc
-from divulge.report import charts, in_words, regulators
+from divulge.report import Dots, advice, charts, in_words, regulators
 from divulge.report.curves import Curve
-from divulge.report.page import Chart, Page, Paragraph, Section, Table
+from divulge.report.page import Chart, Page, Paragraph, Point, Points, Section, Table
 from divulge.report.regulators import Answers
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
         title="A claim of differential privacy",
         verdict=summary.verdict,
         tone=summary.tone,
+        pictures=_pictures(summary),
         sections=[
+            *_advice(summary),
             Section(
                 "What is proven",
                 [
@@ -57,7 +59,11 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
             Section("Scores", [Chart(_histogram(scores, included), note=_SPREAD)]),
             Section("What would show more", [Paragraph(text) for text in _more(summary)]),
             regulators.section(_answers(summary)),
-            *([Section("Warnings", [Paragraph(note) for note in summary.warnings])] if summary.warnings else []),
+            *(
+                [Section("Warnings", [Paragraph(f"{note[:1].upper()}{note[1:]}.") for note in summary.warnings])]
+                if summary.warnings
+                else []
+            ),
         ],
         facts=facts(summary),
         heading=_HEADINGS[summary.answer],
@@ -65,17 +71,60 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
     )
 
 
+def _advice(summary: CanarySummary) -> list[Section]:
+    if summary.answer != "violated" or summary.claimed is None:
+        return []
+    points = [
+        Point(
+            f"Do not claim ε = {summary.claimed:g} of this training.",
+            f"Whatever ε it keeps is at least {in_words.least(summary.bound.low)}, on the assumption stated below.",
+        ),
+        Point(
+            "Look for the mistake.",
+            "Compare what the accountant was told of sampling rate, steps and noise with what the training did; see "
+            "that noise was added at its full scale, and that gradients were clipped record by record.",
+        ),
+        Point(
+            "Train again, with new canaries.",
+            "Coins whose outcome has been looked at prove nothing of a second training; divulge canaries make throws "
+            "new ones.",
+        ),
+    ]
+    return [Section(advice.TITLE, [Points(points)])]
+
+
+def _pictures(summary: CanarySummary) -> tuple[Dots, ...]:
+    """How sure ε lets somebody be who held it as likely as not that a record was used."""
+    grids = []
+    if summary.claimed is not None:
+        sure = math.ceil(_sure(summary.claimed) - 1e-9)
+        grids.append(Dots(f"Claimed: from 50 of 100 sure that a record was used to {sure}, at most", sure, 100))
+    if summary.bound.low > 0:
+        sure = math.floor(_sure(summary.bound.low) + 1e-9)
+        grids.append(Dots(f"Proven: from 50 of 100 sure to {sure} or more, for some record", sure, 100))
+    return tuple(grids)
+
+
+def _sure(epsilon: float) -> float:
+    """Per cent that odds of one to one become at ``epsilon``."""
+    return 100 / (1 + math.exp(-epsilon))
+
+
 def _meaning(summary: CanarySummary) -> tuple[str, ...]:
-    """What the two numbers say of a single record."""
+    """Who this was tested against, and what the two numbers say of a single record."""
+    tested = (
+        f"The adversary of this test planted the canaries and scores them with the trained model ({summary.recipe}). A "
+        "claim of differential privacy is made against everybody, so that one who breaks it is enough."
+    )
     told = (
         "A training that keeps ε multiplies the odds that any one record was used by at most exp(ε), whoever looks at "
         "the model and whatever they know."
     )
     proven = f"Proven: it can be {_odds(summary.bound.low)} or more." if summary.bound.low > 0 else ""
     if summary.claimed is None:
-        return (f"{told} {proven}".strip(),)
+        return tested, f"{told} {proven}".strip()
     apart = f" (apart from a chance of {summary.delta:g})" if summary.delta else ""
-    return (f"{told} Claimed: by at most {_odds(summary.claimed)}{apart}. {proven}".strip(),)
+    return tested, f"{told} Claimed: by at most {_odds(summary.claimed)}{apart}. {proven}".strip()
 
 
 def _odds(epsilon: float) -> str:

@@ -73,7 +73,9 @@ class Proof:
     def text(self) -> str:
         """The verdict in two or three sentences."""
         sure = f"with {in_words.per_cent(self.bound.confidence)} confidence"
-        proven = f"The training spent ε ≥ {in_words.least(self.bound.low)} ({sure})."
+        least = in_words.least(self.bound.low)
+        spent = f"The training spent ε ≥ {least} ({sure})."
+        proven = spent if self.bound.low > 0 else "No ε above 0 is proven."
         if self.constant:
             return f"{self._answered} All canaries have the same score, so nothing can be told of any of them."
         parts = [self._answered, self._why, proven, self._sight]

@@ -100,7 +100,7 @@ def choice(value: object, name: str, options: Iterable[str]) -> str:
     if isinstance(value, str) and value in known:
         return value
     near = difflib.get_close_matches(str(value)[:_LONGEST], known, n=1, cutoff=0.5) if isinstance(value, str) else []
-    hint = f"; did you mean {near[0]!r}?" if near else ";"
+    hint = f"; did you mean {near[0]!r}?" if near else ""
     raise InputError(f"{name}: {shown(value)} is unknown{hint} (known: {', '.join(known)})")
 
 

@@ -172,7 +172,7 @@ def score(
         printing.as_json(results.plain(counted))
         return
     rows = [("documents", counted.documents), ("without a score", counted.unscored), ("scored before", counted.resumed)]
-    printing.table(f"Scored with {model}", ["", ""], [(name, f"{count:,}") for name, count in rows])
+    printing.table(f"Scored with {model}", ["what", "value"], [(name, f"{count:,}") for name, count in rows])
     if (skipped := counted.skipped) is not None:
         printing.line(
             f"warning: the server could not take {skipped.documents} documents ({', '.join(skipped.first)}): "
@@ -239,7 +239,7 @@ def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> No
         printing.as_json(results.plain(summary))
         return
     warn(summary)
-    printing.table(summary.claim, ["", ""], identification_page.facts(summary))
+    printing.table(summary.claim, ["what", "value"], identification_page.facts(summary))
     if folder is None:
         printing.line("Nothing was saved; use --out to save the selection and the report.")
         return

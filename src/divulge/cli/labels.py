@@ -181,6 +181,7 @@ def show_simulation(
     printing.line(
         f"{summary.right}/{spec.n} labels recovered in {simulated.queries} queries ({plan.method}); {certain}"
     )
+    _written(Report=report)
 
 
 @app.command("attack")
@@ -227,6 +228,7 @@ def attack(
         printing.line(f"{summary.scored} rows are scored; the others have label -1")
     if not read.complete:
         printing.line("the quota is used up; run the same command again later" + ("" if journal else " with --journal"))
+    _written(Labels=out, Report=report)
 
 
 @app.command("defend")
@@ -260,6 +262,12 @@ def _submission(template: Path | None) -> labels.Submission:
 def _ask(oracle: HttpOracle, plan: QueryPlan, journal: Journal | None, control: bool) -> LabelInference:
     with printing.bar("queries") as progress:
         return labels.infer(oracle, plan, journal=journal, progress=progress, control=control)
+
+
+def _written(**files: Path | None) -> None:
+    for name, path in files.items():
+        if path is not None:
+            printing.line(f"{name}: {path}")
 
 
 def _told(

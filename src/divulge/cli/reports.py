@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 
     from divulge import auditing, checks, dossier, identification, results, store
     from divulge.auditing import records_table
+    from divulge.canaries import kept as canaries_kept
+    from divulge.extraction import kept as extraction_kept
     from divulge.identification import table_results
     from divulge.report import html, markdown, pdf
     from divulge.report.page import Page
     from divulge.results import provenance
 else:
+    canaries_kept = lazy.module("divulge.canaries.kept")
+    extraction_kept = lazy.module("divulge.extraction.kept")
     auditing = lazy.module("divulge.auditing")
     checks = lazy.module("divulge.checks")
     dossier = lazy.module("divulge.dossier")
@@ -35,6 +39,7 @@ else:
     store = lazy.module("divulge.store")
     table_results = lazy.module("divulge.identification.table_results")
 
+_OTHERS = ("extraction", "canary-audit")
 _NAMES = {
     "html": "report.html",
     "pdf": "report.pdf",
@@ -61,8 +66,17 @@ def report(
 
 
 def _page_in_place(run: Path, to: Path | None) -> Path:
-    if _identified(run):
+    kind = dossier.Dossier(run).kind()
+    if kind == "identification":
         return identification.report(run, to)
+    if kind in _OTHERS:
+        made = _page(run)
+        if to is not None:
+            html.write(made, to)
+            return to
+        with dossier.Dossier(run).changing(kind) as draft:
+            html.write(made, draft.path / _NAMES["html"])
+        return run / _NAMES["html"]
     return auditing.rerender(run) if to is None else auditing.load(run).report(to)
 
 
@@ -78,12 +92,13 @@ def _written(run: Path, name: str, path: Path) -> Path:
     return path
 
 
-def _identified(run: Path) -> bool:
-    return dossier.Dossier(run).kind() == "identification"
-
-
 def _page(run: Path) -> Page:
-    return table_results.page(run) if _identified(run) else auditing.load(run).page()
+    pages: dict[str, Callable[[Path], Page]] = {
+        "identification": lambda run: table_results.page(run),
+        "extraction": lambda run: extraction_kept.page(run),
+        "canary-audit": lambda run: canaries_kept.page(run),
+    }
+    return pages.get(dossier.Dossier(run).kind(), lambda run: auditing.load(run).page())(run)
 
 
 def _pdf(run: Path, path: Path) -> None:
@@ -96,14 +111,22 @@ def _pdf(run: Path, path: Path) -> None:
 def _results(run: Path) -> dict[str, Any]:
     """All of the summary, and where the run comes from."""
     made = provenance.read(run)
-    summary = table_results.summary(run) if _identified(run) else auditing.load(run).summary()
+    summaries: dict[str, Callable[[], Any]] = {
+        "identification": lambda: table_results.summary(run),
+        "extraction": lambda: results.read(run, results.ExtractionSummary),
+        "canary-audit": lambda: results.read(run, results.CanarySummary),
+    }
+    summary = summaries.get(dossier.Dossier(run).kind(), lambda: auditing.load(run).summary())()
     return {"provenance": None if made is None else results.plain(made), "results": results.plain(summary)}
 
 
 def _records(run: Path, path: Path, kind: str) -> None:
-    if _identified(run):
+    ran = dossier.Dossier(run).kind()
+    if ran == "identification":
         raise InputError("--format: selection.parquet in the run directory has one row per document already")
-    frame = records_table.table(auditing.load(run))
+    if ran == "canary-audit":
+        raise InputError("--format: scores.npz in the run directory has the score of every canary already")
+    frame = extraction_kept.documents(run) if ran == "extraction" else records_table.table(auditing.load(run))
     with store.atomic(path) as temporary:
         if kind == "csv":
             records_table.for_spreadsheets(frame).write_csv(temporary)

@@ -37,7 +37,7 @@ Model = Annotated[Path, typer.Argument(help="safetensors file: one hidden ReLU l
 def weights(
     model: Model,
     candidates: Annotated[
-        Path, typer.Option(help=".npz with x [n, d], and y (labels), ids and member (bool) where known.")
+        Path, typer.Option(help=".npz with x (n rows of d), and y (labels), ids and member (bool) where known.")
     ],
     nonmembers: Annotated[
         Path | None, typer.Option(help=".npz like it, of records known not to be in the training set.")
@@ -85,6 +85,7 @@ def weights(
     for name, rule in summary.decisions.items():
         for warning in rule.warnings:
             printing.line(f"{name}: {warning}")
+    _written(out)
 
 
 def reconstruct(
@@ -110,6 +111,12 @@ def reconstruct(
         return
     printing.verdict(summary.tone, summary.verdict)
     printing.table("Candidates", weights_page.CANDIDATE_COLUMNS, weights_page.candidate_rows(summary))
+    _written(out)
+
+
+def _written(report: Path | None) -> None:
+    if report is not None:
+        printing.line(f"Report: {report}")
 
 
 def _files(**named: Path | None) -> dict[str, list[Path]]:

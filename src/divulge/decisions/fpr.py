@@ -217,5 +217,6 @@ def _warnings(threshold: ConformalThreshold) -> tuple[str, ...]:
         return ()
     return (
         f"with {threshold.calibration} calibration scores, the FPR of this one calibration lies between "
-        f"{realised.low:.2g} and {realised.high:.2g} (95 %); {threshold.fpr:g} holds on average over calibrations",
+        f"{realised.low:.2g} and {realised.high:.2g} (95 %), if the assumption holds; {threshold.fpr:g} is an average "
+        "over calibrations",
     )

@@ -72,6 +72,14 @@ class Measured:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @classmethod
+    def of_table(cls, table: pl.DataFrame) -> Measured:
+        """What `table` made a table of, but for the numbers of documents left out."""
+        parts = ("prefix", "suffix", "generated")
+        prompts, suffixes, said = (tuple(table[name]) if name in table.columns else None for name in parts)
+        reference = _of_columns(table, "reference ") if "reference log_p" in table.columns else None
+        return cls(table["id"].to_numpy(), _of_columns(table, "", said), reference, prompts, suffixes)
+
     def table(self, name: str) -> pl.DataFrame:
         """One row per document."""
         columns: dict[str, object] = {"set": [name] * len(self), "id": [str(one) for one in self.ids]}
@@ -87,6 +95,13 @@ class Measured:
         if self.prompts is not None:
             columns |= {"prefix": self.prompts, "suffix": self.suffixes, "generated": self.target.texts}
         return pl.DataFrame(columns)
+
+
+def _of_columns(table: pl.DataFrame, prefix: str, texts: tuple[str, ...] | None = None) -> Completed:
+    log_p, verbatim, longest, overlap = (
+        table[f"{prefix}{name}"].to_numpy() for name in ("log_p", "verbatim", "longest match", "overlap")
+    )
+    return Completed(log_p, verbatim, longest, overlap, texts)
 
 
 @dataclass(frozen=True, slots=True)

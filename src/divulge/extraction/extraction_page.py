@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.extraction.chances import draws_needed
-from divulge.report import charts, in_words, regulators
+from divulge.report import Dots, advice, charts, in_words, regulators
 from divulge.report.curves import Curve
 from divulge.report.page import Chart, Exhibit, Fold, Gallery, Page, Paragraph, Section, Table
 from divulge.report.regulators import Answers
@@ -15,7 +15,6 @@ from divulge.report.regulators import Answers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.evaluation.blind import Blind
     from divulge.extraction.completed import Completed, Measured
     from divulge.report.page import Block
     from divulge.results import ExtractionSummary
@@ -31,24 +30,61 @@ SHOWN = 12
 _SEEN = 6  # documents that are not folded
 _LONGEST = 2000  # characters of a text
 _MOST_DRAWS = 1e12  # at the right border of the chart
+_COUNTED = 1e6  # draws from which on their number is a power of ten
 
 
-def page(told: ExtractionSummary, members: Measured, nonmembers: Measured, blind: Blind | None) -> Page:
+def page(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> Page:
     """Rates of members and non-members, how many draws it takes, and the documents given back most easily."""
     return Page(
         title="Extraction of training documents",
         verdict=told.verdict,
         tone=told.tone,
+        more=(_adversary(told),),
+        pictures=_pictures(told),
         sections=[
+            *([Section(advice.TITLE, advice.against_extraction())] if told.answer == "extracted" else []),
             Section("How many are given back", [_rates(told), Paragraph(_meaning(told))]),
             Section("How often a model must be asked", [_curve(told, members, nonmembers)]),
             Section("Members that are given back most easily", _foremost(members)),
             Section("Non-members that are given back most easily", _foremost(nonmembers)),
             regulators.section(_answers(told)),
-            *([Section("Warnings", [Paragraph(note) for note in told.warnings])] if told.warnings else []),
+            *([Section("Warnings", [Paragraph(_sentence(note)) for note in told.warnings])] if told.warnings else []),
         ],
-        facts=facts(told, blind),
+        facts=facts(told),
         heading=_HEADINGS[told.answer],
+    )
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:]}."
+
+
+def _prompt(told: ExtractionSummary) -> str:
+    if isinstance(told.prefix, float):
+        return f"{in_words.per_cent(told.prefix)} of the document"
+    return in_words.several(told.prefix, "token")
+
+
+def _adversary(told: ExtractionSummary) -> str:
+    """Who can do this; draws are computed, so nobody has to make them."""
+    where = {"start": "its first", "end": "those before its end,", "random": "those at some place,"}[told.place]
+    return (
+        f"The adversary needs part of a document already ({where} {_prompt(told)}) and asks the model to go on. What "
+        "is likely within so many draws was computed from the model's probabilities; the adversary would draw, and "
+        "need not see them."
+    )
+
+
+def _pictures(told: ExtractionSummary) -> tuple[Dots, ...]:
+    """Members beside non-members, by the way that the verdict quotes; nothing where the verdict claims nothing."""
+    if told.answer not in ("extracted", "not shown"):
+        return ()
+    rate = max(told.rates, key=lambda one: one.difference.low) if told.answer == "extracted" else told.rates[0]
+    sides = (("members", rate.members), ("non-members", rate.nonmembers))
+    shown = [(name, in_words.out_of(share)) for name, share in sides]
+    return tuple(
+        Dots(f"{one.counted(name)} are given back ({rate.way})", one.value, one.of, one.low, one.high)
+        for name, one in shown
     )
 
 
@@ -62,20 +98,25 @@ def _answers(told: ExtractionSummary) -> Answers:
     )
 
 
-def facts(told: ExtractionSummary, blind: Blind | None) -> dict[str, str]:
+def facts(told: ExtractionSummary) -> dict[str, str]:
     """What was asked, and how."""
-    share = isinstance(told.prefix, float)
-    prompt = f"{in_words.per_cent(told.prefix)} of the document" if share else f"{told.prefix} tokens"
+    prompt = _prompt(told)
     return {
         "model": told.model,
-        "members": str(told.members),
-        "non-members": str(told.nonmembers),
+        "members": f"{told.members:,}",
+        "non-members": f"{told.nonmembers:,}",
         "prompt": f"{prompt}, at the {told.place}" if told.place != "random" else f"{prompt}, at a random place",
-        "asked for": f"the next {told.suffix} tokens",
+        "asked for": f"the next {in_words.several(told.suffix, 'token')}",
         "sampling": told.decoding,
         "reference model": "what it gives back, too, is not counted" if told.with_reference else "none",
-        "blind baseline": "too few documents" if blind is None else str(blind),
+        "told apart without the model": _blind(told),
+        "seed": str(told.seed),
     }
+
+
+def _blind(told: ExtractionSummary) -> str:
+    tested = "too few documents for a blind baseline" if told.blind is None else f"blind baseline: p = {told.blind:.2g}"
+    return f"{'yes' if told.confounded else 'not seen'} ({tested})"
 
 
 def rows(told: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
@@ -166,7 +207,7 @@ def _cells(side: Completed, at: int) -> list[str]:
     needed = float(draws_needed(side.log_p[at : at + 1])[0])
     return [
         f"{side.log_p[at] / np.log(10):z.2f}" if np.isfinite(side.log_p[at]) else "never drawn",
-        f"{needed:,.0f}" if needed < _MOST_DRAWS else ("never" if np.isneginf(side.log_p[at]) else f"{needed:.0e}"),
+        f"{needed:,.0f}" if needed < _COUNTED else ("never" if np.isneginf(side.log_p[at]) else f"{needed:.0e}"),
         "yes" if side.verbatim[at] else "no",
         str(side.longest[at]),
         f"{side.overlap[at]:.2f}",

@@ -75,7 +75,7 @@ def _without(first: RateOf, members: int, nonmembers: int, smallest: int | None)
         return Finding("undecided", text, "undecided", (), None)
     text = (
         f"Extraction is not shown: by no way are members given back more often than non-members beyond chance. "
-        f"{_shares(first)}. At least {smallest} of {members} members would have shown it."
+        f"{_shares(first)}. It would have taken {smallest} of {members} members to show it."
     )
     return Finding("not shown", text, "clear", (), smallest)
 

@@ -16,6 +16,7 @@ from divulge.extraction.asking import FINISHED, Asked
 from divulge.extraction.completed import Measured
 from divulge.extraction.passages import Cut, Passage, passages
 from divulge.extraction.result import KIND, Extraction
+from divulge.report import in_words
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
 
@@ -182,7 +183,8 @@ def _apart(made: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
     used = [_once(part.cut, shared) for part in made]
     if not all(used):
         raise checks.InputError("nonmembers: every passage of one set stands in the other; nothing is left to compare")
-    said = f"{len(shared)} passages stand in documents of both sets and were left out of both" if shared else ""
+    several = in_words.several(len(shared), "passage")
+    said = f"in documents of both sets, and left out of both: {several}" if shared else ""
     return used, [said] if said else []
 
 
@@ -197,13 +199,14 @@ def _once(cut: Sequence[Passage], shared: Collection[tuple[int, ...]]) -> list[P
 def _left_out(*sets: Measured) -> list[str]:
     """What the user must know of documents that were not used, or not as a whole."""
     notes = []
-    for name, one in zip(("members", "non-members"), sets, strict=True):
+    for name, one in zip(("member", "non-member"), sets, strict=True):
         if one.short:
-            notes.append(f"{one.short} {name} are too short and were left out")
+            notes.append(f"too short, and left out: {in_words.several(one.short, name)}")
         if one.repeated:
-            notes.append(f"{one.repeated} {name} were left out, as their passage stands elsewhere as well")
+            notes.append(f"left out, as the passage stands elsewhere as well: {in_words.several(one.repeated, name)}")
         if one.shortened:
-            notes.append(f"{one.shortened} prompts of {name} lost their beginning, as the model takes no more tokens")
+            prompts = f"{in_words.several(one.shortened, 'prompt')} of {name}s"
+            notes.append(f"without their beginning, as the model takes no more tokens: {prompts}")
     return notes
 
 

@@ -172,7 +172,7 @@ class Extraction:
         html.write(origin.added(self._page(), provenance.write(draft)), draft.path / "report.html")
 
     def _page(self) -> Page:
-        return extraction_page.page(self.summary(), self.members, self.nonmembers, self.blind)
+        return extraction_page.page(self.summary(), self.members, self.nonmembers)
 
     def __str__(self) -> str:
         return self.verdict

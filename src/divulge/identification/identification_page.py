@@ -19,9 +19,12 @@ from divulge.report import (
     Gallery,
     Page,
     Paragraph,
+    Point,
+    Points,
     Section,
     Stop,
     Table,
+    advice,
     charts,
     heat,
     regulators,
@@ -103,6 +106,7 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
     settings = summary.settings
     chosen = _chosen(folder)
     sections = [
+        Section(advice.TITLE, _advice(summary)),
         Section("Selection", [Table(("what", "value"), facts(summary), sortable=False), *_warnings(summary)]),
         Section("The documents", _shown_documents(summary, chosen, documents or {})),
         Section("How many of the best can be non-members", best.blocks(summary, folder)),
@@ -116,7 +120,7 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
     return Page(
         title="Training-data identification",
         verdict=plain,
-        more=more,
+        more=(_adversary(summary), *more),
         tone=tone,
         sections=[section for section in sections if section.blocks],
         heading=_HEADINGS.get(tone, ""),
@@ -124,11 +128,32 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
         facts={
             "Divulge": summary.divulge,
             "scores": ", ".join(settings.scores),
-            "method": settings.method,
+            "method": summary.used if settings.method == summary.used else f"{summary.used} ({settings.method})",
             "FDR": per_cent(settings.fdr),
             "seed": str(settings.seed),
         },
     )
+
+
+def _adversary(summary: IdentificationSummary) -> str:
+    names = ", ".join(score.rpartition(":")[0] or score for score in summary.settings.scores)
+    return (
+        f"The adversary needs the documents, their scores under the model ({names}), and scores of "
+        f"{summary.calibration:,} documents that are known not to have been used."
+    )
+
+
+def _advice(summary: IdentificationSummary) -> list[Block]:
+    """Only where something was identified, and the bound holds."""
+    if verdict(summary)[1] != "leak":
+        return []
+    share = per_cent(summary.settings.fdr)
+    whose = Point(
+        "If the documents are yours, rely on the set and not on one document.",
+        f"All that were selected stand in selection.parquet. On average {share} of such a list may be wrong, and it "
+        "does not tell which; how many of the best can be is said below.",
+    )
+    return [Points([whose]), *advice.against_membership(documents=True)]
 
 
 def _first(summary: IdentificationSummary, text: str) -> tuple[str, tuple[str, ...]]:

@@ -160,6 +160,7 @@ def _tokenizer(texts: list[str], size: int) -> transformers.PreTrainedTokenizerF
         vocab_size=size, special_tokens=["<s>"], initial_alphabet=cut.alphabet(), show_progress=False
     )
     raw.train_from_iterator(texts, trainer)
+    raw.decoder = tokenizers.decoders.ByteLevel()
     return transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>")  # noqa: S106  a token, not a password
 
 

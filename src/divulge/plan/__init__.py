@@ -124,6 +124,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         bos=plan.target.bos,
         endpoint=plan.target.endpoint,
         labels_only=True,
+        names=plan.data.classes,
     )
     if plan.data.text is not None:
         _labelled(plan, sets, documents=isinstance(target, GivesTokens) and not isinstance(target, GivesLogits))

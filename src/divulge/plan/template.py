@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
@@ -115,10 +116,15 @@ def _count(count: int, kind: Kind) -> int:
 def write(folder: Path, answers: Answers) -> list[Path]:
     """``plan.toml`` in ``folder``, and ``my_model.py`` where the plan names code; what is there is left alone.
 
+    Files that lie where the command was given, and not in ``folder``, are named as seen from there.
+
     Raises:
         divulge.InputError: one of them is there already, or cannot be written.
     """
-    files = {"plan.toml": plan(answers)} | ({"my_model.py": _STUB} if _named(answers) else {})
+    seen = {
+        name: _seen_from(folder, getattr(answers, name)) for name in ("model", "members", "nonmembers", "population")
+    }
+    files = {"plan.toml": plan(replace(answers, **seen))} | ({"my_model.py": _STUB} if _named(answers) else {})
     paths = {checks.path(folder / name, "folder"): text for name, text in files.items()}
     if there := [path for path in paths if path.exists()]:
         raise checks.InputError(f"folder: {there[0]} is there already; move it away, or name another folder")
@@ -130,6 +136,15 @@ def write(folder: Path, answers: Answers) -> list[Path]:
     except OSError as error:
         raise checks.InputError(f"folder: {folder} cannot be written ({error.strerror or error})") from None
     return list(paths)
+
+
+def _seen_from(folder: Path, name: str) -> str:
+    try:
+        if (folder / name).exists() or not Path(name).exists():
+            return name
+    except (OSError, ValueError):  # no name that a file could have
+        return name
+    return Path(os.path.relpath(Path(name).absolute(), folder.absolute())).as_posix()
 
 
 def plan(answers: Answers) -> str:
@@ -148,7 +163,7 @@ def _head(a: Answers) -> str:
     else:
         recipes = ["loss", *(["lira", "rmia"] if a.references else []), "quantile"]
     return f"""# An audit: which of these records was the model trained on? Run it with: divulge audit plan.toml
-# Paths start at this file's folder. Every key is explained in docs/plan.md.
+# Paths start at this file's folder. Every key is explained in docs/reference/plan.md.
 
 recipes = {json.dumps(recipes)}  # `divulge list` shows all; each is tested, and corrected for
 fpr = [0.01]  # wrongly accused among non-members, at most; 0.01 needs at least 100 of them

@@ -5,10 +5,12 @@ from __future__ import annotations
 from divulge.report.page import Point, Points
 
 _DEFENCES = "benchmarks/results/unseen_defences.md"
+_LANGUAGE = "benchmarks/results/language.md"
+TITLE = "What to do about it"
 _MEASURED_ELSEWHERE = (
-    "Measured on other models than this one, so these figures say what can be gained and not what will be: audit "
-    "again after the change, and compare both runs with divulge compare. Nothing else is advised here, because nothing "
-    "else was measured."
+    "Measured on other models than this one, so these figures say what can be gained and not what will be: "
+    "measure again after the change (divulge compare sets two audits side by side). Nothing else is advised here, "
+    "because nothing else was measured."
 )
 _AGAINST_MEMBERSHIP = (
     Point(
@@ -26,13 +28,40 @@ _AGAINST_MEMBERSHIP = (
         _DEFENCES,
     ),
 )
+_DOCUMENTS = (
+    Point(
+        "Train for fewer epochs.",
+        "In a small GPT-2 fine-tuned on 300 text messages, all weights, the AUC of the windows attack with three "
+        "reference models was 0.985 [0.978, 0.992] after four epochs and 0.824 [0.806, 0.840] after one.",
+        _LANGUAGE,
+    ),
+    Point(
+        "Train an adapter instead of all weights.",
+        "In the same model, LoRA of rank 8 brought it from 0.985 [0.978, 0.992] to 0.775 [0.747, 0.802] after four "
+        "epochs. What either change costs the model was not measured.",
+        _LANGUAGE,
+    ),
+)
+_AGAINST_EXTRACTION = (
+    Point(
+        "Leave each document in the training set once.",
+        "In a small GPT-2 fine-tuned for four epochs on 300 newsgroup articles, 15.0 % [0.0, 36.2] of those that stood "
+        "there sixteen times were given back nearly verbatim, and 0.0 % [0.0, 1.5] of those that stood there once.",
+        _LANGUAGE,
+    ),
+)
 
 
 def against_membership(*, documents: bool = False) -> list[Points]:
-    """Against membership inference on classifiers; empty for documents, where no defence was measured.
+    """Against membership inference on classifiers, or on fine-tuned language models.
 
     Examples:
-        >>> against_membership(documents=True)
-        []
+        >>> against_membership(documents=True)[0].points[0].title
+        'Train for fewer epochs.'
     """
-    return [] if documents else [Points(_AGAINST_MEMBERSHIP, note=_MEASURED_ELSEWHERE)]
+    return [Points(_DOCUMENTS if documents else _AGAINST_MEMBERSHIP, note=_MEASURED_ELSEWHERE)]
+
+
+def against_extraction() -> list[Points]:
+    """Against the extraction of training documents."""
+    return [Points(_AGAINST_EXTRACTION, note=_MEASURED_ELSEWHERE)]

@@ -28,6 +28,19 @@ class Dots:
     high: int | None = None
 
 
+def counted(value: int, of: int, words: str) -> Dots:
+    """``value`` of ``of`` things, a dot each; of more than a thousand, a hundred dots for all.
+
+    Examples:
+        >>> counted(3, 4, "labels").caption, counted(1500, 2000, "labels").caption
+        ('3 of 4 labels', '1,500 of 2,000 labels (drawn as 75 of 100)')
+    """
+    if of <= MOST:
+        return Dots(f"{value:,} of {of:,} {words}", value, of)
+    share = value * 100 // of
+    return Dots(f"{value:,} of {of:,} {words} (drawn as {share} of 100)", share, 100)
+
+
 def svg(dots: Dots) -> str:
     """The picture as an inline element; colours come from the page.
 

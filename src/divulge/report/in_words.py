@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from divulge.types import Estimate
 
 _OF = (100, 1_000, 10_000, 100_000, 1_000_000)
+_DECIMALS = 3  # of a rate in a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,20 @@ def out_of(rate: Estimate, chance: float = 0.0) -> OutOf:
         7 of 100 (4 to 12)
         >>> print(out_of(Estimate(0.021, 0.0131, 0.033, 0.95, "clopper-pearson"), 0.01))
         21 of 1,000 (13 to 33)
+
+        What a table shows as 0.610 is 61 of 100 here, too:
+
+        >>> print(out_of(Estimate(0.667, 0.6098, 0.7191, 0.95, "delong"), 0.5))
+        67 of 100 (61 to 72)
     """
-    of = next((of for of in _OF if math.floor(rate.low * of) > chance * of or rate.low <= chance), _OF[-1])
-    return OutOf(round(rate.value * of), math.floor(rate.low * of), math.ceil(rate.high * of), of)
+    of = next((of for of in _OF if _floor(rate.low, of) > chance * of or rate.low <= chance), _OF[-1])
+    return OutOf(round(rate.value * of), _floor(rate.low, of), -_floor(-rate.high, of), of)
+
+
+def _floor(rate: float, of: int) -> int:
+    """``rate`` out of ``of``, rounded down from the decimals that tables show of it."""
+    seen = round(rate, _DECIMALS) if of <= 10**_DECIMALS else rate
+    return math.floor(round(seen * of, 6))
 
 
 def one_in(rate: float) -> tuple[int, int] | None:
@@ -86,6 +98,16 @@ def least(bound: float) -> str:
         ('3.87', '0.00', '0.29')
     """
     return f"{math.floor(100 * bound + 1e-9) / 100:.2f}"
+
+
+def several(count: int, noun: str) -> str:
+    """So many of a thing.
+
+    Examples:
+        >>> several(1, "non-member"), several(2500, "passage")
+        ('1 non-member', '2,500 passages')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def classes(unseen: Sequence[int]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import charts, in_words
+from divulge.report import advice, charts, dots, in_words, regulators
 from divulge.report.curves import Curve
-from divulge.report.dots import MOST, Dots
 from divulge.report.page import Chart, Fold, Page, Paragraph, Point, Points, Section, Table
+from divulge.report.regulators import Answers
 from divulge.results.labels import MEANING
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from divulge.results import DefenceSummary, LabelsSummary
 
 _TITLE = "Labels behind a scoring endpoint"
+_ADVERSARY = (
+    "The adversary needs to send predictions of their choice and to see the score of each; neither the model nor what "
+    "the rows hold."
+)
 
 
 def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]) -> Page:
@@ -42,8 +46,9 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
     )
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
     sections = (
-        Section("What prevents it", _defence(summary.defence)),
+        Section(advice.TITLE, _defence(summary.defence)),
         Section("How fast labels leak", (_speed(summary), _progress(*progress))),
+        regulators.section(_answers(f"{known} from {_scores(summary.queries)}.")),
     )
     tone, heading = ("leak", "Labels leak") if leaks else ("plain", "")
     read = summary.proven if right is None else right
@@ -54,8 +59,8 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         sections=sections,
         facts=_facts(summary),
         heading=heading,
-        pictures=(_grid(read, rows),),
-        more=(proven,),
+        pictures=(dots.counted(read, rows, "labels"),),
+        more=(_ADVERSARY, proven),
     )
 
 
@@ -63,12 +68,12 @@ def _scores(queries: int) -> str:
     return "1 score" if queries == 1 else f"{queries:,} scores"
 
 
-def _grid(read: int, rows: int) -> Dots:
-    """One dot per label; of more than a thousand, a hundred dots for all."""
-    if rows <= MOST:
-        return Dots(f"{read:,} of {rows:,} labels", read, rows)
-    share = read * 100 // rows
-    return Dots(f"{read:,} of {rows:,} labels (drawn as {share} of 100)", share, 100)
+def _answers(said: str) -> Answers:
+    return Answers(
+        means="scores of predictions that the attacker chose.",
+        queries=f"On the hidden labels of the scored rows, which are no training data: {said}",
+        unit="The label of one row.",
+    )
 
 
 def settings(defence: DefenceSummary) -> list[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
+from divulge.report import advice
 from divulge.report.origin import TITLE
 from divulge.report.page import Dial, Fold, Gallery, Link, Paragraph, Pictures, Points, Table
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from divulge.report.page import Block, Page
     from divulge.types import Estimate
+
+
+_CARD = (advice.TITLE, "Evidence", "Selection", "What is proven", "How many are given back", TITLE)
 
 
 def render(page: Page) -> str:
@@ -61,7 +65,7 @@ def card(page: Page) -> str:
     if page.facts:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.sections:
-        if section.title in ("Evidence", "What to do about it", TITLE):
+        if section.title in _CARD:
             told = [text for block in section.blocks if not isinstance(block, Fold) for text in _block(block)]
             parts += [f"### {_line(section.title)}", *(text.replace("### ", "#### ") for text in told)]
     return "\n\n".join([*parts, "Measured with Divulge."]) + "\n"

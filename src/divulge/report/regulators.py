@@ -53,8 +53,7 @@ def section(answers: Answers) -> Section:
     american = [
         (
             "MEASURE 2.10: are the privacy risks that were identified examined and documented?",
-            f"The risk that this report names is. {answers.queries or answers.extraction or answers.epsilon or NOT} "
-            "Other privacy risks: not evaluable from this run.",
+            f"The risk that this report names is. {_finding(answers)} Others: not evaluable from this run.",
         ),
         (
             "MEASURE 2.1: are test sets, metrics and tools documented?",
@@ -76,6 +75,12 @@ def section(answers: Answers) -> Section:
             Fold("NIST SP 800-226, on guarantees of differential privacy", about_dp),
         ],
     )
+
+
+def _finding(answers: Answers) -> str:
+    """What was found, standing by itself."""
+    epsilon = None if answers.epsilon is None else f"On ε: {answers.epsilon}"
+    return answers.extraction or answers.queries or epsilon or NOT
 
 
 def _table(columns: tuple[str, str], rows: list[tuple[str, str]]) -> Table:

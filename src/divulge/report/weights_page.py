@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.report import charts, in_words, regulators
-from divulge.report.page import Chart, Fold, Page, Paragraph, Section, Table
+from divulge.report import advice, charts, dots, in_words, regulators
+from divulge.report.page import Chart, Fold, Page, Paragraph, Point, Points, Section, Table
 from divulge.report.regulators import Answers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from divulge.report.dots import Dots
     from divulge.report.page import Block
     from divulge.results import ReconstructionSummary, WeightsSummary
-    from divulge.types import Bools, Floats
+    from divulge.types import Bools, Floats, Tone
 
 _SHOWN = 200
 _OPEN = 12  # rows of a table that is not folded
@@ -34,6 +35,25 @@ _LINE = (
 _FOUND = (
     "Proven: without this point no training set gives these weights. Found: it may be a training point. The multiplier "
     "is its weight in rebuilding them."
+)
+_INSTEAD = Points(
+    [
+        Point(
+            "Publish answers instead of weights.",
+            "What is shown here was read off the weights, without asking the model anything. What its answers give "
+            "away is another question, which divulge audit measures.",
+        )
+    ],
+    note="Nothing else is advised here, because nothing else was measured.",
+)
+_ADVERSARY = (
+    "The adversary needs the weights, these records, and what the rules below take: others known not to be in the "
+    "training set, or the margin. Nothing is asked of the model, and none is trained."
+)
+_READER = "The adversary needs the weights and their margin, which was taken to be {:g}; no record and no question."
+_KKT = (
+    "A KKT point is what training without end leads to: the smallest weights that give every training record its "
+    "margin. Only there do weights prove training points."
 )
 _NONE = Paragraph("None: a rule needs the margin, a leaked record, or known non-members.")
 
@@ -64,7 +84,10 @@ def membership(
         title="Membership from weights",
         verdict=summary.verdict,
         tone=summary.tone,
+        more=(_ADVERSARY,) if summary.decisions else (),
+        pictures=_pictures(summary),
         sections=[
+            *_advice(summary.tone),
             Section("Decisions", _decisions(summary, truth)),
             Section("Called members", _called(summary)),
             Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")]),
@@ -78,6 +101,18 @@ def membership(
         ],
         facts={**facts, "left unexplained": f"{in_words.per_cent(summary.residual)} of the weights"},
     )
+
+
+def _advice(tone: Tone) -> list[Section]:
+    return [Section(advice.TITLE, [_INSTEAD])] if tone == "leak" else []
+
+
+def _pictures(summary: WeightsSummary) -> tuple[Dots, ...]:
+    """The records that are named at a bounded false discovery rate, among all candidates."""
+    named = next((rule for name, rule in summary.decisions.items() if name.startswith("FDR") and rule.proven), None)
+    if summary.tone != "leak" or named is None or not named.selected:
+        return ()
+    return (dots.counted(len(named.selected), summary.candidates, "candidates are recognised"),)
 
 
 def _decisions(summary: WeightsSummary, truth: Bools | None) -> list[Block]:
@@ -121,7 +156,10 @@ def reconstruction(
         title="Reconstruction from weights",
         verdict=summary.verdict,
         tone=summary.tone,
+        more=(_READER.format(summary.margin), *((_KKT,) if "KKT" in summary.verdict else ())),
+        pictures=_proven(summary),
         sections=[
+            *_advice(summary.tone),
             Section("The network", [Chart(_network(summary, line, truth), note=_LINE), *_known(summary, truth)]),
             Section("Points read off the weights", _candidates(summary)),
             regulators.section(
@@ -134,6 +172,12 @@ def reconstruction(
         ],
         facts={**facts, "left unexplained": f"{in_words.per_cent(summary.residual)} of the weights"},
     )
+
+
+def _proven(summary: ReconstructionSummary) -> tuple[Dots, ...]:
+    if not summary.guaranteed:
+        return ()
+    return (dots.counted(summary.guaranteed, len(summary.candidates), "points are training points, at least"),)
 
 
 def _network(summary: ReconstructionSummary, line: Callable[[Floats], Floats], truth: Floats | None) -> charts.Spec:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NAME = "provenance.json"
 _DIGITS = 11  # of the seconds until the year 5138
+_HEADER = "--header"
 COMMAND: ContextVar[tuple[str, ...]] = ContextVar("command", default=())
 """The command line that is running; empty where Divulge is used from Python."""
 _FILES: ContextVar[Mapping[str, Sequence[Path]]] = ContextVar("files", default=MappingProxyType({}))
@@ -96,7 +97,32 @@ def now(files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
     """Where what is being done comes from; see `write`. Without ``files``, those that the command named."""
     named = _FILES.get() if files is None else files
     sources = tuple(source(role, path) for role, paths in named.items() for path in paths if path.exists())
-    return Provenance(_date(), shlex.join(COMMAND.get()), sources, environment())
+    return Provenance(_date(), shlex.join(_shareable(COMMAND.get())), sources, environment())
+
+
+def _shareable(command: Sequence[str]) -> list[str]:
+    """The command without what headers hold: a report is passed on, and a header is where a key stands.
+
+    Examples:
+        >>> _shareable(["attack", "--header", "X-Key: 123", "--header=Authorization: Bearer 123"])
+        ['attack', '--header', 'X-Key: …', '--header=Authorization: …']
+    """
+    told, secret = [], False
+    for word in command:
+        option, given, value = word.partition("=")
+        if secret:
+            told.append(_named(word))
+        elif option == _HEADER and given:
+            told.append(f"{option}={_named(value)}")
+        else:
+            told.append(word)
+        secret = word == _HEADER and not secret
+    return told
+
+
+def _named(header: str) -> str:
+    name, colon, _ = header.partition(":")
+    return f"{name}: …" if colon else "…"
 
 
 def read(*folders: Path | None) -> Provenance | None:

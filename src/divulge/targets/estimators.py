@@ -11,6 +11,8 @@ from divulge import checks, errors
 from divulge.targets import declared_outputs as out
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from divulge.types import Floats, Ints, Records
 
 
@@ -28,13 +30,14 @@ class SklearnTarget:
     accident of counting.
 
     Args:
-        estimator: fitted, with whole-number ``classes_``.
+        estimator: fitted, with ``classes_`` that are whole numbers, or names.
         classes: size of the full label set; the estimator's largest class + 1 when None. A class the
             estimator never saw gets the floor.
         floor: smallest probability told apart from zero.
+        names: where ``classes_`` are names: all classes, in the order in which the records' labels number them.
 
     Raises:
-        divulge.InputError: not fitted, no usable output, class names that are not whole numbers ≥ 0.
+        divulge.InputError: not fitted, no usable output, classes that are no whole numbers ≥ 0 and not in ``names``.
 
     Examples:
         >>> from sklearn.linear_model import LogisticRegression
@@ -47,13 +50,11 @@ class SklearnTarget:
     estimator: Any
     classes: int | None = None
     floor: float = out.FLOOR
+    names: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        known = getattr(self.estimator, "classes_", None)
-        if known is None:
-            raise checks.InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
-        columns = checks.labels(known, "target.classes_")
-        width = int(columns.max()) + 1
+        columns = self._columns()
+        width = int(columns.max()) + 1 if self.names is None else len(self.names)
         if self.classes is not None:
             width = checks.integer(self.classes, "classes", least=2, most=2**40)
         checks.labels(columns, "target.classes_", classes=width)
@@ -64,21 +65,45 @@ class SklearnTarget:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
         x = records.x.copy()  # an estimator of the user's own may write into it
         with errors.theirs(f"target: {type(self.estimator).__name__}"):
-            logits = self._own_logits(x if x.dtype == object else x.reshape(len(x), -1))
-        if logits.shape[1] == self.classes:
+            return self._own_logits(x if x.dtype == object else x.reshape(len(x), -1))
+
+    def _full(self, logits: Floats) -> Floats:
+        """Logits over the full label set; a class the estimator never saw gets the floor."""
+        columns = self._columns()
+        if np.array_equal(columns, np.arange(int(self.classes or 0))):
             return logits
         checks.memory(8.0 * len(logits) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         lowest = np.log(self.floor) + logits.max(axis=1, keepdims=True)
         full = np.tile(lowest, (1, int(self.classes or 0)))
-        full[:, np.asarray(self.estimator.classes_)] = logits
+        full[:, columns] = logits
         return full
 
     def _wide(self, probabilities: Floats) -> Floats:
         """Probabilities over the full label set."""
         checks.memory(8.0 * len(probabilities) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         full = np.zeros((len(probabilities), int(self.classes or 0)))
-        full[:, np.asarray(self.estimator.classes_)] = probabilities
+        full[:, self._columns()] = probabilities
         return full
+
+    def _columns(self) -> Ints:
+        """Which class each of the estimator's outputs is of."""
+        known = getattr(self.estimator, "classes_", None)
+        if known is None:
+            raise checks.InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
+        if np.asarray(known).dtype.kind not in "UO":
+            return checks.labels(known, "target.classes_")
+        said = [str(name) for name in known]
+        if self.names is None:
+            raise checks.InputError(
+                f"target.classes_: the classes have names, {checks.shown(said)}; say how the labels number them: "
+                "data.classes in a plan, names= of divulge.targets.SklearnTarget"
+            )
+        order = {str(name): number for number, name in enumerate(self.names)}
+        if strange := [name for name in said if name not in order]:
+            raise checks.InputError(
+                f"classes: {checks.shown(list(order))} lacks {checks.shown(strange[0])}, which the target knows"
+            )
+        return np.array([order[name] for name in said])
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""
@@ -93,12 +118,12 @@ class SklearnTarget:
                 raise checks.InputError(
                     f"target: {type(self.estimator).__name__} has neither predict_proba nor decision_function"
                 )
-            return logits
+            return self._full(logits)
         probabilities = np.asarray(self.estimator.predict_proba(x), dtype=np.float64)
         if logits is not None and logits.shape == probabilities.shape:
             shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
             if np.allclose(shifted / shifted.sum(axis=1, keepdims=True), probabilities, atol=1e-6):
-                return logits
+                return self._full(logits)
         return self._log(x, probabilities)
 
     def _log(self, x: Any, probabilities: Floats) -> Floats:
@@ -108,7 +133,7 @@ class SklearnTarget:
         with np.errstate(divide="ignore"):
             own = self.estimator.predict_log_proba(x) if hasattr(self.estimator, "predict_log_proba") else None
             logarithms = np.log(probabilities) if own is None else np.asarray(own, dtype=np.float64)
-        return np.where(np.isfinite(logarithms), logarithms, np.log(self.floor))
+        return self._full(np.where(np.isfinite(logarithms), logarithms, np.log(self.floor)))
 
 
 def _votes(estimator: Any) -> int | None:

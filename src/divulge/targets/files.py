@@ -53,6 +53,7 @@ def load(
     bos: str | None = None,
     endpoint: str | None = None,
     labels_only: bool = False,
+    names: Sequence[str] | None = None,
 ) -> Any:
     """The target that ``model`` names: a file, a Hugging Face folder, or ``"package.module:callable"``.
 
@@ -70,6 +71,7 @@ def load(
         bos: of a causal language model: "tokenizer" (the default), "add" or "none", see `divulge.targets.CausalLM`.
         endpoint: address of an OpenAI-compatible server, ``http://…/v1``, that has a language model of this name.
         labels_only: whether a named object that gives labels and no logits will do.
+        names: of the classes, see `divulge.targets.adapt`.
 
     Raises:
         divulge.InputError: no such file, a kind that cannot be opened safely, weights that do not fit, a name that
@@ -87,13 +89,13 @@ def load(
         raise checks.InputError(f"target.model: no such file or folder: {path} (and no 'module:callable' either)")
     _refuse(base=base, dtype=dtype, bos=bos, why=f"only Hugging Face folders have one, and {path} is none")
     if named:
-        return adapt(_called(model, folder), outputs=outputs, device=device, labels_only=labels_only)
+        return adapt(_called(model, folder), outputs=outputs, device=device, labels_only=labels_only, names=names)
     kind = path.suffix.lower()
     if kind == ".safetensors":
         return adapt(_filled(path, factory, folder), outputs=outputs, device=device)
     if kind == ".skops":
-        names = [checks.text(name, "trust") for name in checks.listed(trust, "trust")]
-        return adapt(read_skops(path, names), outputs=outputs, device=device)
+        trusted = [checks.text(name, "trust") for name in checks.listed(trust, "trust")]
+        return adapt(read_skops(path, trusted), outputs=outputs, device=device, names=names)
     if kind == ".onnx":
         return _onnx(path, outputs)
     raise checks.InputError(

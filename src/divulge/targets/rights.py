@@ -175,7 +175,14 @@ def own(target: Any) -> Any:
     return target if type(target).__module__.split(".")[0] == "divulge" else Own(target)
 
 
-def adapt(model: Any, *, outputs: str = "logits", device: str = "auto", labels_only: bool = False) -> Any:
+def adapt(
+    model: Any,
+    *,
+    outputs: str = "logits",
+    device: str = "auto",
+    labels_only: bool = False,
+    names: Sequence[str] | None = None,
+) -> Any:
     """The adapter that fits ``model``.
 
     A target stays itself (one of the user's own class inside `Own`, which takes care of the records); a torch module, a
@@ -186,6 +193,7 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto", labels_o
         outputs: "logits" or "probabilities": what a module or callable returns.
         device: where a torch module runs.
         labels_only: whether a target that gives labels and no logits will do.
+        names: of the classes, in the order in which labels number them, for a classifier that knows them by name.
 
     Raises:
         divulge.InputError: nothing here fits ``model``.
@@ -204,7 +212,7 @@ def adapt(model: Any, *, outputs: str = "logits", device: str = "auto", labels_o
     if "torch" in kinds and callable(model):
         return modules.TorchTarget(model, outputs=outputs, device=device)
     if hasattr(model, "predict_proba") or hasattr(model, "decision_function"):
-        return SklearnTarget(model)
+        return SklearnTarget(model, names=names)
     if callable(model):
         return CallableTarget(model, outputs=outputs)
     raise checks.InputError(

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from divulge import auditing, checks, lazy
+from divulge import auditing, checks, lazy, results
 from divulge.auditing import audit_summary
 from divulge.auditing import compare as comparing
 from divulge.auditing.result import KIND as AUDIT
@@ -121,7 +121,7 @@ class _Pages:
 
     def run(self, request: requests.Request) -> responses.Response:
         def made(entry: Entry) -> responses.Response:
-            level = _level(request, "0.05" if entry.kind == IDENTIFICATION else "0.01")
+            level = _level(request, _asked(entry))
             others = [e for e in self._shelf.entries() if e.kind == entry.kind == AUDIT and e.key != entry.key]
             decision = _decision(entry, level) if entry.finished else None
             return self._page("run.html.j2", entry=entry, decision=decision, level=f"{level:g}", others=others)
@@ -180,6 +180,15 @@ class _Pages:
         return responses.HTMLResponse(body, status_code=status, headers=_HEADERS | {"Content-Security-Policy": _OWN})
 
 
+def _asked(entry: Entry) -> str:
+    """The level that the run was asked for."""
+    if entry.finished and entry.kind == AUDIT:
+        return f"{results.read(entry.path, results.AuditSummary).fpr[0]:g}"
+    if entry.finished and entry.kind == IDENTIFICATION:
+        return f"{results.read(entry.path, results.IdentificationSummary).settings.fdr:g}"
+    return "0.01"
+
+
 def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
     """What is decided at a level, as a table; None for runs that decide nothing."""
     if entry.kind == IDENTIFICATION:
@@ -189,7 +198,10 @@ def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
     if entry.kind != AUDIT:
         return None
     audit = auditing.load(entry.path)
-    chosen = {name: audit[name].selection(fpr=level) for name in audit}
+    try:
+        chosen = {name: audit[name].selection(fpr=level) for name in audit}
+    except checks.InputError as error:  # too few calibration records for this level
+        return _table("FPR", level, [], [], [str(error)])
     told = {name: audit_summary.decided(audit[name], made, level, len(audit)) for name, made in chosen.items()}
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
     rows = [

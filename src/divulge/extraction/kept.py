@@ -1,0 +1,43 @@
+"""The report of a finished extraction, from what its run directory keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from divulge import lazy, results
+from divulge.dossier import Dossier
+from divulge.extraction import extraction_page
+from divulge.extraction.completed import Measured
+from divulge.extraction.result import KIND
+from divulge.report import origin
+from divulge.results import ExtractionSummary, provenance
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+    from divulge.report import Page
+else:
+    pl = lazy.module("polars")
+
+
+def page(folder: Path) -> Page:
+    """The report as data.
+
+    Raises:
+        divulge.InputError: not such a directory, an unfinished or damaged run.
+    """
+    return Dossier(folder).read(KIND, lambda: _page(folder))
+
+
+def documents(folder: Path) -> pl.DataFrame:
+    """One row per document; errors as for `page`."""
+    return Dossier(folder).read(KIND, lambda: Dossier(folder).read_table("documents"))
+
+
+def _page(folder: Path) -> Page:
+    table = Dossier(folder).read_table("documents")
+    sides = (Measured.of_table(table.filter(pl.col("set") == name)) for name in ("member", "non-member"))
+    shown = extraction_page.page(results.read(folder, ExtractionSummary), *sides)
+    return origin.added(shown, provenance.read(folder))
