@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import torch
+import training
+import without_cuda  # noqa: F401  before what imports torchvision
 from privacy_guard.analysis.mia.aggregate_analysis_input import AggregateAnalysisInput, AggregationType
 from privacy_guard.analysis.mia.analysis_node import AnalysisNode
 from privacy_guard.attacks.lira_attack import LiraAttack
 from privacy_guard.attacks.rmia_attack import RmiaAttack
+from privacy_guard.shadow_model_training import prepare_lira_data, train_model
 from protocol import Said, probability, serve
 
 NONE = AggregationType.NONE
 DELTA = 1e-5
+AUC = "`auc` with `auc_ci`"
 
 
 def _frames(columns, members):
@@ -29,15 +34,14 @@ def _scores(done, n):
 
 
 def _lira(online, **how):
+    """Means and deviations by its own `prepare_lira_data`, which takes 0 and 1e-8 where a record has none."""
+
     def attack(arrays):
-        (mean_in, std_in), (mean_out, std_out) = arrays.means
-        columns = {"score_orig": arrays.target}
-        if online:
-            columns |= {"score_mean_in": mean_in, "score_std_in": std_in}
-            columns |= {"score_mean_out": mean_out, "score_std_out": std_out}
-        else:
-            columns |= {"score_mean": mean_out, "score_std": std_out}
-        tables = _frames(columns, arrays.members)
+        pairs = [(None, row) for row in arrays.trained_on]
+        given = prepare_lira_data(arrays.target[:, None], arrays.references[:, :, None], (None, arrays.members), pairs)
+        tables = given[:2] if online else given[2:]
+        for table, side in zip(tables, (arrays.members, ~arrays.members), strict=True):
+            table["user_id"] = np.flatnonzero(side)
         done = LiraAttack(*tables, row_aggregation=NONE, online_attack=online, **how).run_attack()
         return _scores(done, len(arrays.members))
 
@@ -67,14 +71,28 @@ def _said(scores, members):
     np.random.seed(0)  # noqa: NPY002  it draws from the global generator
     done = AnalysisNode(given, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=200).run_analysis()
     lows = {
-        "`AnalysisNode.eps_lb` (lower end at TPR 1 %)": done.eps_lb,
-        "`AnalysisNode.eps_max_lb`, largest of its 100": np.nanmax(done.eps_max_lb),
-        "`AnalysisNode.eps_cp`": done.eps_cp,
+        "`eps_lb` (lower end at TPR 1 %)": done.eps_lb,
+        "`eps_max_lb`, largest of its 100": np.nanmax(done.eps_max_lb),
+        "`eps_cp`": done.eps_cp,
     }
     return {
-        "`AnalysisNode.auc_ci`, lower end": Said(done.auc_ci[0], done.auc_ci[0] > 0.5),
-        "`AnalysisNode.eps` (upper end at TPR 1 %)": Said(done.eps),
+        AUC: Said.area(done.auc, *done.auc_ci),
+        "`eps` (upper end at TPR 1 %)": Said(done.eps),
     } | {name: Said(low, low > 0) for name, low in lows.items()}
+
+
+def _train(given, rounds):
+    """Its `train_model`, which asks for test records and goes through them after every epoch: the other half."""
+
+    def way(job):
+        models = []
+        for rows in job.trained_on:
+            loaders = job.loader(rows), job.loader(~rows, shuffle=False)
+            models.append(train_model(training.network.Net(), *loaders, training.EPOCHS, torch.device("cpu")))
+            models[-1](torch.from_numpy(job.x))
+        return models
+
+    return training.in_turns({"PrivacyGuard": way}, given, rounds)
 
 
 ATTACKS = {
@@ -87,4 +105,4 @@ ATTACKS = {
 }
 
 if __name__ == "__main__":
-    serve("privacyguard-platform", ATTACKS, _said, runs=15)
+    serve("privacyguard-platform", ATTACKS, _said, brief=lambda name: name == AUC, train=_train)
