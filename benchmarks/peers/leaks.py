@@ -21,7 +21,7 @@ from leakpro.schemas import EvalOutput, TrainingOutput
 from protocol import Said, probability, serve
 
 COMMIT = "commit c47752f (2026-06-30)"
-AUC = "AUC (no interval)"
+AREA = "AUC (no interval)"
 RATE = "TPR at FPR 1 % (no interval)"
 
 
@@ -74,8 +74,8 @@ def _said(scores, members):
     order = np.argsort(~members, kind="stable")
     done = MIAResult.from_full_scores(members[order].astype(float), scores[order], "scores", {})
     if done.roc_auc is None:  # one value alone
-        return {AUC: Said(np.nan), RATE: Said(np.nan)}
-    return {AUC: Said(done.roc_auc), RATE: Said(done.fixed_fpr_table["TPR@1%FPR"])}
+        return {AREA: Said(np.nan), RATE: Said(np.nan)}
+    return {AREA: Said(done.roc_auc), RATE: Said(done.fixed_fpr_table["TPR@1%FPR"])}
 
 
 class Pictures(AbstractInputHandler):
@@ -174,4 +174,4 @@ ATTACKS = {
 }
 
 if __name__ == "__main__":
-    serve(COMMIT, ATTACKS, _said, brief=lambda name: name == AUC, train=_train)
+    serve(COMMIT, ATTACKS, _said, train=_train)

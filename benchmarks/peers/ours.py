@@ -14,8 +14,6 @@ from divulge.evidence import Evidence
 from divulge.references import Train
 from score_audits import scored
 
-AUC = "AUC, interval"
-
 
 def _lira(**how):
     def attack(arrays):
@@ -38,11 +36,14 @@ def _rmia(**how):
     return attack
 
 
-def _said(scores, members):
+def _area(scores, members):
     area = auc(scores, members)
+    return {"AUC, interval": Said.area(area.value, area.low, area.high)}
+
+
+def _said(scores, members):
     answer = scored({"r": scores}, members, fpr=(0.1,)).verdict.answer
-    return {
-        AUC: Said.area(area.value, area.low, area.high),
+    return _area(scores, members) | {
         "TPR at FPR 1 %, lower end": _low(lambda: tpr_at_fpr(scores, members, 0.01), 0.01),
         "ε, many runs": _low(lambda: epsilon_lower_bound(scores, members, 1e-5), 0),
         "ε, one run": _low(lambda: epsilon_one_run(scores, members, 1e-5), 0),
@@ -94,4 +95,4 @@ ATTACKS = {
 
 if __name__ == "__main__":
     np.seterr(over="ignore")
-    serve("divulge", ATTACKS, _said, brief=lambda name: name == AUC, train=_train)
+    serve("divulge", ATTACKS, _said, briefly=_area, train=_train)

@@ -16,7 +16,6 @@ from protocol import Said, probability, serve
 
 NONE = AggregationType.NONE
 DELTA = 1e-5
-AUC = "`auc` with `auc_ci`"
 
 
 def _frames(columns, members):
@@ -65,20 +64,28 @@ def _rmia(**how):
     return attack
 
 
-def _said(scores, members):
-    """Its analysis with 200 resamples; its default is 1,000."""
+def _analysed(scores, members, resamples):
+    """Its analysis; by itself it takes 1,000 resamples."""
     given = AggregateAnalysisInput(NONE, *_frames({"score": scores}, members), user_id_key="user_id")
     np.random.seed(0)  # noqa: NPY002  it draws from the global generator
-    done = AnalysisNode(given, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=200).run_analysis()
+    node = AnalysisNode(given, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=resamples)
+    done = node.run_analysis()
+    return done, {"`auc` with `auc_ci`": Said.area(done.auc, *done.auc_ci)}
+
+
+def _said(scores, members):
+    done, area = _analysed(scores, members, 200)
     lows = {
         "`eps_lb` (lower end at TPR 1 %)": done.eps_lb,
         "`eps_max_lb`, largest of its 100": np.nanmax(done.eps_max_lb),
         "`eps_cp`": done.eps_cp,
     }
-    return {
-        AUC: Said.area(done.auc, *done.auc_ci),
-        "`eps` (upper end at TPR 1 %)": Said(done.eps),
-    } | {name: Said(low, low > 0) for name, low in lows.items()}
+    said = {name: Said(low, low > 0) for name, low in lows.items()}
+    return area | {"`eps` (upper end at TPR 1 %)": Said(done.eps)} | said
+
+
+def _area(scores, members):
+    return _analysed(scores, members, 100)[1]
 
 
 def _train(given, rounds):
@@ -105,4 +112,4 @@ ATTACKS = {
 }
 
 if __name__ == "__main__":
-    serve("privacyguard-platform", ATTACKS, _said, brief=lambda name: name == AUC, train=_train)
+    serve("privacyguard-platform", ATTACKS, _said, briefly=_area, train=_train)

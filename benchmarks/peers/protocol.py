@@ -69,14 +69,14 @@ class Said:
         return cls(value, low > 0.5, low <= 0.5 <= high)
 
 
-def serve(package, attacks, statements, brief=lambda _: True, train=None):
+def serve(package, attacks, statements, briefly=None, train=None):
     """Answers the command line.
 
     Args:
         package: name on the package index, or a version.
         attacks: name → function of `Arrays` to scores ``[n]``; NaN where the peer gives a record none.
         statements: function of scores and members to name → `Said`.
-        brief: whether a statement, by its name, is to be repeated for every attack with few reference models.
+        briefly: like ``statements``, for attacks with few reference models; None: the same.
         train: returns name → way of training, for `training.in_turns`; None where the tool trains no models.
     """
     command, *rest = sys.argv[1:]
@@ -87,7 +87,7 @@ def serve(package, attacks, statements, brief=lambda _: True, train=None):
         elif command == "score":
             answer = _scored(attacks[rest[0]], *rest[1:])
         elif command == "few":
-            answer = _few(attacks, statements, brief, rest[0])
+            answer = _few(attacks, briefly or statements, rest[0])
         elif command == "train":
             answer = train(rest[0], int(rest[1]))
         else:
@@ -115,7 +115,7 @@ def _nulls(statements, given):
     }
 
 
-def _few(attacks, statements, brief, given):
+def _few(attacks, statements, given):
     """Number of reference models → attack → what is said of its scores; records without a score are left out."""
     with np.load(given) as file:
         stacked = {name: file[name] for name in file.files}
@@ -133,9 +133,7 @@ def _few(attacks, statements, brief, given):
                 scored = np.isfinite(scores)
                 if not scored.any():
                     raise ValueError("no record has a score")
-                answered = statements(scores[scored], members[scored])
-                kept = {name: one for name, one in answered.items() if brief(name)}
-                return {"records scored": Said(scored.mean())} | kept
+                return {"records scored": Said(scored.mean())} | statements(scores[scored], members[scored])
 
             answers.setdefault(models, {})[attack] = _repeated(said, [(one, one.members) for one in tables])
     return answers

@@ -1,7 +1,7 @@
 """Divulge beside other tools, each in an environment of its own, on the same arrays.
 
     PYTHONPATH=src:tests python benchmarks/peers/run.py WORK [--trees LEAKPRO METER] [--torch torch==2.13.0]
-        [--records 50000] [--runs 60] [--rounds 5]
+        [--records 50000] [--runs 60] [--rounds 3]
 
 WORK is a folder for environments, arrays and answers; what is there already is not made again, so that a second
 run prints the tables alone. LeakPro and ML Privacy Meter are not on the package index: hand in their source trees.
@@ -79,18 +79,18 @@ class Place:
 
     def python(self, peer):
         """The peer's Python, made when it is not there, with what the making took."""
-        place = self.work / "environments" / peer.script
-        if not place.exists():
+        place, told = self.work / "environments" / peer.script, self.work / "install" / f"{peer.script}.json"
+        if not told.exists():  # or an install that was cut off
             tree = self.trees[peer.tree] if peer.tree is not None else ""
             pinned = [self.torch] if self.torch else []
             begun = time.perf_counter()
-            subprocess.run([sys.executable, "-m", "venv", place], check=True)
+            subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
             _install(place, [name.format(tree) for name in peer.packages] + pinned * peer.torch)
             size = sum(file.lstat().st_size for file in place.rglob("*") if file.is_file()) / 1e6
             took = {"seconds": time.perf_counter() - begun, "MB": size}
             if peer.beside:
                 _install(place, [*peer.beside, *pinned])
-            kept(self.work / "install" / f"{peer.script}.json", lambda: took)
+            kept(told, lambda: took)
         return place / "bin/python"
 
     def ask(self, peer, *command):
@@ -253,7 +253,7 @@ def main():
     parser.add_argument("--torch", default="", help="as pip is to read it, e.g. a version that it finds without CUDA")
     parser.add_argument("--records", type=int, default=50_000)
     parser.add_argument("--runs", type=int, default=60, help="tables of scores that know nothing, a case")
-    parser.add_argument("--rounds", type=int, default=5, help="times that the reference models are trained")
+    parser.add_argument("--rounds", type=int, default=3, help="times that the reference models are trained")
     asked = parser.parse_args()
     place = Place(asked.work.resolve(), [tree.resolve() for tree in asked.trees], asked.torch)
     place.work.mkdir(parents=True, exist_ok=True)

@@ -14,8 +14,6 @@ from sacroml.attacks import utils
 from sacroml.attacks.likelihood_attack import LIRAAttack
 from sacroml.attacks.model_pytorch import PytorchModel
 
-AUC = "AUC, “significant at p=0.05”"
-
 
 def _lira(mode, **how):
     def attack(arrays):
@@ -38,7 +36,7 @@ def _said(scores, members):
     order = np.argsort(~members, kind="stable")
     done = metrics.get_metrics(np.stack([-scores, scores], 1)[order], members[order].astype(int))
     return {
-        AUC: Said(done["AUC"], done["P_HIGHER_AUC"] <= 0.05),
+        "AUC, “significant at p=0.05”": Said(done["AUC"], done["P_HIGHER_AUC"] <= 0.05),
         "FDIF01, “significant at p=0.05”": Said(done["FDIF01"], np.exp(-done["PDIF01"]) <= 0.05),
         "TPR@0.1% (no interval)": Said(float(done["TPR@0.1%"])),
     }
@@ -77,4 +75,4 @@ ATTACKS = {
 }
 
 if __name__ == "__main__":
-    serve("sacroml", ATTACKS, _said, brief=lambda name: name == AUC, train=_train)
+    serve("sacroml", ATTACKS, _said, train=_train)
