@@ -148,7 +148,7 @@ def _repeated(statements, tables):
                 warnings.simplefilter("ignore")
                 answers = statements(scores, inside)
         except Exception as error:  # its own errors are what we came to see
-            errors.append(f"{type(error).__name__}: {error}".splitlines()[0][:120])
+            errors.append(" ".join(f"{type(error).__name__}: {error}".split())[:160])
             continue
         for name, one in answers.items():
             kept = said.setdefault(name, {"values": [], "alarms": [], "holds": []})
