@@ -23,7 +23,7 @@ import numpy as np
 from protocol import REFERENCED
 from scipy.stats import spearmanr
 
-from divulge.evaluation import auc, tpr_at_fpr
+from divulge.evaluation import auc, least_nonmembers, tpr_at_fpr
 
 HERE = Path(__file__).parent
 LONGEST = 400  # seconds for one attack
@@ -162,9 +162,15 @@ def _compared(mine, took, members, ours):
     known = np.isfinite(mine)
     agreement = f"{spearmanr(mine[known], ours[0][known]).statistic:.4f}" if ours else ""
     area = auc(mine[known], members[known]).value
-    rates = [f"{tpr_at_fpr(mine[known], members[known], fpr).value:.4f}" for fpr in (0.01, 0.001)]
+    rates = [_rate(mine[known], members[known], fpr) for fpr in (0.01, 0.001)]
     lost = "" if known.all() else f" ({(~known).sum():,} without a score)"
     return f"{agreement}{lost} | {area:.4f} | {' | '.join(rates)} | {took['processor']:.2f} | {took['MB']:.0f}"
+
+
+def _rate(scores, members, fpr):
+    """TPR at a FPR, where there are non-members enough for it."""
+    enough = np.count_nonzero(~members) >= least_nonmembers(fpr)
+    return f"{tpr_at_fpr(scores, members, fpr).value:.4f}" if enough else "too few"
 
 
 def nulls(peers, place, given):
@@ -256,7 +262,7 @@ def main():
     parser.add_argument("work", type=Path)
     parser.add_argument("--trees", type=Path, nargs=2, default=[])
     parser.add_argument("--torch", default="", help="as pip is to read it, e.g. a version that it finds without CUDA")
-    parser.add_argument("--records", type=int, default=50_000, help="2,000 or more, for a rate at FPR .1 %%")
+    parser.add_argument("--records", type=int, default=50_000)
     parser.add_argument("--runs", type=int, default=60, help="tables of scores that know nothing, a case")
     parser.add_argument("--rounds", type=int, default=3, help="times that the reference models are trained")
     asked = parser.parse_args()
