@@ -1,7 +1,7 @@
 """Divulge beside other tools, each in an environment of its own, on the same arrays.
 
     PYTHONPATH=src:tests python benchmarks/peers/run.py WORK [--trees LEAKPRO METER] [--torch torch==2.13.0]
-        [--records 50000] [--runs 60] [--rounds 3]
+        [--records 50000] [--runs 60] [--rounds 5]
 
 WORK is a folder for environments, arrays and answers; what is there already is not made again, so that a second
 run prints the tables alone. LeakPro and ML Privacy Meter are not on the package index: hand in their source trees.
@@ -264,7 +264,7 @@ def main():
     parser.add_argument("--torch", default="", help="as pip is to read it, e.g. a version that it finds without CUDA")
     parser.add_argument("--records", type=int, default=50_000)
     parser.add_argument("--runs", type=int, default=60, help="tables of scores that know nothing, a case")
-    parser.add_argument("--rounds", type=int, default=3, help="times that the reference models are trained")
+    parser.add_argument("--rounds", type=int, default=5, help="times that the reference models are trained")
     asked = parser.parse_args()
     place = Place(asked.work.resolve(), [tree.resolve() for tree in asked.trees], asked.torch)
     place.work.mkdir(parents=True, exist_ok=True)
