@@ -1,6 +1,8 @@
-"""The arrays that every peer is given: a leak of known size, and scores that know nothing."""
+"""The arrays that every peer is given: a leak of known size, scores that know nothing, records to train on."""
 
 from __future__ import annotations
+
+from importlib import resources
 
 import numpy as np
 
@@ -12,7 +14,7 @@ def leak(n, models, population, seed, *, paired=True, size=1.0):
 
     Args:
         n: candidates; half are members.
-        models: reference models, an even number.
+        models: reference models.
         population: further records, which no model has seen.
         seed: an integer.
         paired: whether every record is in exactly one of each two models; else each model tosses a coin for each.
@@ -23,7 +25,7 @@ def leak(n, models, population, seed, *, paired=True, size=1.0):
     members = rng.permutation(n) < n // 2
     trained_on = rng.random((models, n)) < 0.5
     if paired:
-        trained_on[1::2] = ~trained_on[::2]
+        trained_on[1::2] = ~trained_on[: models - 1 : 2]
     others = rng.normal(2, 2, population)
     return {
         "target": rng.normal(mean + added * members),
@@ -65,3 +67,27 @@ def nulls(runs, seed):
         rng = np.random.default_rng([seed, i])
         cases[f"{name}/scores"], cases[f"{name}/members"] = draw(rng, (runs, n)), _coins(rng, runs, n, share)
     return cases
+
+
+FEW = (1, 2, 4)
+
+
+def few(runs, seed):
+    """Number of reference models → the arrays of `leak`, one more axis in front; no model leaks anything."""
+    cases = {}
+    for models in FEW:
+        drawn = [leak(RECORDS, models, RECORDS, [seed, models, run], size=0.0) for run in range(runs)]
+        cases |= {f"{models}/{name}": np.stack([one[name] for one in drawn]) for name in drawn[0]}
+    return cases
+
+
+def training(models, seed):
+    """1,000 pictures of the Fashion-MNIST subset, each for half of the models."""
+    rng = np.random.default_rng(seed)
+    with resources.files("divulge").joinpath("data/fashion_mnist_small.npz").open("rb") as opened:
+        data = np.load(opened)
+        x, test_x = (np.float32(data[f"x_{name}"].reshape(-1, 784) / 255) for name in ("train", "test"))
+        y, test_y = data["y_train"].astype(np.int64), data["y_test"].astype(np.int64)
+    trained_on = np.argsort(rng.random((models, 1000)), axis=1) < 500
+    trained_on[1::2] = ~trained_on[: models - 1 : 2]
+    return {"x": x[:1000], "y": y[:1000], "trained_on": trained_on, "test_x": test_x, "test_y": test_y}

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
+import tempfile
+from pathlib import Path
+
 import numpy as np
+import torch
+import training
+import without_cuda  # noqa: F401  before what imports torchvision
+import yaml
+from leakpro import AbstractInputHandler, LeakPro
 from leakpro.attacks.mia_attacks.abstract_mia import AbstractMIA
 from leakpro.attacks.mia_attacks.lira import AttackLiRA
 from leakpro.attacks.mia_attacks.rmia import AttackRMIA
+from leakpro.attacks.utils.shadow_model_handler import ShadowModelHandler
 from leakpro.reporting.mia_result import MIAResult
+from leakpro.schemas import EvalOutput, TrainingOutput
 from protocol import Said, probability, serve
 
 COMMIT = "commit c47752f (2026-06-30)"
+AREA = "AUC (no interval)"
+RATE = "TPR at FPR 1 % (no interval)"
 
 
 def _prepared(kind, arrays, **how):
@@ -60,15 +73,105 @@ def _said(scores, members):
     """Of scores in the order that it makes itself: members first."""
     order = np.argsort(~members, kind="stable")
     done = MIAResult.from_full_scores(members[order].astype(float), scores[order], "scores", {})
-    return {"AUC (no interval)": Said(np.nan if done.roc_auc is None else done.roc_auc)}
+    if done.roc_auc is None:  # one value alone
+        return {AREA: Said(np.nan), RATE: Said(np.nan)}
+    return {AREA: Said(done.roc_auc), RATE: Said(done.fixed_fpr_table["TPR@1%FPR"])}
+
+
+class Pictures(AbstractInputHandler):
+    """What it wants of its user: records, and how a network is trained and judged."""
+
+    class UserDataset(AbstractInputHandler.UserDataset):
+        """Records with labels, told apart by place."""
+
+        def __init__(self, data, targets, **_):
+            self.data, self.targets = data, targets
+
+        def __len__(self):
+            return len(self.targets)
+
+        def __getitem__(self, place):
+            return self.data[place], self.targets[place]
+
+        def return_params(self):
+            """None."""
+            return {}
+
+    def train(self, dataloader, model=None, criterion=None, optimizer=None, epochs=None):
+        """Our loop; `network.train` makes the same optimizer."""
+        return TrainingOutput(model=training.network.train(model, dataloader, epochs), metrics=_metrics(0, 0))
+
+    def eval(self, loader, model, criterion):
+        """Accuracy and loss."""
+        right, loss, n = 0, 0.0, 0
+        with torch.no_grad():
+            for x, y in loader:
+                said = model.eval()(x)
+                right, loss, n = right + int((said.argmax(1) == y).sum()), loss + float(criterion(said, y)), n + len(y)
+        return _metrics(right / n, loss / len(loader))
+
+
+def _metrics(accuracy, loss):
+    return EvalOutput(accuracy=accuracy, loss=loss)
+
+
+def _handler(job, folder):
+    """Its handler of reference models, of a target that nobody has trained."""
+    target, everyone = training.network.Net(), np.arange(len(job.y))
+    members, others = everyone[job.trained_on[0]].tolist(), everyone[~job.trained_on[0]].tolist()
+    torch.save(target.state_dict(), folder / "target_model.pkl")
+    about = LeakPro.make_mia_metadata(
+        TrainingOutput(model=target, metrics=_metrics(0, 0)),
+        training.network.optimizer(target),
+        torch.nn.CrossEntropyLoss(),
+        job.loader(job.trained_on[0]),
+        _metrics(0, 0),
+        training.EPOCHS,
+        members,
+        others,
+        "Fashion-MNIST",
+    )
+    (folder / "model_metadata.pkl").write_bytes(pickle.dumps(about))
+    population = Pictures.UserDataset(torch.from_numpy(job.x), torch.from_numpy(job.y))
+    (folder / "population.pkl").write_bytes(pickle.dumps(population))
+    settings = {
+        "target": {
+            "module_path": training.network.__file__,
+            "model_class": "Net",
+            "target_folder": str(folder),
+            "data_path": str(folder / "population.pkl"),
+        },
+        "audit": {
+            "attack_type": "mia",
+            "attack_list": [{"attack": "lira"}],
+            "data_modality": "tabular",
+            "output_dir": str(folder / "out"),
+        },
+    }
+    (folder / "audit.yaml").write_text(yaml.safe_dump(settings))
+    return ShadowModelHandler(LeakPro(Pictures, str(folder / "audit.yaml")).handler)
+
+
+def _train(given, rounds):
+    """`create_shadow_models`: trained, judged on the other half, kept on disk, asked about all records."""
+
+    def way(job):
+        with tempfile.TemporaryDirectory() as folder:
+            handler = _handler(job, Path(folder))
+            made = handler.create_shadow_models(len(job.trained_on), np.arange(len(job.y)), 0.5)
+            return [model.model_obj for model in handler.get_shadow_models(made)[0]]
+
+    return training.in_turns({"LeakPro": way}, given, rounds)
 
 
 ATTACKS = {
     "LiRA offline": _lira(),
     "LiRA online": _lira(online=True),
+    "LiRA offline, one variance": _lira(var_calculation="fixed"),
+    "LiRA online, one variance": _lira(online=True, var_calculation="fixed"),
     "RMIA offline": _rmia(),
     "RMIA online": _rmia(online=True),
 }
 
 if __name__ == "__main__":
-    serve(COMMIT, ATTACKS, _said)
+    serve(COMMIT, ATTACKS, _said, train=_train)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+import torch
+import training
+import without_cuda  # noqa: F401  before what imports torchvision
 from privacy_guard.analysis.mia.aggregate_analysis_input import AggregateAnalysisInput, AggregationType
 from privacy_guard.analysis.mia.analysis_node import AnalysisNode
 from privacy_guard.attacks.lira_attack import LiraAttack
 from privacy_guard.attacks.rmia_attack import RmiaAttack
+from privacy_guard.shadow_model_training import prepare_lira_data, train_model
 from protocol import Said, probability, serve
 
 NONE = AggregationType.NONE
@@ -29,15 +33,14 @@ def _scores(done, n):
 
 
 def _lira(online, **how):
+    """Means and deviations by its own `prepare_lira_data`, which takes 0 and 1e-8 where a record has none."""
+
     def attack(arrays):
-        (mean_in, std_in), (mean_out, std_out) = arrays.means
-        columns = {"score_orig": arrays.target}
-        if online:
-            columns |= {"score_mean_in": mean_in, "score_std_in": std_in}
-            columns |= {"score_mean_out": mean_out, "score_std_out": std_out}
-        else:
-            columns |= {"score_mean": mean_out, "score_std": std_out}
-        tables = _frames(columns, arrays.members)
+        pairs = [(None, row) for row in arrays.trained_on]
+        given = prepare_lira_data(arrays.target[:, None], arrays.references[:, :, None], (None, arrays.members), pairs)
+        tables = given[:2] if online else given[2:]
+        for table, side in zip(tables, (arrays.members, ~arrays.members), strict=True):
+            table["user_id"] = np.flatnonzero(side)
         done = LiraAttack(*tables, row_aggregation=NONE, online_attack=online, **how).run_attack()
         return _scores(done, len(arrays.members))
 
@@ -51,6 +54,8 @@ def _columns(target, references, trained_on):
 
 
 def _rmia(**how):
+    """By itself it takes the largest half of a record's values; more models than there are: all of them."""
+
     def attack(arrays):
         tables = _frames(_columns(arrays.target, arrays.references, arrays.trained_on), arrays.members)
         none = np.zeros(arrays.population_references.shape, bool)
@@ -61,20 +66,42 @@ def _rmia(**how):
     return attack
 
 
-def _said(scores, members):
-    """Its analysis with 200 resamples; its default is 1,000."""
+def _analysed(scores, members, resamples):
+    """Its analysis; by itself it takes 1,000 resamples."""
     given = AggregateAnalysisInput(NONE, *_frames({"score": scores}, members), user_id_key="user_id")
     np.random.seed(0)  # noqa: NPY002  it draws from the global generator
-    done = AnalysisNode(given, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=200).run_analysis()
+    node = AnalysisNode(given, DELTA, n_users_for_eval=len(scores), num_bootstrap_resampling_times=resamples)
+    done = node.run_analysis()
+    return done, {"`auc` with `auc_ci`": Said.area(done.auc, *done.auc_ci)}
+
+
+def _said(scores, members):
+    done, area = _analysed(scores, members, 200)
     lows = {
-        "`AnalysisNode.eps_lb` (lower end at TPR 1 %)": done.eps_lb,
-        "`AnalysisNode.eps_max_lb`, largest of its 100": np.nanmax(done.eps_max_lb),
-        "`AnalysisNode.eps_cp`": done.eps_cp,
+        "`eps_lb` (lower end at TPR 1 %)": done.eps_lb,
+        "`eps_max_lb`, largest of its 100": np.nanmax(done.eps_max_lb),
+        "`eps_cp`": done.eps_cp,
     }
-    return {
-        "`AnalysisNode.auc_ci`, lower end": Said(done.auc_ci[0], done.auc_ci[0] > 0.5),
-        "`AnalysisNode.eps` (upper end at TPR 1 %)": Said(done.eps),
-    } | {name: Said(low, low > 0) for name, low in lows.items()}
+    said = {name: Said(low, low > 0) for name, low in lows.items()}
+    return area | {"`eps` (upper end at TPR 1 %)": Said(done.eps)} | said
+
+
+def _area(scores, members):
+    return _analysed(scores, members, 100)[1]
+
+
+def _train(given, rounds):
+    """Its `train_model`, which asks for test records and goes through them after every epoch: the other half."""
+
+    def way(job):
+        models = []
+        for rows in job.trained_on:
+            loaders = job.loader(rows), job.loader(~rows, shuffle=False)
+            models.append(train_model(training.network.Net(), *loaders, training.EPOCHS, torch.device("cpu")))
+            models[-1](torch.from_numpy(job.x))
+        return models
+
+    return training.in_turns({"PrivacyGuard": way}, given, rounds)
 
 
 ATTACKS = {
@@ -83,8 +110,9 @@ ATTACKS = {
     "LiRA online": _lira(online=True),
     "LiRA online, one variance": _lira(online=True, use_fixed_variance=True, std_dev_type="mix"),
     "RMIA offline": _rmia(),
-    "RMIA online": _rmia(online=True),
+    "RMIA online": _rmia(online=True, num_reference_models=10**6),
+    "RMIA online, as it comes": _rmia(online=True),
 }
 
 if __name__ == "__main__":
-    serve("privacyguard-platform", ATTACKS, _said, runs=15)
+    serve("privacyguard-platform", ATTACKS, _said, briefly=_area, train=_train)

@@ -3,6 +3,8 @@
 PYTHON SCRIPT names: the attacks and the version, as JSON
 PYTHON SCRIPT score ATTACK IN.npz OUT.npy: scores of one attack; its seconds and memory, as JSON
 PYTHON SCRIPT null CASES.npz: what it says of scores that know nothing, as JSON
+PYTHON SCRIPT few CASES.npz: what it says after its attacks with few reference models on a model that leaks nothing
+PYTHON SCRIPT train RECORDS.npz ROUNDS: what training reference models takes, where the tool trains any
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from importlib.metadata import version
 import numpy as np
 
 PEAK = resource.RUSAGE_SELF
+REFERENCED = ("LiRA", "RMIA")  # the attacks that use reference models
 
 
 @dataclass(frozen=True)
@@ -53,29 +56,42 @@ class Said:
     Attributes:
         value: the number.
         alarm: whether it says, at its stated confidence, that something leaks; None where it states no confidence.
+        holds: whether its interval holds the truth; None where there is no two-sided interval.
     """
 
     value: float
     alarm: bool | None = None
+    holds: bool | None = None
+
+    @classmethod
+    def area(cls, value, low, high):
+        """An AUC with an interval; where nothing leaks the truth is .5."""
+        return cls(value, low > 0.5, low <= 0.5 <= high)
 
 
-def serve(package, attacks, statements, runs=None):
+def serve(package, attacks, statements, briefly=None, train=None):
     """Answers the command line.
 
     Args:
         package: name on the package index, or a version.
         attacks: name → function of `Arrays` to scores ``[n]``; NaN where the peer gives a record none.
         statements: function of scores and members to name → `Said`.
-        runs: how many runs of a case it is given; all when None.
+        briefly: like ``statements``, for attacks with few reference models; None: the same.
+        train: returns name → way of training, for `training.in_turns`; None where the tool trains no models.
     """
     command, *rest = sys.argv[1:]
     with contextlib.redirect_stdout(sys.stderr):
         if command == "names":
-            answer = {"attacks": list(attacks), "version": package if " " in package else version(package)}
+            shown = package if " " in package else version(package)
+            answer = {"attacks": list(attacks), "version": shown, "trains": train is not None}
         elif command == "score":
             answer = _scored(attacks[rest[0]], *rest[1:])
+        elif command == "few":
+            answer = _few(attacks, briefly or statements, rest[0])
+        elif command == "train":
+            answer = train(rest[0], int(rest[1]))
         else:
-            answer = _nulls(statements, rest[0], runs)
+            answer = _nulls(statements, rest[0])
     print(json.dumps(answer))
 
 
@@ -89,29 +105,55 @@ def _scored(attack, given, kept):
     return {"wall": wall, "processor": processor, "MB": (resource.getrusage(PEAK).ru_maxrss - before) / 1024}
 
 
-def _nulls(statements, given, runs):
+def _nulls(statements, given):
     with np.load(given) as file:
         cases = {name: file[name] for name in file.files}
     names = [name.removesuffix("/scores") for name in cases if name.endswith("/scores")]
     return {
-        case: _repeated(statements, cases[f"{case}/scores"][:runs], cases[f"{case}/members"][:runs]) for case in names
+        case: _repeated(statements, zip(cases[f"{case}/scores"], cases[f"{case}/members"], strict=True))
+        for case in names
     }
 
 
-def _repeated(statements, scores, members):
-    """What is said of each row: values and alarms by name, and errors."""
-    said, errors = {}, []
-    for row, inside in zip(scores, members, strict=True):
+def _few(attacks, statements, given):
+    """Number of reference models → attack → what is said of its scores; records without a score are left out."""
+    with np.load(given) as file:
+        stacked = {name: file[name] for name in file.files}
+    fields = [name.removeprefix("1/") for name in stacked if name.startswith("1/")]
+    answers = {}
+    for models in dict.fromkeys(name.partition("/")[0] for name in stacked):
+        columns = [stacked[f"{models}/{field}"] for field in fields]
+        tables = [Arrays(**dict(zip(fields, row, strict=True))) for row in zip(*columns, strict=True)]
+        for attack, run in attacks.items():
+            if not attack.startswith(REFERENCED):
+                continue
+
+            def said(arrays, members, run=run):
+                scores = np.asarray(run(arrays), dtype=float)
+                scored = np.isfinite(scores)
+                if not scored.any():
+                    raise ValueError("no record has a score")
+                return {"records scored": Said(scored.mean())} | statements(scores[scored], members[scored])
+
+            answers.setdefault(models, {})[attack] = _repeated(said, [(one, one.members) for one in tables])
+    return answers
+
+
+def _repeated(statements, tables):
+    """What is said of each table: values, alarms and intervals that hold by name, and errors."""
+    said, errors, runs = {}, [], 0
+    for runs, (scores, inside) in enumerate(tables, 1):  # noqa: B007  counted
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                answers = statements(row.copy(), inside.copy())
+                answers = statements(scores, inside)
         except Exception as error:  # its own errors are what we came to see
-            errors.append(f"{type(error).__name__}: {error}".splitlines()[0][:120])
+            errors.append(" ".join(f"{type(error).__name__}: {error}".split())[:160])
             continue
         for name, one in answers.items():
-            kept = said.setdefault(name, {"values": [], "alarms": []})
+            kept = said.setdefault(name, {"values": [], "alarms": [], "holds": []})
             kept["values"].append(float(one.value))
-            if one.alarm is not None:
-                kept["alarms"].append(bool(one.alarm))
-    return {"said": said, "errors": errors, "runs": len(scores)}
+            for key, fact in (("alarms", one.alarm), ("holds", one.holds)):
+                if fact is not None:
+                    kept[key].append(bool(fact))
+    return {"said": said, "errors": errors, "runs": runs}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
+import training
 from art.attacks.inference.membership_inference import MembershipInferenceBlackBox
-from art.estimators.classification import SklearnClassifier
+from art.attacks.inference.membership_inference.shadow_models import ShadowModels
+from art.estimators.classification import PyTorchClassifier, SklearnClassifier
 from art.metrics.privacy import get_roc_for_fpr
 from protocol import Said, probability, serve
 from sklearn.linear_model import LogisticRegression
@@ -31,7 +34,29 @@ def _said(scores, members):
     return {"`get_roc_for_fpr`, TPR at FPR 1 % (no interval)": Said(float(rate))}
 
 
+class Classifier(PyTorchClassifier):
+    """`ShadowModels` asks for 10 epochs in batches of 128, whatever is wanted."""
+
+    def fit(self, x, y, **_):
+        """As many epochs and records a batch as for the others."""
+        super().fit(x, y, batch_size=training.BATCH, nb_epochs=training.EPOCHS)
+
+
+def _train(given, rounds):
+    """`ShadowModels.generate_shadow_dataset`: trained, and asked about all records."""
+
+    def way(job):
+        model = training.network.Net()
+        how = {"input_shape": (784,), "nb_classes": 10, "optimizer": training.network.optimizer(model)}
+        template = Classifier(model, torch.nn.CrossEntropyLoss(), device_type="cpu", **how)
+        shadows = ShadowModels(template, num_shadow_models=len(job.trained_on), random_state=0)
+        shadows.generate_shadow_dataset(job.x, job.y, member_ratio=0.5)
+        return [classifier.model for classifier in shadows.get_shadow_models()]
+
+    return training.in_turns({"ART": way}, given, rounds)
+
+
 ATTACKS = {"black box, logistic regression on half of the records": _half}
 
 if __name__ == "__main__":
-    serve("adversarial-robustness-toolbox", ATTACKS, _said)
+    serve("adversarial-robustness-toolbox", ATTACKS, _said, train=_train)

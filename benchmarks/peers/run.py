@@ -1,6 +1,7 @@
 """Divulge beside other tools, each in an environment of its own, on the same arrays.
 
-    PYTHONPATH=src:tests python benchmarks/peers/run.py WORK [--trees LEAKPRO METER] [--records 10000] [--runs 60]
+    PYTHONPATH=src:tests python benchmarks/peers/run.py WORK [--trees LEAKPRO METER] [--torch torch==2.13.0]
+        [--records 50000] [--runs 60] [--rounds 5]
 
 WORK is a folder for environments, arrays and answers; what is there already is not made again, so that a second
 run prints the tables alone. LeakPro and ML Privacy Meter are not on the package index: hand in their source trees.
@@ -19,13 +20,14 @@ from pathlib import Path
 
 import arrays
 import numpy as np
+from protocol import REFERENCED
 from scipy.stats import spearmanr
 
-from divulge.evaluation import auc, tpr_at_fpr
+from divulge.evaluation import auc, least_nonmembers, tpr_at_fpr
 
 HERE = Path(__file__).parent
 LONGEST = 400  # seconds for one attack
-MODELS = 64
+MODELS, TRAINED = 64, 8
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Peer:
         packages: what pip installs; ``{}`` stands for its source tree.
         beside: what its own list of needs leaves out.
         tree: place of its source tree among those handed in; None when the package index has it.
+        torch: whether it needs PyTorch, so that ``--torch`` says which.
     """
 
     name: str
@@ -45,35 +48,78 @@ class Peer:
     packages: tuple[str, ...]
     beside: tuple[str, ...] = ()
     tree: int | None = None
+    torch: bool = True
 
 
+METER = "numpy scipy scikit-learn matplotlib pandas pyyaml tqdm torch torchvision transformers peft datasets"
 PEERS = (
     Peer("PrivacyGuard", "privacyguard", ("privacyguard-platform==0.0.2",)),
     Peer("SACRO-ML", "sacro", ("sacroml==2.0.1",)),
     Peer("LeakPro", "leaks", ("{}[mia]",), ("transformers",), 0),
-    Peer("ML Privacy Meter", "meter", ("numpy", "scipy", "scikit-learn", "matplotlib", "torch"), (), 1),
-    Peer("ART", "robustness", ("adversarial-robustness-toolbox==1.20.1",), ("packaging",)),
-    Peer("jax_privacy", "jaxprivacy", ("jax-privacy==2.0.0",)),
+    Peer("ML Privacy Meter", "meter", tuple(METER.split()), (), 1),
+    Peer("ART", "robustness", ("adversarial-robustness-toolbox==1.20.1",), ("packaging", "torch"), torch=False),
+    Peer("jax_privacy", "jaxprivacy", ("jax-privacy==2.0.0",), torch=False),
 )
 OURS = Peer("Divulge", "ours", ())
 
 
-def environment(peer, work, trees):
-    """Its Python, made when it is not there, with what the making took."""
-    place = work / "environments" / peer.script
-    if not place.exists():
-        tree = trees[peer.tree] if peer.tree is not None else ""
-        begun = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "venv", place], check=True)
-        for packages in (peer.packages, peer.beside):
-            wanted = [package.format(tree) for package in packages]
-            if wanted:
-                subprocess.run([place / "bin/pip", "install", "-q", *wanted], check=True)
-            if packages is peer.packages:
-                size = sum(file.lstat().st_size for file in place.rglob("*") if file.is_file()) / 1e6
-                took = {"seconds": time.perf_counter() - begun, "MB": size}
-        kept(work / "install" / f"{peer.script}.json", lambda: took)
-    return place / "bin/python"
+@dataclass(frozen=True)
+class Place:
+    """Where environments and answers are kept, and what is installed.
+
+    Attributes:
+        work: the folder.
+        trees: source trees of LeakPro and ML Privacy Meter.
+        torch: what pip is told of PyTorch; nothing where empty.
+    """
+
+    work: Path
+    trees: list[Path]
+    torch: str
+
+    def python(self, peer):
+        """The peer's Python, made when it is not there, with what the making took."""
+        place, told = self.work / "environments" / peer.script, self.work / "install" / f"{peer.script}.json"
+        if not told.exists():  # or an install that was cut off
+            tree = self.trees[peer.tree] if peer.tree is not None else ""
+            pinned = [self.torch] if self.torch else []
+            begun = time.perf_counter()
+            subprocess.run([sys.executable, "-m", "venv", "--clear", place], check=True)
+            _install(place, [name.format(tree) for name in peer.packages] + pinned * peer.torch)
+            size = sum(file.lstat().st_size for file in place.rglob("*") if file.is_file()) / 1e6
+            took = {"seconds": time.perf_counter() - begun, "MB": size}
+            if peer.beside:
+                _install(place, [*peer.beside, *pinned])
+            kept(told, lambda: took)
+        return place / "bin/python"
+
+    def ask(self, peer, *command):
+        """The answer of the peer's script; an error as a word."""
+        python = sys.executable if peer is OURS else self.python(peer)
+        extra = [str(self.trees[peer.tree])] if peer.tree is not None else []
+        path = os.environ.get("PYTHONPATH", "").split(os.pathsep) if peer is OURS else extra
+        settings = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)}
+        told = [python, HERE / f"{peer.script}.py", *command]
+        limit = LONGEST if command[0] == "score" else None
+        try:
+            done = subprocess.run(told, env=settings, capture_output=True, text=True, timeout=limit, check=False)
+        except subprocess.TimeoutExpired:
+            return {"error": f"not done after {LONGEST} s"}
+        if done.returncode:
+            return {"error": (done.stderr.strip().splitlines() or ["killed"])[-1][:160]}
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def names(self, peer):
+        """Its attacks and its version."""
+        return self.kept("names", peer, "", "names")
+
+    def kept(self, kind, peer, stem, *command):
+        """An answer, asked for once."""
+        return kept(self.work / kind / f"{stem}{peer.script}.json", lambda: self.ask(peer, *command))
+
+
+def _install(place, packages):
+    subprocess.run([place / "bin/pip", "install", "-q", *packages], check=True)
 
 
 def kept(path, make):
@@ -84,43 +130,25 @@ def kept(path, make):
     return json.loads(path.read_text())
 
 
-def ask(peer, work, trees, *command):
-    """The answer of its script; an error as a word."""
-    python = sys.executable if peer is OURS else environment(peer, work, trees)
-    extra = [str(trees[peer.tree])] if peer.tree is not None else []
-    path = os.environ.get("PYTHONPATH", "").split(os.pathsep) if peer is OURS else extra
-    settings = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(path)}
-    told = [python, HERE / f"{peer.script}.py", *command]
-    limit = LONGEST if command[0] == "score" else None
-    try:
-        done = subprocess.run(told, env=settings, capture_output=True, text=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return {"error": f"not done after {LONGEST} s"}
-    if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or ["killed"])[-1][:160]}
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def scores(peer, work, trees, given):
+def scores(peer, place, given):
     """Attack → its scores and what it took, or an error."""
-    names = kept(work / "names" / f"{peer.script}.json", lambda: ask(peer, work, trees, "names"))
     answers = {}
-    for attack in names.get("attacks", []):
-        out = work / "scores" / f"{given.stem}-{peer.script}-{attack}.npy"
-        out.parent.mkdir(parents=True, exist_ok=True)
+    for attack in place.names(peer).get("attacks", []):
+        out = place.work / "scores" / f"{given.stem}-{peer.script}-{attack}.npy"
         question = ("score", attack, str(given), str(out))
-        answer = kept(out.with_suffix(".json"), lambda question=question: ask(peer, work, trees, *question))
+        out.parent.mkdir(parents=True, exist_ok=True)
+        answer = kept(out.with_suffix(".json"), lambda question=question: place.ask(peer, *question))
         answers[attack] = (np.load(out) if out.exists() else None, answer)
     return answers
 
 
-def compared(peers, work, trees, given):
+def compared(peers, place, given):
     """Each tool's attacks on the same arrays, beside ours of the same name."""
     members = np.load(given)["members"]
-    ours = scores(OURS, work, trees, given)
+    ours = scores(OURS, place, given)
     print("| attack | tool | Spearman with ours | AUC | TPR at FPR 1 % | at .1 % | processor s | MB |")
     print("|---|---|---|---|---|---|---|---|")
-    theirs = {peer.name: scores(peer, work, trees, given) for peer in peers if peer is not OURS}
+    theirs = {peer.name: scores(peer, place, given) for peer in peers if peer is not OURS}
     tables = {"Divulge": ours} | theirs
     for attack in dict.fromkeys(name for table in tables.values() for name in table):
         for tool, table in tables.items():
@@ -134,18 +162,23 @@ def _compared(mine, took, members, ours):
     known = np.isfinite(mine)
     agreement = f"{spearmanr(mine[known], ours[0][known]).statistic:.4f}" if ours else ""
     area = auc(mine[known], members[known]).value
-    rates = [f"{tpr_at_fpr(mine[known], members[known], fpr).value:.4f}" for fpr in (0.01, 0.001)]
+    rates = [_rate(mine[known], members[known], fpr) for fpr in (0.01, 0.001)]
     lost = "" if known.all() else f" ({(~known).sum():,} without a score)"
     return f"{agreement}{lost} | {area:.4f} | {' | '.join(rates)} | {took['processor']:.2f} | {took['MB']:.0f}"
 
 
-def nulls(peers, work, trees, given):
+def _rate(scores, members, fpr):
+    """TPR at a FPR, where there are non-members enough for it."""
+    enough = np.count_nonzero(~members) >= least_nonmembers(fpr)
+    return f"{tpr_at_fpr(scores, members, fpr).value:.4f}" if enough else "too few"
+
+
+def nulls(peers, place, given):
     """What each tool says of scores that know nothing."""
     print("| tool | what it says | " + " | ".join(arrays.NULLS) + " |")
     print("|---" * (len(arrays.NULLS) + 2) + "|")
     for peer in peers:
-        path = work / "nulls" / f"{given.stem}-{peer.script}.json"
-        answer = kept(path, lambda peer=peer: ask(peer, work, trees, "null", str(given)))
+        answer = place.kept("nulls", peer, f"{given.stem}-", "null", str(given))
         if "error" in answer:
             print(f"| {peer.name} | {answer['error']} |" + " |" * len(arrays.NULLS))
             continue
@@ -154,55 +187,108 @@ def nulls(peers, work, trees, given):
 
 
 def _said(case, name):
-    """The median, the share of alarms, and of errors."""
+    """The median, the shares of alarms and of intervals that hold the truth, and what is missing."""
+    failed = f"{case['errors'][0]} ({len(case['errors']) / case['runs']:.0%})" if case["errors"] else ""
     said = case["said"].get(name)
-    error = f" {len(case['errors']) / case['runs']:.0%} errors" if case["errors"] else ""
     if said is None:
-        return error.strip()
-    alarms = f" ({np.mean(said['alarms']):.2f})" if said["alarms"] else ""
-    middle = np.median(said["values"])
-    return f"{'none given' if np.isnan(middle) else f'{middle:.3f}'}{alarms}{error}"
+        return failed
+    values = np.array(said["values"])
+    known = values[~np.isnan(values)]
+    shares = [f"{np.mean(said[kind]):.2f}" for kind in ("alarms", "holds") if said[kind]]
+    none = f"none given {1 - len(known) / len(values):.0%}" if len(known) < len(values) else ""
+    middle = f"{np.median(known):.3f}" if len(known) else ""
+    return " ".join(filter(None, [middle, f"({'; '.join(shares)})" if shares and len(known) else "", none, failed]))
 
 
-def installed(peers, work):
+def few(peers, place, given):
+    """What each tool says after its attacks with few reference models, of a model that leaks nothing."""
+    print("| tool | attack | what it says | " + " | ".join(f"{models}" for models in arrays.FEW) + " |")
+    print("|---" * (len(arrays.FEW) + 3) + "|")
+    for peer in peers:
+        if not any(name.startswith(REFERENCED) for name in place.names(peer).get("attacks", [])):
+            continue
+        answer = place.kept("few", peer, f"{given.stem}-", "few", str(given))
+        if "error" in answer:
+            print(f"| {peer.name} | {answer['error']} |" + " |" * (len(arrays.FEW) + 1))
+            continue
+        for attack in answer[str(arrays.FEW[0])]:
+            cases = [answer[str(models)][attack] for models in arrays.FEW]
+            names = [name for case in cases for name in case["said"] if name != "records scored" or _dropped(cases)]
+            for name in list(dict.fromkeys(names)) or [""]:
+                print(f"| {peer.name} | {attack} | {name} | " + " | ".join(_said(case, name) for case in cases) + " |")
+
+
+def _dropped(cases):
+    """Whether some records had no score."""
+    return any(min(case["said"]["records scored"]["values"]) < 1 for case in cases if case["said"])
+
+
+def trained(peers, place, given, rounds):
+    """Reference models a minute, each tool in turns with the plain loop."""
+    print("| tool | a minute | a processor minute | × plain loop, wall | × plain loop, processor | accuracy |")
+    print("|---|---|---|---|---|---|")
+    for peer in peers:
+        if not place.names(peer).get("trains"):
+            continue
+        answer = place.kept("train", peer, f"{given.stem}-{rounds}-", "train", str(given), str(rounds))
+        if "error" in answer:
+            print(f"| {peer.name} | {answer['error']} | | | | |")
+            continue
+        for name, took in list(answer["took"].items())[peer is not OURS :]:  # the plain loop is shown once
+            shown = name if name.startswith(peer.name) else f"{peer.name}: {name}"
+            print(f"| {shown} | {_throughput(took, answer)} |")
+
+
+def _throughput(took, answer):
+    plain = next(iter(answer["took"].values()))
+    kinds = ("wall", "processor")
+    rates = [f"{60 * answer['models'] / np.median(took[kind]):.0f}" for kind in kinds]
+    ratios = [f"{np.median(np.divide(plain[kind], took[kind])):.2f}" for kind in kinds]
+    return " | ".join([*rates, *ratios, f"{np.mean(took['right']):.3f}"])
+
+
+def installed(peers, place):
     """What an install takes."""
     print("| tool | version | s | MB |\n|---|---|---|---|")
     for peer in peers:
-        path, names = work / "install" / f"{peer.script}.json", work / "names" / f"{peer.script}.json"
+        path = place.work / "install" / f"{peer.script}.json"
         took = json.loads(path.read_text()) if path.exists() else {}
-        version = json.loads(names.read_text()).get("version", "") if names.exists() else ""
-        cells = [f"{took[key]:.0f}" if key in took else "not measured" for key in ("seconds", "MB")]
-        print(f"| {peer.name} | {version} | {' | '.join(cells)} |")
+        cells = [f"{took[key]:,.0f}" if key in took else "not measured" for key in ("seconds", "MB")]
+        print(f"| {peer.name} | {place.names(peer).get('version', '')} | {' | '.join(cells)} |")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--trees", type=Path, nargs=2)
-    parser.add_argument("--records", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=60)
+    parser.add_argument("--trees", type=Path, nargs=2, default=[])
+    parser.add_argument("--torch", default="", help="as pip is to read it, e.g. a version that it finds without CUDA")
+    parser.add_argument("--records", type=int, default=50_000)
+    parser.add_argument("--runs", type=int, default=60, help="tables of scores that know nothing, a case")
+    parser.add_argument("--rounds", type=int, default=5, help="times that the reference models are trained")
     asked = parser.parse_args()
-    work, trees = asked.work.resolve(), asked.trees
-    work.mkdir(parents=True, exist_ok=True)
-    peers = [OURS, *(peer for peer in PEERS if trees or peer.tree is None)]
+    place = Place(asked.work.resolve(), [tree.resolve() for tree in asked.trees], asked.torch)
+    place.work.mkdir(parents=True, exist_ok=True)
+    peers = [OURS, *(peer for peer in PEERS if place.trees or peer.tree is None)]
     given = {
         f"paired-{asked.records}": lambda: arrays.leak(asked.records, MODELS, 2000, 2),
-        "few": lambda: arrays.leak(2000, 2, 500, 1, paired=False, size=0),
         f"nulls-{asked.runs}": lambda: arrays.nulls(asked.runs, 3),
+        f"few-{asked.runs}": lambda: arrays.few(asked.runs, 4),
+        "training": lambda: arrays.training(TRAINED, 5),
     }
-    files = []
-    for name, make in given.items():
-        files.append(work / f"{name}.npz")
-        if not files[-1].exists():
-            np.savez(files[-1], **make())
+    files = [place.work / f"{name}.npz" for name in given]
+    for file, make in zip(files, given.values(), strict=True):
+        if not file.exists():
+            np.savez(file, **make())
     print(f"\n### The same {asked.records:,} records and {MODELS} reference models\n")
-    compared(peers, work, trees, files[0])
-    print("\n### Two reference models, each record in each by a coin, and no leak; 2,000 records\n")
-    compared(peers, work, trees, files[1])
-    print("\n### Scores that know nothing: median (share of alarms)\n")
-    nulls(peers, work, trees, files[2])
+    compared(peers, place, files[0])
+    print("\n### Scores that know nothing: median (share of alarms; of intervals that hold the truth)\n")
+    nulls(peers, place, files[1])
+    print("\n### The same, by number of reference models; each in half of them, and no leak\n")
+    few(peers, place, files[2])
+    print(f"\n### {TRAINED} reference models, by training\n")
+    trained(peers, place, files[3], asked.rounds)
     print("\n### Installs\n")
-    installed(peers, work)
+    installed(peers, place)
 
 
 if __name__ == "__main__":
