@@ -211,6 +211,15 @@ def test_what_it_cannot_do_without(change, message):
         audit(change.pop("target", Nearest()), **change)
 
 
+def test_a_target_with_one_answer_is_refused_before_any_model_is_trained():
+    """Offline models of other recipes come first, and would be trained in vain."""
+    trained = []
+    references = dataclasses.replace(REFERENCES, train=lambda data, seed: trained.append(seed))
+    with pytest.raises(dv.InputError, match="the target calls all 90 records class 2"):
+        audit(Single(), ("correct-calibrated", "transfer"), references=references)
+    assert not trained
+
+
 def test_a_meter_lets_through_what_is_needed():
     meter = Metered(Nearest(), 240 + 64)
     audit(meter)

@@ -36,9 +36,15 @@ MOST_BYTES = 1 << 30
 
 
 def train(case: Case, log: Log) -> Mapping[Need, Mapping[int, Models]]:
-    """What reference models say of the views of the records, by place, for each kind that some recipe needs."""
+    """What reference models say of the views of the records, by place, for each kind that some recipe needs.
+
+    Raises:
+        divulge.InputError: as `answers`, where substitutes are needed; what training raises.
+    """
     needed = {kind: [r for r in case.given.recipes if kind in r.needs] for kind in KINDS}
     kinds = [kind for kind in KINDS if needed[kind]]
+    if Need.REFERENCES_SUBSTITUTES in kinds:
+        answers(case, log)  # before models of another kind are trained in vain
     return {
         kind: _trained(case, log, kind, needed[kind], part_of(case.progress, at, len(kinds)))
         for at, kind in enumerate(kinds)
