@@ -278,3 +278,13 @@ def test_the_seed_reaches_the_options_and_large_populations_are_drawn_from():
 def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(dv.InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize("others", [60, 249, 250, 300, 1000])
+def test_the_merit_is_the_auc_and_the_tpr_below_the_false_positives_that_are_documented(others):
+    rng = np.random.default_rng(others)
+    scores, member = rng.permutation(others + 100).astype(float), np.arange(others + 100) < 100
+    inside, outside = scores[member], scores[~member]
+    allowed = 5 if others < 250 else 0.02 * others  # fewer than these
+    rates = [(inside >= cut).mean() for cut in scores if (outside >= cut).sum() < int(allowed)]
+    assert games.merit(scores, member) == (pytest.approx(auc(scores, member)), max(rates))
