@@ -100,10 +100,11 @@ class Auto:
     population. The models that did not see a candidate are the others and the real target, which saw none of these
     records; so one reference model is enough. Every candidate is given equally many of them, drawn at random: in
     most designs a member of one model has more models left that did not see it, and an attack must not profit from
-    that. The merit of an option is the sum of its mean AUC and its mean TPR at an FPR below 2 % (with fewer than
-    5 false positives, in a game of fewer than 250 non-members). The score is a mean of scores, each as the normal deviates of its ranks: two thirds
-    are those of the options that come within ``margin`` of the best, as a game tells options apart no better than
-    that; one third is what is ``joined`` untried. Where two attacks err on different records, their mean errs less.
+    that. The merit of an option is the sum of its mean AUC and its mean TPR at an FPR below 2 % (with fewer than 5
+    false positives, in a game of fewer than 250 non-members). The score is a mean of scores, each as the normal
+    deviates of its ranks: two thirds are those of the options that come within ``margin`` of the best, as a game
+    tells options apart no better than that; one third is what is ``joined`` untried. Where two attacks err on
+    different records, their mean errs less.
     `Scored.chosen` names them all, a note the best of them.
 
     Nothing of the candidates enters the choice, so it is one score, and its decisions need no correction for the
