@@ -141,6 +141,15 @@ def test_an_answer_may_be_a_class_that_no_record_has():
     hidden = {k: data[data.x[:, 0] <= 1.0] if k != "population" else data for k, data in SETS.items()}
     assert np.isfinite(audit(Fourth(), references=network, **hidden).scores["transfer"]).all()
 
+    few = dv.references.Train(lambda: torch.nn.Linear(6, 3), count=1, epochs=1, engine="serial")
+    said = (
+        r"make_model: 4 outputs are needed .*; substitutes of this target need 4 outputs, as it calls .* class 3, which"
+    )
+    with pytest.raises(dv.InputError, match=said):
+        audit(Fourth(), references=few, **hidden)
+    with pytest.raises(dv.InputError, match=r"got shape \(2,\)$"):
+        audit(Nearest(), references=dataclasses.replace(few, make_model=lambda: torch.nn.Linear(6, 2)))
+
 
 def test_images_tables_and_texts():
     rng = np.random.default_rng(0)

@@ -100,21 +100,29 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
         classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
     # Another's own references may know no more than outputs: they are asked for more only where it is read.
     more = {"inside": partial(looking_inside.of_reference, names=inside)} if inside else {}
-    trained: Trained = log.timed(
-        "reference models",
-        lambda: case.references.fit(
-            records,
-            rows,
-            seed=case.seed,
-            classes=classes,
-            observe=tuple(views),
-            signal=lambda logits, labels: of_logits(logits, labels, names),
-            pool=case.pool,
-            out=_sheets(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
-            progress=progress,
-            **more,
-        ),
-    )
+    try:
+        trained: Trained = log.timed(
+            "reference models",
+            lambda: case.references.fit(
+                records,
+                rows,
+                seed=case.seed,
+                classes=classes,
+                observe=tuple(views),
+                signal=lambda logits, labels: of_logits(logits, labels, names),
+                pool=case.pool,
+                out=_sheets(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
+                progress=progress,
+                **more,
+            ),
+        )
+    except checks.InputError as error:
+        if classes == case.classes:
+            raise
+        raise checks.InputError(
+            f"{error}; substitutes of this target need {classes} outputs, as it calls a record of the population class "
+            f"{classes - 1}, which is not among the {case.classes} of the records"
+        ) from None
     log.engines.append(trained.engine)
     log.warnings += [f"{kind}: {note}" for note in trained.warnings]
     known = held(case, kind, trained.trained_on)
