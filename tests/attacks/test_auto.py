@@ -80,7 +80,7 @@ def test_all_within_the_margin_of_the_best_are_taken_and_no_others():
         near = {name for name, merit in sums.items() if merit >= max(sums.values()) - margin}
         found = replace(ran, margin=margin).run(evidence)
         assert set(found.chosen.split(" + ")) == near
-        assert found.notes[0].startswith(f"chose {found.chosen} of 12 options")
+        assert found.notes[0].startswith(f"chose {auto._listed(found.chosen.split(' + '))} of 12 options")
     assert found.chosen.split(" + ")[0] == max(sums, key=sums.get)
 
 
@@ -188,6 +188,40 @@ def test_what_cannot_be_tried_is_left_out_and_said():
     assert Auto().run(tiny).notes[0].startswith("nothing to choose by: used rmia")
 
 
+def test_of_many_that_come_near_the_note_names_four_and_the_record_all():
+    evidence, _ = case(7, 4, lift=0.0, features=True)
+    found = Auto(margin=2.0).run(evidence)
+    names = found.chosen.split(" + ")
+    assert len(names) == 14
+    start = " + ".join(names[:4]) + " and 8 more of 12 options on the reference models alone"
+    assert found.notes[0].startswith(f"chose {start}, and added learned-few + learned-few-residual: AUC / TPR")
+    assert len(found.notes[0]) < 360
+
+
+def test_one_option_is_used_and_said_to_be_the_only_one():
+    evidence, _ = case(7, 2)
+    found = Auto(options("lira", "learned")).run(evidence)  # two models are too few for `learned`
+    assert found.notes[0].startswith("used lira, the only option for which there are reference models, features and")
+    np.testing.assert_array_equal(found.scores, LiRA().score(evidence))
+
+
+@pytest.mark.parametrize("count", [1, 19, 20])
+def test_a_few_candidates_are_scored_without_residuals(count):
+    evidence, _ = case(7, 2, features=True)
+    parts = {"target": evidence.target[:count], "features": evidence.features[:count]}
+    parts |= {name: getattr(evidence, name)[:, :count] for name in ("references", "trained_on")}
+    found = Auto(margin=2.0).run(replace(evidence, **parts))
+    assert np.isfinite(found.scores).all()
+    assert ("residual" in found.chosen) == (count == 20)
+
+
+def test_features_that_are_texts_are_refused():
+    evidence, _ = case(7, 2)
+    texts = {name: np.array(["word"] * n, object) for name, n in (("features", N), ("population_features", Z))}
+    with pytest.raises(dv.InputError, match=r"Auto: evidence\.features must be numbers, got texts"):
+        Auto().run(replace(evidence, **texts))
+
+
 def test_on_classes_that_the_population_lacks_no_game_is_played():
     """Unless fewer than half of the candidates are of such classes, or the option is not there."""
     evidence, _ = case(10, 2, features=True)
@@ -244,3 +278,13 @@ def test_the_seed_reaches_the_options_and_large_populations_are_drawn_from():
 def test_what_does_not_fit_is_refused(make, message):
     with pytest.raises(dv.InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize("others", [60, 249, 250, 300, 1000])
+def test_the_merit_is_the_auc_and_the_tpr_below_the_false_positives_that_are_documented(others):
+    rng = np.random.default_rng(others)
+    scores, member = rng.permutation(others + 100).astype(float), np.arange(others + 100) < 100
+    inside, outside = scores[member], scores[~member]
+    allowed = 5 if others < 250 else 0.02 * others  # fewer than these
+    rates = [(inside >= cut).mean() for cut in scores if (outside >= cut).sum() < int(allowed)]
+    assert games.merit(scores, member) == (pytest.approx(auc(scores, member)), max(rates))

@@ -73,7 +73,7 @@ def test_offline_is_a_regression_on_the_population():
 
 def naive_few(given, seed=0):
     """`Learned(few=True)` with the further signals, in plain loops over models and records."""
-    parts = [given, *given.queries]
+    parts = [given, *(given.queries or ())]
     held_by = given.population_trained_on
 
     def row(own, others):
@@ -166,6 +166,9 @@ def test_pairs_beyond_the_limit_are_drawn_by_the_seed():
     assert np.corrcoef(few, Learned().score(given))[0, 1] > 0.9
 
 
+ALL_HELD = dataclasses.replace(simulated(0)[0], trained_on=np.ones((7, 400), bool))
+
+
 @pytest.mark.parametrize(
     ("attack", "evidence", "message"),
     [
@@ -175,6 +178,8 @@ def test_pairs_beyond_the_limit_are_drawn_by_the_seed():
         (Learned("online"), dv.Evidence([0.0], np.zeros((4, 1)), np.zeros((4, 1), bool)), "at least 3 reference"),
         (Learned("online"), dv.Evidence([0.0], np.zeros((2, 1)), [[True], [False]]), "got 2 models"),
         (Learned(few=True, beside=True), simulated(0)[0], "evidence.queries is needed"),
+        (Learned(), ALL_HELD, "every reference model was trained on every candidate"),
+        (Learned(few=True), ALL_HELD, "every reference model was trained on every candidate"),
     ],
 )
 def test_what_it_cannot_do_without(attack, evidence, message):
@@ -255,3 +260,13 @@ def test_few_is_offline_and_follows_the_seed():
     first, again, other = (Learned(few=True, seed=seed).score(given) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
+
+
+def test_probabilities_far_from_one_another_lose_no_digits():
+    """Beside a probability of 1 in a model that does not count, a mean of 1e-20 once came out as 0."""
+    given, _ = simulated(3, models=4, records=30, population=200)
+    held = given.population_trained_on
+    far = np.where(held, 45.0, -45.0)
+    given = dataclasses.replace(given, population_references=given.population_references + far)
+    given = dataclasses.replace(given, population=given.population - 45.0, references=given.references - 45.0)
+    np.testing.assert_allclose(Learned(few=True).score(given), naive_few(given), atol=1e-6)

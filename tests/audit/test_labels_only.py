@@ -1,9 +1,12 @@
 """Audits of a target that gives labels and nothing else."""
 
+import time
+
 import numpy as np
 import pytest
 
 import divulge as dv
+from divulge import auditing, request
 from divulge.attacks import Threshold
 from divulge.recipes import Recipe, label_recipes
 from divulge.signals import BoundaryDistance
@@ -158,6 +161,8 @@ def test_of_texts_only_whether_the_target_is_right_is_asked():
 
 
 CODE = """
+import time
+
 import numpy as np
 
 class Guesses:
@@ -189,3 +194,27 @@ def test_a_plan_may_name_one(divulge, tmp_path):
     code, _, said = divulge("audit", plan, "--out", tmp_path / "run9")
     assert code == 2
     assert "it gives labels alone, but loss read logits" in said
+
+
+def test_the_forecast_counts_what_signals_ask_by_themselves():
+    """The target takes 1 ms a record or somewhat more: 240 records, once, and then each of them 50 times."""
+
+    class Slow(Nearest):
+        def labels(self, records):
+            time.sleep(0.001 * len(records))
+            return super().labels(records)
+
+    told = []
+    for names in (["correct"], ["correct", "noise"], ["correct", Recipe("mine", Counted(), Threshold())]):
+        options = request.Options(recipes=names, fpr=(0.05,))
+        told.append(auditing.forecast(Slow(), request.Subject(**SETS), options).scoring)
+    assert told[0] >= 0.24
+    assert told[1] >= 51 * 0.24
+    assert told[2] is None  # a signal that does not say how often it asks
+
+
+class Counted:
+    name = "counted"
+
+    def measure(self, target, records):
+        return target.labels(records).astype(float)

@@ -141,6 +141,15 @@ def test_an_answer_may_be_a_class_that_no_record_has():
     hidden = {k: data[data.x[:, 0] <= 1.0] if k != "population" else data for k, data in SETS.items()}
     assert np.isfinite(audit(Fourth(), references=network, **hidden).scores["transfer"]).all()
 
+    few = dv.references.Train(lambda: torch.nn.Linear(6, 3), count=1, epochs=1, engine="serial")
+    said = (
+        r"make_model: 4 outputs are needed .*; substitutes of this target need 4 outputs, as it calls .* class 3, which"
+    )
+    with pytest.raises(dv.InputError, match=said):
+        audit(Fourth(), references=few, **hidden)
+    with pytest.raises(dv.InputError, match=r"got shape \(2,\)$"):
+        audit(Nearest(), references=dataclasses.replace(few, make_model=lambda: torch.nn.Linear(6, 2)))
+
 
 def test_images_tables_and_texts():
     rng = np.random.default_rng(0)
@@ -211,6 +220,15 @@ def test_what_it_cannot_do_without(change, message):
         audit(change.pop("target", Nearest()), **change)
 
 
+def test_a_target_with_one_answer_is_refused_before_any_model_is_trained():
+    """Offline models of other recipes come first, and would be trained in vain."""
+    trained = []
+    references = dataclasses.replace(REFERENCES, train=lambda data, seed: trained.append(seed))
+    with pytest.raises(dv.InputError, match="the target calls all 90 records class 2"):
+        audit(Single(), ("correct-calibrated", "transfer"), references=references)
+    assert not trained
+
+
 def test_a_meter_lets_through_what_is_needed():
     meter = Metered(Nearest(), 240 + 64)
     audit(meter)
@@ -271,7 +289,7 @@ def test_a_plan_may_name_it(divulge, tmp_path):
     )
     code, told, said = divulge("check", plan)
     assert code == 0, said
-    assert "2 reference models of 90 records" in " ".join(told.split())
+    assert "2 reference models of 90 records on average" in " ".join(told.split())
     code, told, said = divulge("audit", plan, "--out", tmp_path / "run")
     assert code == 0, said
     assert "transfer" in told

@@ -1,4 +1,4 @@
-"""Which attacks to use: every reference model plays the target once, and its members are known."""
+"""Which attacks to average: every reference model plays the target once, and its members are known."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from divulge.attacks.protocol import Attack, Need, Scored, adapt, seeded
 from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
+from divulge.attacks.unexplained import LEAST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +38,7 @@ _SAID_UNSEEN = (
     f"used {_UNSEEN}: most candidates are of classes that the population lacks, of which the reference models' games "
     "cannot tell"
 )
+_SAID_ONE = "the only option for which there are reference models, features and records enough"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,8 @@ JOINED = (
 """What is averaged with the chosen, untried: with one reference model no game could try it."""
 # The weight of these, all together.
 _SHARE = 1 / 3
+# A note names so many attacks; all of them are in `Scored.chosen`.
+_NAMED = 4
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,11 +100,12 @@ class Auto:
     population. The models that did not see a candidate are the others and the real target, which saw none of these
     records; so one reference model is enough. Every candidate is given equally many of them, drawn at random: in
     most designs a member of one model has more models left that did not see it, and an attack must not profit from
-    that. The merit of an option is the sum of its mean AUC and its mean TPR at 2 % (or at 5 false positives, in a game
-    of fewer than 250 non-members). The score is a mean of scores, each as the normal deviates of its ranks: two thirds
-    are those of the options that come within ``margin`` of the best, as a game tells options apart no better than
-    that; one third is what is ``joined`` untried. Where two attacks err on different records, their mean errs less.
-    A note names them.
+    that. The merit of an option is the sum of its mean AUC and its mean TPR at an FPR below 2 % (with fewer than 5
+    false positives, in a game of fewer than 250 non-members). The score is a mean of scores, each as the normal
+    deviates of its ranks: two thirds are those of the options that come within ``margin`` of the best, as a game
+    tells options apart no better than that; one third is what is ``joined`` untried. Where two attacks err on
+    different records, their mean errs less.
+    `Scored.chosen` names them all, a note the best of them.
 
     Nothing of the candidates enters the choice, so it is one score, and its decisions need no correction for the
     options tried. The games have about half as many models per record as there are, and the population's classes:
@@ -112,7 +117,7 @@ class Auto:
 
     Args:
         options: what is tried. One that needs more reference models than there are, or features where there are none,
-            is left out.
+            is left out, and so is a residual where fewer than 20 records are scored.
         joined: what is averaged with the chosen where games were played, a third of the weight in all; one that needs
             more than there is, is left out.
         margin: how far below the best merit an option may be and still be averaged with it; 0: the best alone.
@@ -169,7 +174,7 @@ class Auto:
         """The chosen attacks' scores, ``[n]``: the mean of several as normal deviates, or one's own.
 
         Raises:
-            divulge.InputError: no references, no population, or what a chosen attack raises.
+            divulge.InputError: no references, no population, features that are texts, or what a chosen attack raises.
         """
         return self.run(evidence).scores
 
@@ -181,6 +186,8 @@ class Auto:
         """
         needs.part(evidence.references, "Auto", "references", "scaled logits of the candidates under reference models")
         needs.part(evidence.population, "Auto", "population", "the target's scaled logits of known non-members")
+        if evidence.features is not None and evidence.features.dtype == object:
+            raise checks.InputError("Auto: evidence.features must be numbers, got texts")
         options = [option for option in self.options if _fits(option, evidence)] or [self.options[0]]
         if _unseen(evidence) and (sure := next((option for option in options if option.name == _UNSEEN), None)):
             scored = sure.attack.run(_in_unit(evidence, sure.unit))
@@ -191,7 +198,8 @@ class Auto:
         chosen = _nearly_best(options, merits, self.margin) if played else options[:1]
         joined = [option for option in self.joined if played and _fits(option, evidence)]
         scored = _together(chosen, joined, evidence)
-        return replace(scored, notes=(_said(chosen, joined, merits, len(played)), *scored.notes))
+        said = _said(chosen, joined, merits, len(played)) if len(options) > 1 else f"used {chosen[0].name}, {_SAID_ONE}"
+        return replace(scored, notes=(said, *scored.notes))
 
     def seeded(self, seed: int) -> Auto:
         """The same with another seed, in the options too."""
@@ -213,7 +221,8 @@ def _fits(option: Option, evidence: Evidence) -> bool:
     assert evidence.references is not None
     enough = option.attack.least_references <= len(evidence.references)
     seen = evidence.features is not None and evidence.population_features is not None
-    return enough and (seen or Need.FEATURES not in option.attack.needs)
+    many = len(evidence) >= LEAST or not isinstance(option.attack, Residual)
+    return enough and many and (seen or Need.FEATURES not in option.attack.needs)
 
 
 class _Ran:
@@ -285,7 +294,7 @@ def _in_unit(evidence: Evidence, unit: Unit) -> Evidence:
 
 
 def _said(chosen: Sequence[Option], joined: Sequence[Option], merits: Mapping[str, Floats], played: int) -> str:
-    names, beside = (" + ".join(option.name for option in given) for given in (chosen, joined))
+    names, beside = (_listed([option.name for option in given]) for given in (chosen, joined))
     if not played:
         return f"nothing to choose by: used {names} (too few population records whose models are known)"
     order = sorted(merits, key=lambda name: -float(np.sum(merits[name])))
@@ -294,3 +303,9 @@ def _said(chosen: Sequence[Option], joined: Sequence[Option], merits: Mapping[st
         f"chose {names} of {len(merits)} options on the reference models alone{f', and added {beside}' * bool(joined)}"
         f": AUC / TPR at a low FPR over {played} games: {told}"
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of the names, and how many there are beyond them."""
+    more = len(names) - _NAMED
+    return " + ".join(names[:_NAMED]) + f" and {more} more" * (more > 0)

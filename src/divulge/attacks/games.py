@@ -21,7 +21,7 @@ else:
 
 # Fewer members or non-members than this, and a game says nothing.
 _LEAST = 50
-# A game is judged at this share of false positives, beside the whole curve; and at no fewer of them than this.
+# A game is judged below this share of false positives, beside the whole curve; and below no fewer of them than this.
 _STRICT, _FEWEST = 0.02, 5
 
 
@@ -74,7 +74,7 @@ def _game(
 
 
 def merit(scores: Floats, member: Bools) -> tuple[float, float]:
-    """AUC, and TPR at a small share of false positives; ties count half."""
+    """AUC, where ties count half, and TPR at less than a small share of false positives, where they do not count."""
     ranks = stats.rankdata(scores)
     inside, outside = ranks[member], np.sort(ranks[~member])
     area = (stats.rankdata(ranks)[member].sum() - len(inside) * (len(inside) + 1) / 2) / len(inside) / len(outside)

@@ -92,10 +92,11 @@ class Learned:
         """Log-odds, ``[n]``.
 
         Raises:
-            divulge.InputError: no references, fewer than 3 of them, or none known to be trained on a record (of the
-                population, offline) and none known not to be.
+            divulge.InputError: no references, fewer than 3 of them (than 1 with ``few``), none known to be trained on a
+                record (of the population, offline) and none known not to be, or all trained on every candidate.
         """
         references = _references(evidence)
+        needs.out_models(evidence.trained_on, "Learned")
         signals, trained_on = self._lessons(evidence, references)
         if len(signals) < self.least_references or trained_on.all() or not trained_on.any():
             raise checks.InputError(
@@ -107,13 +108,11 @@ class Learned:
         learned = self._fit_few(signals, trained_on, evidence, more) if self.few else self._fit(signals, trained_on)
         inside = np.zeros(references.shape, dtype=bool) if evidence.trained_on is None else evidence.trained_on
         views = _views(references)
-        out = [moments(view, inside, complement=True) for view in views]
-        within = [moments(view, inside) for view in views[:2]] if self.mode == "online" else []
+        out = [_averages(view, ~inside) for view in views]
+        within = [_averages(view, inside) for view in views[:2]] if self.mode == "online" else []
         own = _features(_views(evidence.target), out, within)
         said = [(one.target, _references(one)) for one in more]
-        return learned.decision_function(
-            _with(own, [(values, moments(others, inside, complement=True)) for values, others in said])
-        )
+        return learned.decision_function(_with(own, [(values, _averages(others, ~inside)) for values, others in said]))
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -159,7 +158,7 @@ class Learned:
             out = np.vstack([np.delete(~trained_on, model, axis=0), np.ones_like(held)])
             drawn, full = equal_counts(out, held, rng)
             others = np.vstack([np.delete(signals, model, axis=0), target])[:, full]
-            means = [moments(view, drawn[:, full]) for view in _views(others)]
+            means = [_averages(view, drawn[:, full]) for view in _views(others)]
             own = _features(_views(signals[model, full]), means, [])
             extra = [(said[model, full], _others(said, asked, model, full, drawn)) for said, asked in further]
             rows.append(_with(own, extra))
@@ -192,7 +191,12 @@ def _references(evidence: Evidence) -> Floats:
 
 def _others(signals: Floats, target: Floats, model: int, full: Bools, drawn: Bools) -> ColumnMoments:
     """Moments of a further signal over the OUT models drawn, the target among them."""
-    return moments(np.vstack([np.delete(signals, model, axis=0), target])[:, full], drawn[:, full])
+    return _averages(np.vstack([np.delete(signals, model, axis=0), target])[:, full], drawn[:, full])
+
+
+def _averages(values: Floats, keep: Bools) -> ColumnMoments:
+    """Means alone, by plain sums: of probabilities from 1 down to 1e-30, differences would leave rounding errors."""
+    return moments(values, keep, spread=False)
 
 
 def _with(features: Floats, further: Sequence[tuple[Floats, ColumnMoments]]) -> Floats:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
 
 _PENALTIES = np.logspace(0, 5, 11)
-_LEAST = 20
+LEAST = 20
+"""Fewest records to learn from."""
 # A class has slopes of its own from this many records per feature on; fewer only add noise (Location-30).
 _A_SLOPE = 4
 
@@ -34,8 +35,8 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
         divulge.InputError: fewer than 20 records or than folds, or features that are texts.
     """
     n = len(values)
-    if n < _LEAST:
-        raise checks.InputError(f"at least {_LEAST} candidates are needed to learn from, got {n}")
+    if n < LEAST:
+        raise checks.InputError(f"at least {LEAST} candidates are needed to learn from, got {n}")
     checks.integer(folds, "folds", least=2, most=n)
     table, kinds = _table(features), _kinds(labels, n)
     pooled = np.hstack([table, 3.0 * kinds])
@@ -45,7 +46,7 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
         held = fold == k
         rest = values - _fitted(pooled, values, ~held)
         for kind in kinds.T > 0:
-            if kinds.shape[1] > 1 and (kind & ~held).sum() >= max(_LEAST, _A_SLOPE * table.shape[1]):
+            if kinds.shape[1] > 1 and (kind & ~held).sum() >= max(LEAST, _A_SLOPE * table.shape[1]):
                 rest[kind] -= _fitted(table[kind], rest[kind], ~held[kind])
         scores[held] = rest[held]
     return scores

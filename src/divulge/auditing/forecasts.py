@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.auditing import memory, reference_models
+from divulge.auditing import active, looking_inside, memory, reference_models
+from divulge.signals import internals
 from divulge.targets import GivesLabels, GivesLogits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from divulge.auditing.case import Case
     from divulge.types import Records
 
@@ -28,7 +31,8 @@ class Forecast:
         models: reference models that its recipes read; those already in the pool count too.
         lessons: records that each of them is trained on, on average.
         training: seconds of one core to train them one by one, from timed batches; None where nothing tells.
-        scoring: seconds for the target to answer; None where it was not asked.
+        scoring: seconds for the target to answer; None where it was not asked, or a signal does not say how often it
+            will be.
         memory: bytes held at once, without what training takes.
     """
 
@@ -44,7 +48,7 @@ class Forecast:
         """One line."""
         parts = [f"{self.records:,} records"]
         if self.models:
-            parts.append(f"{self.models:,} reference models of {self.lessons:,} records each")
+            parts.append(f"{self.models:,} reference models of {self.lessons:,} records on average")
             known = None if self.training is None else f"at most {_time(self.training)} on one core"
             parts.append(f"training {known or 'of unknown length'}")
         if self.scoring is not None:
@@ -68,13 +72,26 @@ def foresee(case: Case, *, on_disk: bool) -> Forecast:
 
 
 def asked(case: Case, forecast: Forecast) -> Forecast:
-    """The same with the time for the target to answer, from ten records of the population."""
-    some = case.given.population[:_ASKED]
-    _ask(case, some)
+    """The same with the time for the target to answer, from ten records of the population.
+
+    Signals that question it themselves say at most how often, in ``queries``.
+    """
+    own = [getattr(signal, "queries", None) for signal in active.signals(case.given.recipes).values()]
+    if None in own:
+        return forecast
+    some, inside = case.given.population[:_ASKED], looking_inside.names_of(case.given.recipes)
+    records = len(case.views[0])
+    answers = sum(map(len, case.views)) + records * sum(int(queries) for queries in own if queries is not None)
+    looks = records * _timed(lambda: internals.measure(case.target, some, inside)) if inside else 0.0
+    return replace(forecast, scoring=(answers * _timed(lambda: _ask(case, some)) + looks) / len(some))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    """Seconds that it takes once it is warm."""
+    work()
     began = time.perf_counter()
-    _ask(case, some)
-    each = (time.perf_counter() - began) / len(some)
-    return replace(forecast, scoring=each * sum(map(len, case.views)))
+    work()
+    return time.perf_counter() - began
 
 
 def _ask(case: Case, records: Records) -> None:

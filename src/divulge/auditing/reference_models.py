@@ -36,9 +36,15 @@ MOST_BYTES = 1 << 30
 
 
 def train(case: Case, log: Log) -> Mapping[Need, Mapping[int, Models]]:
-    """What reference models say of the views of the records, by place, for each kind that some recipe needs."""
+    """What reference models say of the views of the records, by place, for each kind that some recipe needs.
+
+    Raises:
+        divulge.InputError: as `answers`, where substitutes are needed; what training raises.
+    """
     needed = {kind: [r for r in case.given.recipes if kind in r.needs] for kind in KINDS}
     kinds = [kind for kind in KINDS if needed[kind]]
+    if Need.REFERENCES_SUBSTITUTES in kinds:
+        answers(case, log)  # before models of another kind are trained in vain
     return {
         kind: _trained(case, log, kind, needed[kind], part_of(case.progress, at, len(kinds)))
         for at, kind in enumerate(kinds)
@@ -94,21 +100,29 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
         classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
     # Another's own references may know no more than outputs: they are asked for more only where it is read.
     more = {"inside": partial(looking_inside.of_reference, names=inside)} if inside else {}
-    trained: Trained = log.timed(
-        "reference models",
-        lambda: case.references.fit(
-            records,
-            rows,
-            seed=case.seed,
-            classes=classes,
-            observe=tuple(views),
-            signal=lambda logits, labels: of_logits(logits, labels, names),
-            pool=case.pool,
-            out=_sheets(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
-            progress=progress,
-            **more,
-        ),
-    )
+    try:
+        trained: Trained = log.timed(
+            "reference models",
+            lambda: case.references.fit(
+                records,
+                rows,
+                seed=case.seed,
+                classes=classes,
+                observe=tuple(views),
+                signal=lambda logits, labels: of_logits(logits, labels, names),
+                pool=case.pool,
+                out=_sheets(case, kind, sum(map(len, views)) * len(names) + len(views[0]) * len(inside)),
+                progress=progress,
+                **more,
+            ),
+        )
+    except checks.InputError as error:
+        if classes == case.classes:
+            raise
+        raise checks.InputError(
+            f"{error}; substitutes of this target need {classes} outputs, as it calls a record of the population class "
+            f"{classes - 1}, which is not among the {case.classes} of the records"
+        ) from None
     log.engines.append(trained.engine)
     log.warnings += [f"{kind}: {note}" for note in trained.warnings]
     known = held(case, kind, trained.trained_on)

@@ -41,7 +41,7 @@ def recipes() -> tuple[Recipe, ...]:
             "scaled-logit",
             Auto(),
             "out",
-            "the attack that does best with each reference model as the target",
+            "mean of the attacks that do best with each reference model as the target",
             features=True,
         ),
     )
