@@ -145,6 +145,12 @@ class TestBadInput:
         with pytest.raises(dv.InputError, match="half of a surrogate pair, which is no character, in row 1"):
             dv.Records(["whole", "half \ud800"])
 
+    @pytest.mark.parametrize("missing", [None, float("nan")])
+    def test_where_half_of_the_texts_are_missing_none_is_shown(self, missing):
+        for given in (["private", missing], np.array([missing, "private", missing], dtype=object)):
+            with pytest.raises(dv.InputError, match=r"x: texts are needed, got (None|nan) in row \d"):
+                dv.Records(given)
+
     @pytest.mark.parametrize("missing", [None, float("nan"), 3])
     def test_missing_texts_are_named_by_row_and_no_text_is_shown(self, missing):
         for given in (["private", missing, "own"], np.array(["private", missing, "own"], dtype=object)):
