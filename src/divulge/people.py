@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from divulge.types import Ints
 
+
 def by_person(texts: object, people: object) -> Records:
     """One record per person, of all their documents, in order of first appearance; its id is the person's.
 

@@ -125,7 +125,7 @@ def test_bad_addresses_in_a_plan(sets, divulge, tmp_path, line, message):
     assert message in errors
 
 
-SECRET = "Dear Ann,\nthe \"safe\" opens – with café 4711 and 日本語の秘密です"
+SECRET = 'Dear Ann,\nthe "safe" opens – with café 4711 and 日本語の秘密です'
 
 
 @pytest.mark.parametrize(

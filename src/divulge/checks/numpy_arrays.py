@@ -142,7 +142,7 @@ def records(value: Any, name: str) -> NDArray[Any]:
 
 def _mostly_texts(values: NDArray[Any]) -> bool:
     """Whether there are more texts than numbers or the like; what is missing (None, NaN) is neither."""
-    given = [item for item in values.ravel() if item is not None and item == item]  # noqa: PLR0124
+    given = [item for item in values.ravel() if item is not None and not (isinstance(item, float) and np.isnan(item))]
     return 2 * sum(isinstance(item, str) for item in given) > len(given)
 
 

@@ -120,12 +120,12 @@ def short(value: object, text: str = "") -> str:
 
 
 def without(said: str, text: str) -> str:
-    """What a server says, without what it repeats of a document: messages and journals hold no text.
+    r"""What a server says, without what it repeats of a document: messages and journals hold no text.
 
     Runs of six letters or digits that stand in the document are left out, however many marks or escapes lie between.
 
     Examples:
-        >>> without("bad input 'I was\\\\nborn in May' (max 40 tokens)", "I was\\nborn in May")
+        >>> without("bad input 'I was\\nborn in May' (max 40 tokens)", "I was\nborn in May")
         "bad input '…' (max 40 tokens)"
     """
     forms = {_plain(form) for form in (text, json.dumps(text), json.dumps(text, ensure_ascii=False))}
