@@ -105,7 +105,7 @@ def completion(values, **usage):
         (completion([None, -1.0], prompt_tokens=10**30), "an integer of 100 bits"),
         (completion([None, -1.0], completion_tokens=-1), "completion_tokens is -1"),
         (completion([None, float("-inf")]), "-Infinity is not a number"),
-        (b'{"choices": [{"logprobs": {"token_logprobs": "x"}}], "usage": {}}', "log-probabilities are 'x'"),
+        (b'{"choices": [{"logprobs": {"token_logprobs": "no"}}], "usage": {}}', "log-probabilities are 'no'"),
         (b'{"choices": [{"logprobs": {"token_logprobs": []}}], "usage": 3}', "usage is 3"),
         (b"[]", "no prompt log-probabilities"),
     ],

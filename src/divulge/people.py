@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks
-from divulge.types import Records
+from divulge.types import SEPARATOR, Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.types import Ints
-
-SEPARATOR = "\x1e"
-"""Stands between the documents of a record (ASCII's record separator)."""
 
 
 def by_person(texts: object, people: object) -> Records:

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import uuid
 import zipfile
 from pathlib import Path
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import polars as pl
 else:
     pl = lazy.module("polars")
+
+# What polars says of a value in a file, which may be the beginning of a document.
+_VALUE = re.compile(r"could not parse `.*?(`(?= as )|$)")
 
 
 TEMPORARY = r"[0-9a-f]{32}\.tmp"
@@ -198,7 +202,8 @@ def tables(name: str) -> Generator[None]:
     except OSError as error:
         raise checks.InputError(f"{name}: cannot be read ({error.strerror or checks.reason(error)})") from None
     except (Exception, pl.exceptions.PanicException) as error:
-        raise checks.InputError(f"{name}: damaged or half-written ({checks.reason(error)})") from None
+        said = _VALUE.sub("could not parse a value", checks.reason(error))
+        raise checks.InputError(f"{name}: damaged or half-written ({said})") from None
 
 
 def fits(path: Path, name: str) -> None:

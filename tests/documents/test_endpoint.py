@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("httpx")
 
 import divulge as dv
+import wire
 from completions import Server
 from divulge.targets import CausalLM, Endpoint
 from divulge.targets.endpoint import EndpointError
@@ -122,3 +123,33 @@ def test_bad_addresses_in_a_plan(sets, divulge, tmp_path, line, message):
     code, _, errors = divulge("audit", tmp_path / "plan.toml", "--out", tmp_path / "run")
     assert code == 2
     assert message in errors
+
+
+SECRET = 'Dear Ann,\nthe "safe" opens – with café 4711 and 日本語の秘密です'
+
+
+@pytest.mark.parametrize(
+    ("status", "page"),
+    [
+        (422, lambda text: {"detail": [{"type": "missing", "input": {"prompt": text}}]}),
+        (400, lambda text: {"error": f"maximum context length exceeded by {text!r}"}),
+        (400, lambda text: {"error": json.dumps({"prompt": text})}),
+        (200, lambda text: {"choices": [{"text": text, "logprobs": {"token_logprobs": [None, text]}}]}),
+        (200, lambda text: {"choices": [{"text": text, "logprobs": {"token_logprobs": text}}]}),
+        (200, lambda text: {"choices": [{"text": text, "logprobs": {"token_logprobs": []}}], "usage": text}),
+        (200, lambda text: {"choices": [{"logprobs": {"token_logprobs": []}}], "usage": {"prompt_tokens": text}}),
+    ],
+)
+@pytest.mark.parametrize("escaped", [True, False])
+def test_a_server_that_repeats_a_document_in_its_error_puts_it_in_no_message(status, page, escaped, tmp_path):
+    body = json.dumps(page(SECRET), ensure_ascii=escaped).encode()
+    said = wire.page(body, status=f"{status} Told")
+    with wire.Wire(said).running() as server:
+        target = Endpoint(server.url, "tiny", retries=0, journal=tmp_path / "answers.jsonl")
+        try:
+            message = str(target.tokens([SECRET]).skipped)
+        except dv.InputError as error:
+            message = str(error)
+    assert "endpoint" in message or "400" in message
+    for text in (message, (tmp_path / "answers.jsonl").read_text()):
+        assert not any(word in text for word in ("safe", "opens", "caf", "4711", "Ann", "日本語", "u65e5"))

@@ -52,6 +52,34 @@ class TestScores:
         assert not found.scores["base-ratio"].any()
 
 
+class TestTokenizers:
+    def cut(self, base, merged):
+        """The base, whose tokenizer takes two neighbouring words for one."""
+        from tokenizers import Tokenizer, models, pre_tokenizers
+
+        words = {"<s>": 0, "?": 1, **{word: at for at, word in enumerate("abcd ", 2)}, merged: 7}
+        raw = Tokenizer(models.BPE(words, [tuple(merged)], unk_token="?"))
+        raw.pre_tokenizer = pre_tokenizers.Split(" ", "isolated")
+        tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", unk_token="?")
+        return CausalLM(base.model, tokenizer, name=merged, bos="add")
+
+    @pytest.mark.parametrize("name", ["wbc", "windows"])
+    def test_a_base_with_as_many_tokens_at_other_places_is_refused(self, base, tuning, name):
+        sets = {
+            key: dv.Records([f"{'a ' * (1 + at % 7)}{word}ab cd{' d' * (at // 7)}" for at in range(40)])
+            for key, word in (("members", "a"), ("nonmembers", "b"), ("population", "c"))
+        }
+        one, other = (self.cut(base, merged) for merged in ("ab", "cd"))
+        told = [target.tokens(list(sets["members"].x)).lengths for target in (one, other)]
+        np.testing.assert_array_equal(*told)
+        with pytest.raises(dv.InputError, match=r"elsewhere \(first: candidate member-0, token \d\)"):
+            audited(one, sets, recipes=(name,), references=tuning(other, count=1))
+        renamed = self.cut(base, "ab")
+        renamed.tokenizer.add_tokens(["never"])
+        run = audited(one, sets, recipes=("wbc",), references=tuning(renamed, count=0))
+        assert not run.scores["wbc"].any()
+
+
 class TestPool:
     def test_another_configuration_is_another_base(self, base, tuning, few, tmp_path):
         """Equal weights under other dropout are fine-tuned into other models."""
@@ -144,6 +172,12 @@ class TestBadInput:
     def test_half_a_surrogate_pair(self):
         with pytest.raises(dv.InputError, match="half of a surrogate pair, which is no character, in row 1"):
             dv.Records(["whole", "half \ud800"])
+
+    @pytest.mark.parametrize("missing", [None, float("nan")])
+    def test_where_half_of_the_texts_are_missing_none_is_shown(self, missing):
+        for given in (["private", missing], np.array([missing, "private", missing], dtype=object)):
+            with pytest.raises(dv.InputError, match=r"x: texts are needed, got (None|nan) in row \d"):
+                dv.Records(given)
 
     @pytest.mark.parametrize("missing", [None, float("nan"), 3])
     def test_missing_texts_are_named_by_row_and_no_text_is_shown(self, missing):

@@ -94,3 +94,13 @@ def test_on_newsgroups_by_date_and_at_random():
     assert any(word in said for word in ("“game”", "“team”", "“hockey”", "“baseball”", "“government”", "“sport”"))
     mixed = np.random.default_rng(0).permutation(np.array(politics + sports, dtype=object)).tolist()
     assert telling(mixed[:350], mixed[350:]) == ()
+
+
+def test_lengths_of_one_median_are_said_to_differ_by_which_is_larger():
+    short, long = (["a" * size for size in [5] * 60 + [other] * 40] for other in (4, 6))
+    for first, second, larger in ((short, long, "non-members"), (long, short, "members")):
+        told = [str(sign) for sign in telling(first, second, false_alarm=0.01, seed=0) if "length" in str(sign)]
+        assert told == [
+            "the median length is 5 characters of the members and 5 of the non-members "
+            f"(on the whole, it is the larger one of the {larger})"
+        ]

@@ -213,6 +213,12 @@ def test_weights_that_are_missing_are_not_drawn_at_random(base):
         load(base)
 
 
+def test_a_model_without_its_tokenizer_is_not_given_an_empty_one(make, tmp_path):
+    make("gpt2").save_pretrained(tmp_path)
+    with pytest.raises(dv.InputError, match=r"has no tokenizer \(tokenizer\.json\)"):
+        load(tmp_path)
+
+
 def test_hub_names_are_asked_of_the_hub(base, monkeypatch):
     import huggingface_hub
 

@@ -183,6 +183,17 @@ def _refuse_other_tokens(case: Case, own: Sequence[int] | Ints, stats: TokenStat
             f"{_place(case, row)}, {lengths[row]} and {stats.lengths[row]} tokens); a base with the target's "
             "tokenizer, BOS and truncation is needed"
         )
+    _refuse_other_cuts(case)
+
+
+def _refuse_other_cuts(case: Case) -> None:
+    """Another tokenizer may cut a document into as many tokens, elsewhere."""
+    if (other := case.references.elsewhere(case.target, list(case.views[0].x))) is not None:
+        row, token = other
+        raise checks.InputError(
+            f"references: the base cuts documents into as many tokens as the target, but elsewhere (first: "
+            f"{_place(case, row)}, token {token}); a base with the target's tokenizer is needed"
+        )
 
 
 def _long(target: GivesTokens, texts: Sequence[str], stats: TokenStatistics) -> list[str]:

@@ -133,11 +133,17 @@ def records(value: Any, name: str) -> NDArray[Any]:
         value = _listed(value)
     values = plain(value, name)
     # Mostly texts: then the odd ones out are named, and no text is shown.
-    if values.dtype == object and 2 * sum(isinstance(item, str) for item in values.ravel()) > values.size:
+    if values.dtype == object and _mostly_texts(values):
         return _texts(values, name)
     if values.dtype.kind in "UT":
         return _texts(values.astype(object), name)
     return nonempty(array(values, name), name)
+
+
+def _mostly_texts(values: NDArray[Any]) -> bool:
+    """Whether there are more texts than numbers or the like; what is missing (None, NaN) is neither."""
+    given = [item for item in values.ravel() if item is not None and not (isinstance(item, float) and np.isnan(item))]
+    return 2 * sum(isinstance(item, str) for item in given) > len(given)
 
 
 def _listed(texts: Sequence[str]) -> NDArray[Any]:

@@ -18,6 +18,7 @@ else:
 
 ENDINGS = (".jsonl", ".ndjson")
 _NUMBERS = (int, float)
+_SHORT = 12  # letters of a text that a message shows; what is longer may be a document
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +76,7 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             except (ValueError, RecursionError) as error:  # not JSON or not UTF-8, numbers or nesting without end
                 raise checks.InputError(f"line {number} is no JSON ({checks.reason(error).split(';')[0]})") from None
             if not isinstance(value, dict):
-                raise checks.InputError(f"line {number}: an object is needed, got {checks.shown(value)}")
+                raise checks.InputError(f"line {number}: an object is needed, got {_said(value)}")
             yield number, value
 
 
@@ -86,7 +87,7 @@ def _series(key: str, values: Sequence[Any], numbers: Sequence[int]) -> pl.Serie
     called = {str: "a text", bool: "true or false"}.get(kind, "a number")
     for number, value in zip(numbers, values, strict=True):
         if value is not None and (not isinstance(value, kind) or (kind is _NUMBERS and isinstance(value, bool))):
-            raise checks.InputError(f"line {number}: {key}: {called} is needed, got {checks.shown(value)}")
+            raise checks.InputError(f"line {number}: {key}: {called} is needed, got {_said(value)}")
         if isinstance(value, str) and not _whole(value):
             raise checks.InputError(f"line {number}: {key}: half of a surrogate pair, which is no character")
     if kind is _NUMBERS and any(isinstance(value, float) for value in values):
@@ -95,6 +96,13 @@ def _series(key: str, values: Sequence[Any], numbers: Sequence[int]) -> pl.Serie
         return pl.Series(key, values)
     except Exception as error:  # whatever polars says of numbers beyond 64 bits
         raise checks.InputError(f"{key}: cannot be read as a column ({checks.reason(error)})") from None
+
+
+def _said(value: Any) -> str:
+    """A value as messages show it: which kind it is, where it may hold a document."""
+    if isinstance(value, str) and len(value) > _SHORT:
+        return f"a text of {len(value):,} characters"
+    return {list: "a list", dict: "an object"}.get(type(value)) or checks.shown(value)
 
 
 def _float(value: float, key: str) -> float:

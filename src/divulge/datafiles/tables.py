@@ -13,7 +13,7 @@ import numpy as np
 
 from divulge import checks, lazy, store
 from divulge.datafiles import classes, folders, json_lines
-from divulge.types import Records
+from divulge.types import SEPARATOR, Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -271,7 +271,8 @@ def _texts(column: pl.Series, where: Sequence[str]) -> Array:
     if empty := [place for place, text in zip(where, texts, strict=True) if not (text or "").strip()]:
         raise checks.InputError(f"{len(empty)} records have no text (first: {empty[0]}); leave them out")
     array = np.empty(len(texts), dtype=object)
-    array[:] = texts
+    # Each row of a file is one document, also where it holds the sign that stands between those of a person.
+    array[:] = [text.replace(SEPARATOR, " ") for text in texts]
     return array
 
 

@@ -19,8 +19,8 @@ from divulge.references import fitting, keys, next_token
 from divulge.references.engines import Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, by_outputs, kept_outputs
 from divulge.references.loop import DivergedError
-from divulge.targets import adapters, text
-from divulge.targets.pretrained import fingerprint
+from divulge.targets import adapters, text, token_spans
+from divulge.targets.pretrained import fingerprint, tokenizer_digest
 from divulge.targets.text import CausalLM
 from divulge.types import Array, Floats, Ints, Records
 
@@ -126,6 +126,20 @@ class Opened:
         texts, counts = people.parts(records)
         scored = [max(len(ids) - 1, 0) for ids in self.base.encoded(texts)]
         return np.diff(np.append(0, np.cumsum(scored))[np.append(0, np.cumsum(counts))]).tolist()
+
+    def elsewhere(self, target: Any, records: Sequence[str]) -> tuple[int, int] | None:
+        """The first record, and scored token in it, that the base ends at another place than ``target`` does.
+
+        None where there is none, or where one of the two does not show where its tokens end.
+        """
+        own = getattr(target, "tokenizer", None)
+        if own is None or tokenizer_digest(own) == tokenizer_digest(self.base.tokenizer):
+            return None
+        for row, record in enumerate(records):
+            pair = [token_spans.ends(model, record) for model in (target, self.base)]
+            if None not in pair and pair[0] != pair[1]:
+                return row, next((at for at, (one, other) in enumerate(zip(*pair, strict=False)) if one != other), 0)
+        return None
 
     def tokenised(self, records: Sequence[str]) -> list[list[list[int]]]:
         """The stretches of each record, as token ids; one token alone teaches nothing and is left out."""

@@ -135,5 +135,8 @@ def _ranked(one: Sequence[str], other: Sequence[str], names: tuple[str, str], se
             continue
         first, second = np.asarray(mine, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
         p_value = two_samples.rank_sum(second, first, seed=seed)
+        more = bool(stats.mannwhitneyu(first, second).statistic > len(first) * len(second) / 2)
         what = said.format(np.median(first), names[0], np.median(second), names[1])
-        yield Sign(what, p_value, stats.mannwhitneyu(first, second).statistic > len(first) * len(second) / 2)
+        if round(np.median(first)) == round(np.median(second)):
+            what += f" (on the whole, it is the larger one of the {names[not more]})"
+        yield Sign(what, p_value, more)

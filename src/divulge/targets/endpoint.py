@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, web
-from divulge.targets.endpoint_journal import EndpointJournal, digest, likely, short
+from divulge.targets.endpoint_journal import EndpointJournal, digest, likely, short, without
 from divulge.targets.statistics import TokenStatistics
 
 if TYPE_CHECKING:
@@ -166,14 +166,14 @@ class Endpoint:
             if answer.status == 429 or answer.status >= 500:
                 raise _PassingError(f"status {answer.status}", answer.wait())
             if answer.status == 413 or (answer.status in (400, 422) and _TOO_LONG.search(answer.excerpt())):
-                raise _TooLongError(f"{answer.status}: {answer.excerpt()}")
+                raise _TooLongError(f"{answer.status}: {without(answer.excerpt(), text)}")
             if answer.status != 200:
                 raise checks.InputError(
-                    f"endpoint: {web.shown(self.url)} refused with {answer.status}: {answer.excerpt()}"
+                    f"endpoint: {web.shown(self.url)} refused with {answer.status}: {without(answer.excerpt(), text)}"
                 )
             return _logprobs(answer.json(), text)
         except web.WebError as error:
-            raise _PassingError(str(error)) from None
+            raise _PassingError(without(str(error), text)) from None
 
 
 class _Clients:
@@ -223,14 +223,14 @@ def _logprobs(answer: Any, text: str) -> Floats:
     except (KeyError, IndexError, TypeError, AttributeError):
         raise _PassingError("the answer has no prompt log-probabilities") from None
     if not isinstance(logprobs, list):
-        raise _PassingError(f"log-probabilities are {short(logprobs)}, not a list")
+        raise _PassingError(f"log-probabilities are {short(logprobs, text)}, not a list")
     prompt = _prompt_tokens(answer, shown, text, len(logprobs))
     _refuse_other_text(echo, text)
     values = logprobs[:prompt]
     values = values[1:] if values and values[0] is None else values  # nothing predicts a first token without a BOS
     for at, value in enumerate(values):
         if not likely(value):
-            raise _PassingError(f"prompt log-probability {at} is {short(value)}; some are missing or positive")
+            raise _PassingError(f"prompt log-probability {at} is {short(value, text)}; some are missing or positive")
     return np.array(values, np.float64)
 
 
@@ -269,12 +269,12 @@ def _prompt_tokens(answer: Any, shown: Any, text: str, count: int) -> int:
             raise _PassingError("the tokens of the answer are not those of the prompt")
         return count
     if not isinstance(usage, dict):
-        raise _PassingError(f"usage is {short(usage)}, not a token count")
+        raise _PassingError(f"usage is {short(usage, text)}, not a token count")
     # Servers that complete nothing may leave the second count out.
     counts = {"prompt_tokens": usage.get("prompt_tokens"), "completion_tokens": usage.get("completion_tokens") or 0}
     for name, value in counts.items():
         if type(value) is not int or not 0 <= value <= _MOST_TOKENS:
-            raise _PassingError(f"usage.{name} is {short(value)}, not a count of tokens")
+            raise _PassingError(f"usage.{name} is {short(value, text)}, not a count of tokens")
     prompt, others = counts.values()
     if count != prompt + others:
         raise _PassingError(f"{count} log-probabilities for {prompt} prompt and {others} other tokens")

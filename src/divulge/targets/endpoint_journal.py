@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 
+_RUN = 6  # letters and digits in a row that a message and a document share by more than chance
+
+
 class EndpointJournal:
     """Answers so far by digest of the text, in memory and, line by line, in a file.
 
@@ -108,9 +111,32 @@ def likely(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 < value <= 1e-6
 
 
-def short(value: object) -> str:
-    """A value a server sent, short enough for a message."""
+def short(value: object, text: str = "") -> str:
+    """A value a server sent, short enough for a message, and without what it repeats of a document."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**18:
         return f"an integer of {value.bit_length()} bits"
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    said = repr(value)
+    return without(said if len(said) <= 60 else f"{said[:57]}…", text)
+
+
+def without(said: str, text: str) -> str:
+    r"""What a server says, without what it repeats of a document: messages and journals hold no text.
+
+    Runs of six letters or digits that stand in the document are left out, however many marks or escapes lie between.
+
+    Examples:
+        >>> without("bad input 'I was\\nborn in May' (max 40 tokens)", "I was\nborn in May")
+        "bad input '…' (max 40 tokens)"
+    """
+    forms = {_plain(form) for form in (text, json.dumps(text), json.dumps(text, ensure_ascii=False))}
+    places = [at for at, sign in enumerate(said) for _ in _plain(sign)]
+    plain, needed = _plain(said), min(_RUN, *map(len, forms))
+    out: set[int] = set()
+    for first in range(len(plain) - needed + 1 if needed else 0):
+        if any(plain[first : first + needed] in form for form in forms):
+            out.update(range(places[first], places[first + needed - 1] + 1))
+    return "".join("" if at in out and at - 1 in out else "…" if at in out else sign for at, sign in enumerate(said))
+
+
+def _plain(text: str) -> str:
+    return "".join(sign for sign in text.casefold() if sign.isalnum())

@@ -81,6 +81,7 @@ def pretrained(
         words = tokenizer_class.from_pretrained(
             tokenizer or where, trust_remote_code=False, **({} if tokenizer else place)
         )
+        _refuse_wordless(words)
         if device != "map":
             cuda = torch.cuda.is_available()
             model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
@@ -137,6 +138,17 @@ def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
     """
     if untrained := sorted(key for key in missing if not set(key.split(".")) & set(lacks)):
         raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
+
+
+def _refuse_wordless(words: Any) -> None:
+    """Where a folder holds no tokenizer, transformers makes one up, of special tokens alone.
+
+    Raises:
+        ValueError: it did.
+    """
+    tokenizer = getattr(words, "tokenizer", words)
+    if not tokenizer.get_vocab().keys() - set(tokenizer.all_special_tokens):
+        raise ValueError("it has no tokenizer (tokenizer.json); save the model's own beside it (save_pretrained)")
 
 
 def known_tokens(model: Any, encoded: Sequence[Sequence[int]]) -> None:
