@@ -239,8 +239,8 @@ def attacked(case: Case, unseen: bool, again: tuple[str, ...], only: tuple[str, 
             scored = seeded.attack.run(some.evidence(recipe.signal_name, recipe.needs))
             done[f"{name}/seconds"] = np.array(time.process_time() - began)
             done[name] = scored.scores[: len(asked)]
-            if scored.notes:
-                done[f"{name}/note"] = np.array(scored.notes[0])
+            if scored.chosen is not None:
+                done[f"{name}/chosen"] = np.array(scored.chosen)
             auc = dv.evaluation.auc(done[name], done["member"])
             tpr = dv.evaluation.tpr_at_fpr(done[name], done["member"], 0.01)
             taken = float(done[f"{name}/seconds"])

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -177,15 +176,14 @@ def short(of: dv.Estimate | None) -> str:
 
 
 def choices(folder: Path) -> list[tuple]:
-    """What `auto` chose, by set, classes and references."""
-    found = []
+    """What the games of `auto` chose, by set, classes and references: in how many seeds each attack."""
+    found, untried = [], {option.name for option in dv.attacks.auto.JOINED}
     for key in TITLES:
         for classes in ("known", "unseen"):
             for budget in BUDGETS[1:]:
-                notes = [str(run.get(f"{budget}/auto/note", "")) for run in loaded(folder, key, classes)]
-                told = [re.match(r"(?:chose|used) (.+?)(?: of |:)", note) for note in notes]
-                counted = Counter(one[1] for one in told if one)
-                told = ", ".join(f"{name}{f' x {n}' if n > 1 else ''}" for name, n in counted.most_common())
+                chosen = [str(run.get(f"{budget}/auto/chosen", "")) for run in loaded(folder, key, classes)]
+                counted = Counter(name for one in chosen for name in one.split(" + ") if name and name not in untried)
+                told = ", ".join(f"{name} {n}" for name, n in counted.most_common())
                 found.append((key, classes, budget, told))
     return [row for row in found if row[-1]]
 
@@ -219,7 +217,13 @@ def markdown(folder: Path, found: list[tuple]) -> str:
         lines.append(
             f"| {TITLES[key][0]} | {classes} | {budget} | {recipe} | {signed(auc)} | {best} | {signed(tpr)} | {other} |"
         )
-    lines += ["", "## What auto chose", "", "| set | classes | references | chosen |", "|---|---|---:|---|"]
+    lines += [
+        "",
+        "## What auto chose, in how many seeds",
+        "",
+        "| set | classes | references | chosen |",
+        "|---|---|---:|---|",
+    ]
     lines += [f"| {TITLES[key][0]} | {classes} | {budget} | {told} |" for key, classes, budget, told in choices(folder)]
     lines += ["", "## Labels only: distance to the decision boundary", "", *by_queries(folder)]
     for classes in ("known", "unseen"):

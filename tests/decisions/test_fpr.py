@@ -104,7 +104,7 @@ def test_guarantees_are_named_and_never_blurred():
     marginal = fpr.decide(calibration, [1000.0], 0.01)
     conditional = fpr.decide(calibration, [1000.0], 0.01, guarantee="training-conditional", confidence=0.9)
     assert marginal.guarantee.kind == "marginal FPR"
-    assert "on average" in marginal.warnings[0]
+    assert "an average over calibrations" in marginal.warnings[0]
     assert conditional.guarantee.kind == "training-conditional FPR (confidence 0.9)"
     assert not conditional.warnings
 

@@ -67,8 +67,9 @@ def test_they_run_beside_each_other_and_find_a_leak_in_classes_seen_and_not():
         assert result[name].on(unseen).auc.value > 0.6, name
         assert result[name].on(~unseen).auc.value > 0.6, name
     chosen = result.about.recipes["auto"].chosen
-    assert chosen in {option.name for option in dv.attacks.auto.OPTIONS}
-    assert any(note.startswith(f"auto: chose {chosen} of ") for note in result.warnings)
+    every = (*dv.attacks.auto.OPTIONS, *dv.attacks.auto.JOINED)
+    assert set(chosen.split(" + ")) <= {option.name for option in every}
+    assert any(note.startswith(f"auto: chose {chosen.split(' + ')[0]}") for note in result.warnings)
     assert result.about.recipes["lira"].chosen is None
 
 
