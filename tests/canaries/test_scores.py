@@ -91,5 +91,7 @@ def test_a_network_may_be_looked_into_for_the_gradients_of_its_canaries():
     net = dv.references.train_one(make, data, seed=0, epochs=60, lr=0.01, optimizer="adam", device="cpu")
     found = canaries.audit(net, PLANTED, recipe="weight-gradient", claim=dv.Claim(1.0, 1e-5), seed=0)
     assert dv.evaluation.auc(found.scores, found.included).low > 0.6
-    with pytest.raises(dv.InputError, match=r"weight-gradient look inside the network, .*got CallableTarget"):
+    with pytest.raises(
+        dv.InputError, match=r"weight-gradient cannot be had without a look inside .*got CallableTarget"
+    ):
         canaries.audit(remembering, PLANTED, recipe="weight-gradient", seed=0)

@@ -134,6 +134,6 @@ def refuse(target: Any, who: str) -> None:
         isinstance(target, GivesLogits) and isinstance(target, GivesHead) and isinstance(target, GivesGradientNorms)
     ):
         raise checks.InputError(
-            f"target: {who} look inside the network, so a torch module is needed (or a target with logits, head and "
-            f"gradient_norms), got {type(target).__name__}"
+            f"target: a torch module is needed (or a target with logits, head and gradient_norms), as {who} cannot be "
+            f"had without a look inside the network, got {type(target).__name__}"
         )
