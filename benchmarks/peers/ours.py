@@ -61,10 +61,10 @@ def _low(bound, truth):
 
 
 def _train(given, rounds):
-    def way(engine):
+    def way(engine, make=network.Net):
         def train(job):
             how = Train(
-                network.Net,
+                make,
                 len(job.trained_on),
                 epochs=training.EPOCHS,
                 batch_size=training.BATCH,
@@ -80,7 +80,9 @@ def _train(given, rounds):
         return train
 
     names = {"serial": "serial", "auto": "auto (the default)", "processes": "two processes"}
-    return training.in_turns({name: way(engine) for engine, name in names.items()}, given, rounds)
+    ways = {name: way(engine) for engine, name in names.items()}
+    ways["auto, the network as nn.Sequential"] = way("auto", network.in_sequence)
+    return training.in_turns(ways, given, rounds)
 
 
 ATTACKS = {
