@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks
-from divulge.types import SEPARATOR, Records
+from divulge.ragged import SEPARATOR
+from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     Floats: TypeAlias = NDArray[np.floating[Any]]
 
+SEPARATOR = "\x1e"
+"""Stands between the documents of a person in one record (ASCII's record separator), see `divulge.people`."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenLogs:

@@ -24,9 +24,6 @@ Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
 Standing: TypeAlias = Literal["holds", "doubtful", "void"]  # from best to worst
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
-
-SEPARATOR = "\x1e"
-"""Stands between the documents of a person in one record (ASCII's record separator), see `divulge.people`."""
 Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "doubt", "plain"]
 
 

@@ -14,20 +14,10 @@ from divulge.references import jobs
 from divulge.signals import internals
 from divulge.signals.versions import NoisyVersions
 from divulge.targets import TorchTarget
+from odd_networks import Scaled
 
 CALLS: list[int] = []  # what a function captures is in the pool's key; what is global is not
 BOTH = ("weight-gradient", "learned-white-box")
-
-
-class Scaled(nn.Module):
-    """Its outputs are not those of its last linear layer."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = make_model()
-
-    def forward(self, x):
-        return 3 * self.inner(x)
 
 
 def test_they_find_members_and_say_what_they_read(case):
@@ -103,7 +93,7 @@ def test_a_target_that_cannot_be_looked_into_is_refused_before_any_work(case, na
     with pytest.raises(dv.InputError, match=rf"target: a torch module is needed .*{name} cannot .*got CallableTarget"):
         dv.audit(outputs_alone(case), **case.arguments(recipes=[name, "rmia"], references=references))
     with pytest.raises(dv.InputError, match="target: its outputs are not those of its last linear layer"):
-        dv.audit(Scaled(), **case.arguments(recipes=["weight-gradient"], references=references))
+        dv.audit(Scaled(make_model()), **case.arguments(recipes=["weight-gradient"], references=references))
     assert not worked
 
 

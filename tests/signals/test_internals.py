@@ -10,6 +10,7 @@ from torch import nn
 import divulge as dv
 from divulge.signals import internals
 from divulge.targets import CallableTarget, GivesGradientNorms, Metered, TorchTarget, weight_gradients
+from odd_networks import Scaled
 
 
 class Recurrent(nn.Module):
@@ -240,17 +241,6 @@ def test_a_meter_grants_the_right_and_counts():
     assert meter.queries == internals.passes(names) * 9
 
 
-class Scaled(nn.Module):
-    """Its outputs are three times those of its last linear layer."""
-
-    def __init__(self):
-        super().__init__()
-        self.inner = perceptron()
-
-    def forward(self, x):
-        return 3 * self.inner(x)
-
-
 class Detached(nn.Module):
     """Nothing can be differentiated."""
 
@@ -266,7 +256,7 @@ class Detached(nn.Module):
 @pytest.mark.parametrize(
     ("net", "y", "told"),
     [
-        (Scaled(), [0], "outputs are not those of its last linear layer"),
+        (Scaled(perceptron()), [0], "outputs are not those of its last linear layer"),
         (nn.Conv1d(1, 3, 5), [0], "Conv1d has no linear layer"),
         (
             nn.Sequential(perceptron(), nn.Unflatten(1, (1, 3)), nn.Linear(3, 3), nn.Flatten()),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import people
+from divulge import ragged
 from divulge.report import Exhibit, Fold, Gallery, Section, heat, thumbnail
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
     caption = f"{audit.ids[row]}{label}, score {score:.4g}"
     value = audit.exhibits[row]
     if isinstance(value, str):
-        value = value.replace(people.SEPARATOR, "\n")
+        value = value.replace(ragged.SEPARATOR, "\n")
         return Exhibit(caption, text=value, heat=heat.pieces(value, audit.heat.get(row)))
     image = _as_image(value)
     if image is not None:

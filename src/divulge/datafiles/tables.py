@@ -13,7 +13,8 @@ import numpy as np
 
 from divulge import checks, lazy, store
 from divulge.datafiles import classes, folders, json_lines
-from divulge.types import SEPARATOR, Records
+from divulge.ragged import SEPARATOR
+from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

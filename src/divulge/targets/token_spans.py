@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from divulge import people
+from divulge import people, ragged
 from divulge.targets.statistics import GivesTokens
 
 
@@ -21,7 +21,7 @@ def ends(target: GivesTokens, record: str) -> list[int] | None:
         if own is None:
             return None
         places += [begin + place for place in own]
-        begin += len(text) + len(people.SEPARATOR)
+        begin += len(text) + len(ragged.SEPARATOR)
     return places
 
 
