@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import flint
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -113,3 +114,18 @@ def test_what_is_too_much_to_enumerate_is_not_certified():
 def test_one_row_whose_labels_cost_the_same_tells_nothing():
     found = labels.certify(labels.OracleSpec(n=1), [[0.5, 0.5]])
     assert (found.certified, found.separation, found.why) == (False, 0.0, "two labellings give the same answers")
+
+
+@pytest.mark.parametrize("low", [0.0, 1.0, 20.0, 320.0])
+def test_logarithms_are_bounded_as_ball_arithmetic_bounds_them(low):
+    draws = np.random.default_rng(int(low))
+    p = np.r_[10.0 ** -draws.uniform(low / 2, low, 200), 1 - 10.0 ** -draws.uniform(1, 17, 50), 1.0]
+    p = p[p > 0]
+    losses = np.nextafter(-np.log(p), draws.choice([-np.inf, np.inf], len(p)))
+    with flint.ctx.workprec(300):
+        balls = [
+            (-flint.arb(a).log() - flint.arb(b)).abs_upper() for a, b in zip(p.tolist(), losses.tolist(), strict=True)
+        ]
+        bounds = floats.log_error(p, losses)
+        assert all(flint.arb(bound) >= ball for bound, ball in zip(bounds.tolist(), balls, strict=True))
+    assert (bounds <= np.array([float(ball) for ball in balls]) * (1 + 1e-9) + 1e-24).all()

@@ -8,6 +8,7 @@ far each partial sum can lie from the grid; deviations smaller than half a unit 
 
 from __future__ import annotations
 
+import decimal
 import functools
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from divulge.types import Floats
 
 _TINY = 1e-40
+# Decimals are exact for every float, and `Context.ln` rounds correctly (General Decimal Arithmetic), as addition does.
+_DIGITS = 28
+_DECIMAL = decimal.Context(prec=_DIGITS, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
 
 # Of a partial sum: lowest and highest possible grid value, largest distance of the float from it, and the power of
 # two (at most the grid) that this distance is a multiple of; 0 where it can be anything.
@@ -54,6 +58,21 @@ def depths(n: int, order: str) -> Floats:
     lanes = np.repeat(np.minimum(np.arange(rounds, 0, -1), rounds - 1), 8)
     rest = n % 8
     return np.concatenate([lanes + 3 + rest, np.arange(rest, 0, -1)]).astype(float)
+
+
+def log_error(probabilities: Floats, losses: Floats) -> Floats:
+    """Rigorous upper bound on ``|-ln p - loss|`` for float probabilities above 0 and float losses, one for each.
+
+    Examples:
+        >>> bool(0 < log_error(np.array([0.3]), -np.log([0.3]))[0] < 1e-16)
+        True
+    """
+    off = []
+    for p, loss in zip(np.ravel(probabilities).tolist(), np.ravel(losses).tolist(), strict=True):
+        log = _DECIMAL.ln(decimal.Decimal(p))
+        miss = _DECIMAL.abs(_DECIMAL.add(log, decimal.Decimal(loss)))
+        off.append(float(miss) + (abs(float(log)) + float(miss)) * 10.0 ** (1 - _DIGITS))  # two half units are lost
+    return np.nextafter(np.array(off), math.inf).reshape(np.shape(losses))
 
 
 def roundoff(dtype: str) -> float:
