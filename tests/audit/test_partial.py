@@ -65,7 +65,7 @@ def test_partial_knowledge_is_a_setting_of_the_recipes_for_whole_records():
 
 def test_the_report_names_share_imputer_and_queries(partial_run):
     html = (partial_run.path / "report.html").read_text()
-    assert "knows 83.3 % of the values" in html
+    assert "knows 83.3\N{NO-BREAK SPACE}% of the values" in html
     assert "class-conditional Gaussian" in html
     assert "the attack itself, from zeros" in html
     assert load(partial_run.path).about.settings.partial.draws == 8
@@ -165,7 +165,7 @@ def test_several_shares_in_one_report(case, tmp_path):
     html = (tmp_path / "run" / "report.html").read_text()
     for words in (
         "AUC by known share",
-        "TPR at FPR 0.05 by known share",
+        "TPR at FPR 5\N{NO-BREAK SPACE}% by known share",
         "AUC minus that of the whole record",
     ):
         assert words in html

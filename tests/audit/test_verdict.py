@@ -52,7 +52,7 @@ def test_a_true_no_leak_names_the_smallest_auc_and_tpr_or_what_a_tpr_takes():
     assert f"with 80 % probability is an AUC of {smallest.auc:.3f} or a TPR of {smallest.tpr:.3f} at FPR 0.05" in both
     least = dv.evaluation.nonmembers_to_tell(0.01, 1 - 0.05 / 3)
     assert (
-        f"No TPR at FPR 0.01 could have been told from chance: that would take {least} non-members"
+        f"No TPR at FPR 1 % could have been told from chance: that would take {least} non-members"
         in quiet(1000, 120, fpr=(0.01,)).verdict.text
     )
     assert "TPR" in quiet(1000, least, fpr=(0.01,)).verdict.text.partition("under the model")[0]
@@ -201,7 +201,7 @@ def test_a_false_positive_rate_that_was_not_kept_is_flagged_in_summary_page_and_
     rate = summary.recipes["loss"].realised_fpr["0.05"]
     assert rate.broken
     assert rate.rate.low > 0.05
-    assert any("realised FPR at nominal 0.05" in note and "TOO HIGH" in note for note in audit_page.notes(summary))
+    assert any("realised FPR at nominal 5 %" in note and "TOO HIGH" in note for note in audit_page.notes(summary))
 
 
 @pytest.mark.parametrize(("above", "said"), [(20, ""), (35, "above, as in one of"), (200, "TOO HIGH")])

@@ -15,7 +15,7 @@ import pytest
 from divulge import plan as plans
 from divulge.plan import template
 
-COMMAND = [sys.executable, "-c", "from divulge.cli import main; main()"]
+COMMAND = [sys.executable, "-m", "divulge"]
 MODEL = """
 import numpy as np
 

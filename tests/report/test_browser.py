@@ -116,7 +116,7 @@ def test_print_is_light_whole_and_not_empty(visit, file):
 def test_without_javascript_words_tables_and_figures_are_there(visit, file):
     tab = visit(file, java_script_enabled=False)
     text = tab.locator("body").inner_text()
-    assert "Membership leaks. RMIA finds 13.0 %" in text
+    assert "Membership leaks. RMIA finds 13.0\N{NO-BREAK SPACE}%" in text
     assert "0.771 [0.752, 0.790]" in text
     assert "drawn by JavaScript; its figures are in the table below" in text
     tab.locator("summary").first.click()
@@ -151,7 +151,7 @@ def test_a_slider_moves_by_keyboard_and_says_what_holds_at_its_place(visit, file
     assert tab.locator(".stops li.chosen .said").inner_text() == "6 of 100 are recognised."
     tab.keyboard.press("ArrowRight")
     assert tab.locator(".stops > li:visible .said").all_inner_texts() == ["9 of 100 are recognised."]
-    assert slider.get_attribute("aria-valuetext") == "3 %: 9 of 100 are recognised."
+    assert slider.get_attribute("aria-valuetext") == "3\N{NO-BREAK SPACE}%: 9 of 100 are recognised."
 
 
 def test_series_can_be_hidden_and_another_band_shown(visit, file):

@@ -138,4 +138,4 @@ def _charts(changes: Sequence[Difference]) -> list[Chart]:
 
 def _name(statistic: str) -> str:
     level = statistic.removeprefix("tpr@fpr=")
-    return "AUC" if statistic == "auc" else f"TPR at FPR {level}"
+    return "AUC" if statistic == "auc" else f"TPR at FPR {in_words.per_cent(float(level))}"

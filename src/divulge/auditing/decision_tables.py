@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge.report import Fold, Paragraph, Section, Table, in_words
-from divulge.report.markdown import percent, shown
+from divulge.report.markdown import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def section(summary: AuditSummary, strongest: str) -> Section:
     )
     return Section(
         "Decisions, and whether their false-positive rate holds",
-        [*blocks, *(Paragraph(f"{w[0].upper()}{w[1:]}.") for w in sorted(warnings))],
+        [*blocks, *(Paragraph(in_words.sentence(w)) for w in sorted(warnings))],
     )
 
 
@@ -56,7 +56,7 @@ def _level(level: str) -> str:
 
 def _claims(summary: AuditSummary, names: Sequence[str]) -> Table:
     rows = [
-        [name, level, *_claim(decision)]
+        [name, _level(level), *_claim(decision)]
         for name in names
         for level, decision in summary.recipes[name].decisions.items()
     ]
@@ -71,17 +71,17 @@ def _realised(summary: AuditSummary, names: Sequence[str]) -> Table:
         for level in recipe.decisions:
             for where, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
                 if numbers is not None:
-                    raw = shown(recipe.raw_fpr.get(level)) if where == "all" else "–"
-                    rows.append([name, where, level, *_judged(numbers.realised_fpr[level]), raw])
+                    raw = percent(recipe.raw_fpr.get(level)) if where == "all" else "–"
+                    rows.append([name, where, _level(level), *_judged(numbers.realised_fpr[level]), raw])
     columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
     return Table(columns, rows, title="Realised on these non-members", note=_KEPT)
 
 
 def _judged(rate: RealisedRate | None) -> tuple[str, str]:
-    return ("–", "–") if rate is None else (shown(rate.rate), rate.judged)
+    return ("–", "–") if rate is None else (percent(rate.rate), rate.judged)
 
 
 def _claim(decision: Called | None) -> tuple[str, str, str]:
     if decision is None:
         return "–", "–", "too few calibration records for this level"
-    return str(decision.selected), shown(decision.one_calibration), decision.guarantee
+    return str(decision.selected), percent(decision.one_calibration), decision.guarantee

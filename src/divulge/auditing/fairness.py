@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge.auditing.verdict import counted
-from divulge.report import Paragraph, Section
+from divulge.report import Paragraph, Section, in_words
 from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ def section(summary: AuditSummary) -> Section:
     held = about.counts
     texts: Iterable[str] = [
         _blind(about.blind_baseline),
-        *([] if about.texts is None else [f"{about.texts.shared[0].upper()}{about.texts.shared[1:]}."]),
+        *([] if about.texts is None else [in_words.sentence(about.texts.shared)]),
         f"Exact duplicates across members, non-members and population: {about.duplicates}.",
         f"{counted(held.members, held.nonmembers)} were compared. The auditor held {held.population:,} other "
         f"records to learn from and {held.calibration:,} to calibrate with.",
-        *about.warnings,
+        *map(in_words.sentence, about.warnings),
     ]
     return Section("Is the comparison fair?", [*map(Paragraph, texts)])
 

@@ -113,7 +113,7 @@ def _told_apart(claim: Tested, where: str) -> Headline:
     )
     if shown.of > MOST:
         return Headline(words)
-    guessed = Dots(f"{shown.of // 2:,} of {shown.of:,} by guessing", shown.of // 2, shown.of)
+    guessed = Dots(f"{shown.of // 2:,} of {shown.of:,} by guessing", shown.of // 2, shown.of, chance=True)
     return Headline(words, (_grid(f"{shown.counted('pairs')} are told right", shown), guessed))
 
 

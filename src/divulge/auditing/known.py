@@ -54,7 +54,7 @@ def _completers(audit: Findings) -> Table:
 
 
 def _tpr(level: float) -> tuple[str, float]:
-    return f"TPR at FPR {level:g}", level
+    return f"TPR at FPR {in_words.per_cent(level)}", level
 
 
 def _share(audit: Findings) -> float:

@@ -25,14 +25,21 @@ _TOGETHER = (
 def table(summary: AuditSummary, *, unseen: bool = False) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of the table of attacks, of all candidates or of the unseen classes alone."""
     levels = [f"{level:g}" for level in summary.fpr]
-    columns = ["recipe", "AUC", *(f"TPR at FPR {level}" for level in levels), "advantage", "ε ≥", "queries"]
+    columns = [
+        "recipe",
+        "AUC",
+        *(f"TPR at FPR {in_words.per_cent(level)}" for level in summary.fpr),
+        "advantage",
+        "ε ≥",
+        "queries",
+    ]
     rows = []
     for name, recipe in summary.recipes.items():
         numbers = recipe.unseen if unseen else recipe
         if numbers is None:
             continue
         epsilon = "–" if numbers.epsilon is None else in_words.least(numbers.epsilon.low)
-        rates = [shown(numbers.tpr_at_fpr[level]) for level in levels]
+        rates = [percent(numbers.tpr_at_fpr[level]) for level in levels]
         queries = str(summary.about.recipes[name].queries)
         rows.append([name, shown(numbers.auc), *rates, shown(numbers.advantage), epsilon, queries])
     return columns, rows
@@ -58,8 +65,10 @@ def _overruns(summary: AuditSummary) -> list[str]:
     for name, where, numbers in _everywhere(summary):
         for level, rate in numbers.realised_fpr.items():
             if rate and rate.broken:
-                whose = kinds.setdefault(f"the realised FPR at nominal {level}{where} is TOO HIGH", [])
-                whose.append(f"{name} {shown(rate.rate)} (p = {rate.p_value:.2g})")
+                whose = kinds.setdefault(
+                    f"the realised FPR at nominal {in_words.per_cent(float(level))}{where} is TOO HIGH", []
+                )
+                whose.append(f"{name} {percent(rate.rate)} (p = {rate.p_value:.2g})")
     why = "the luck of one calibration does not explain it"
     return [f"{kind}, {why}: {', '.join(whose)}" for kind, whose in kinds.items()]
 
@@ -107,7 +116,7 @@ def every(summary: AuditSummary) -> Fold:
         title = f"Unseen classes {listed}: the auditor holds no record of them"
         blocks.append(Table(*table(summary, unseen=True), title=title))
     blocks.append(Table(*table(summary), title="All candidates"))
-    blocks += [Paragraph(f"{text}.") for text in notes(summary)]
+    blocks += [Paragraph(in_words.sentence(text)) for text in notes(summary)]
     explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
     return Fold(f"All recipes ({len(summary.recipes)})", blocks)

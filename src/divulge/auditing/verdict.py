@@ -205,7 +205,8 @@ def _nothing(audit: Findings, scope: Scope, smallest: Detectable, area: float) -
     else:
         least = evaluation.nonmembers_to_tell(smallest.fpr, smallest.confidence)
         missing = f"{least:,} non-members" if scope.nonmembers < least else "more members"
-        unseen = (f"No TPR at FPR {smallest.fpr:g} could have been told from chance: that would take {missing}.",)
+        level = in_words.per_cent(smallest.fpr)
+        unseen = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     return Verdict(
         "no leak found",
         f"No leak found{scope.where}: no attack that was run tells training records from others measurably better "

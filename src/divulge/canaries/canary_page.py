@@ -52,7 +52,7 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
                 "What is proven",
                 [
                     Table(["bound", "ε ≥", "how"], rows, f"Each with {sure} confidence"),
-                    Paragraph(f"{summary.guarantee[:1].upper()}{summary.guarantee[1:]}."),
+                    Paragraph(in_words.sentence(summary.guarantee)),
                 ],
             ),
             Section("Errors of a test on one canary", [_curve(summary, scores, included)]),
@@ -60,7 +60,7 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
             Section("What would show more", [Paragraph(text) for text in _more(summary)]),
             regulators.section(_answers(summary)),
             *(
-                [Section("Warnings", [Paragraph(f"{note[:1].upper()}{note[1:]}.") for note in summary.warnings])]
+                [Section("Warnings", [Paragraph(in_words.sentence(note)) for note in summary.warnings])]
                 if summary.warnings
                 else []
             ),
@@ -123,7 +123,7 @@ def _meaning(summary: CanarySummary) -> tuple[str, ...]:
     proven = f"Proven: it can be {_odds(summary.bound.low)} or more." if summary.bound.low > 0 else ""
     if summary.claimed is None:
         return tested, f"{told} {proven}".strip()
-    apart = f" (apart from a chance of {summary.delta:g})" if summary.delta else ""
+    apart = f" (apart from a chance of at most 1 in {math.floor(1 / summary.delta):,})" if summary.delta else ""
     return tested, f"{told} Claimed: by at most {_odds(summary.claimed)}{apart}. {proven}".strip()
 
 

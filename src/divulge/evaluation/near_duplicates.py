@@ -65,7 +65,8 @@ class SharedDocuments:
     examples: tuple[Lookalike, ...] = ()
 
     def __str__(self) -> str:
-        (one, other), (n, m), (of_one, of_other) = self.sets, self.sizes, self.counts
+        one, other = (name.replace("nonmembers", "non-members") for name in self.sets)
+        (n, m), (of_one, of_other) = self.sizes, self.counts
         return f"{of_one:,} of {n:,} {one} in {other}, {of_other:,} of {m:,} {other} in {one}"
 
 
@@ -80,8 +81,8 @@ class NearDuplicates:
 
     Examples:
         >>> print(near_duplicates(["a b c d e f", "x"], ["A, b, c, d, e!", "y"]))
-        documents that share at least 50 % of their 5-grams with one of the other set: 1 of 2 members in nonmembers,
-        1 of 2 nonmembers in members
+        documents that share at least 50 % of their 5-grams with one of the other set: 1 of 2 members in
+        non-members, 1 of 2 non-members in members
     """
 
     pairs: tuple[SharedDocuments, ...]

@@ -26,6 +26,7 @@ _HEADINGS = {
     "undecided": "Too little data to say",
     "confounded": "Nothing can be said of the model",
 }
+_BESIDE = "What the model gives back without having seen it"
 SHOWN = 12
 _SEEN = 6  # documents that are not folded
 _LONGEST = 2000  # characters of a text
@@ -46,17 +47,17 @@ def page(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> Pa
             Section("How many are given back", [_rates(told), Paragraph(_meaning(told))]),
             Section("How often a model must be asked", [_curve(told, members, nonmembers)]),
             Section("Members that are given back most easily", _foremost(members)),
-            Section("Non-members that are given back most easily", _foremost(nonmembers)),
+            Section("Non-members that are given back most easily", [Fold(_BESIDE, _foremost(nonmembers))]),
             regulators.section(_answers(told)),
-            *([Section("Warnings", [Paragraph(_sentence(note)) for note in told.warnings])] if told.warnings else []),
+            *(
+                [Section("Warnings", [Paragraph(in_words.sentence(note)) for note in told.warnings])]
+                if told.warnings
+                else []
+            ),
         ],
         facts=facts(told),
         heading=_HEADINGS[told.answer],
     )
-
-
-def _sentence(note: str) -> str:
-    return f"{note[:1].upper()}{note[1:]}."
 
 
 def _prompt(told: ExtractionSummary) -> str:

@@ -58,11 +58,12 @@
     return made;
   };
   // The legend of a chart whose series can be hidden, and which shows the band of one of them.
+  const turn = (i) => (i + Math.floor(i / 8)) % 8;  // as the charts do, so that a colour that comes again has another mark
   const seriesOf = (figure, focus, dashed) => {
     const boxes = figure.names.map((name, i) => {
       const mark = dashed
-        ? { d: "M1 7H29", stroke: series[i % 8], "stroke-width": 2.4, "stroke-dasharray": dashes[i % 8] }
-        : { d: shapes[i % 8], fill: series[i % 8] };
+        ? { d: "M1 7H29", stroke: series[i % 8], "stroke-width": 2.4, "stroke-dasharray": dashes[turn(i)] }
+        : { d: shapes[turn(i)], fill: series[i % 8] };
       const box = element("input", { type: "checkbox", checked: "" });
       const label = element("label", {}, box, element("svg", { viewBox: "0 0 30 14", "aria-hidden": "true" }, element("path", mark)), name);
       return { name, box, label };

@@ -118,7 +118,9 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     across: Row = {"title": x, "scale": scale}
     if log_x and max(float(curve.x[-1]) for curve in curves.values()) > _MILLION:
         across["axis"] = alt.Axis(format=".0e")
-    up: Row = {"title": y, "scale": alt.Scale(zero=False)}
+    heights = np.concatenate([curve.y for curve in thin.values()])
+    flat = {0.0} == set(heights)  # a scale of its own would put zero in the middle
+    up: Row = {"title": y, "scale": alt.Scale(domain=[0, 1]) if flat else alt.Scale(zero=False)}
     guides = [] if reference is None else [marks.guides({"": reference}, "y", y)]
     return marks.finished(alt.layer(*guides, marks.curve_layers(thin, across, up, "linear", points=points)), height=320)
 

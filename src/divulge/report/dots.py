@@ -19,6 +19,7 @@ class Dots:
         of: all dots, at most `MOST`.
         low: of the filled ones, those that the lower end of the interval counts, too; all without an interval.
         high: dots up to the upper end: those above ``value`` are rings.
+        chance: whether it shows what guessing has, which alarms nobody.
     """
 
     caption: str
@@ -26,6 +27,7 @@ class Dots:
     of: int
     low: int | None = None
     high: int | None = None
+    chance: bool = False
 
 
 def counted(value: int, of: int, words: str) -> Dots:
@@ -50,7 +52,7 @@ def svg(dots: Dots) -> str:
         >>> svg(Dots("1 of 2", 1, 2)).count("<path")
         2
     """
-    across = _ROWS.get(dots.of, max(1, round(dots.of**0.5)))
+    across = _ROWS.get(dots.of, max(10, round(dots.of**0.5)))
     low = dots.value if dots.low is None else dots.low
     high = dots.value if dots.high is None else dots.high
     kinds = {
@@ -62,8 +64,9 @@ def svg(dots: Dots) -> str:
     }
     paths = "".join(f'<path class="{kind}" d="{_points(at, across)}"/>' for kind, at in kinds.items() if len(at))
     rows = -(-dots.of // across)
-    many = ' class="many"' if dots.of == MOST else ""
-    return f'<svg{many} viewBox="0 0 {10 * across} {10 * rows}" aria-hidden="true" focusable="false">{paths}</svg>'
+    kind = " ".join(name for name, told in (("many", dots.of == MOST), ("chance", dots.chance)) if told)
+    named = f' class="{kind}"' if kind else ""
+    return f'<svg{named} viewBox="0 0 {10 * across} {10 * rows}" aria-hidden="true" focusable="false">{paths}</svg>'
 
 
 def _points(places: Iterable[int], across: int) -> str:

@@ -137,7 +137,8 @@ TERMS = (
     Term("unseen classes", r"unseen class(?:es)?", "Classes of which the attacker holds no records."),
 )
 _ANY = "|".join(f"(?P<t{i}>{term.written})" for i, term in enumerate(TERMS))
-_EVERY = re.compile(rf"(?<![\w-])(?:{_ANY})(?![\w-])")
+# Not inside a dotted name or the name of a command.
+_EVERY = re.compile(rf"(?<![\w-])(?<!divulge )(?<!\w\.)(?:{_ANY})(?![\w-]|\.\w)")
 
 
 _BUTTON = '<button type="button" class="term" popovertarget="term-{}">{}</button>'

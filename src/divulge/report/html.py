@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divulge import checks, lazy, store
-from divulge.report import views
+from divulge.report import in_words, views
 from divulge.report.glossary import Glossary
 from divulge.report.page import HEADINGS, Chart, Dial, Page, Table
 
@@ -24,6 +24,7 @@ else:
     jinja2 = lazy.module("jinja2")
     markupsafe = lazy.module("markupsafe")
 
+_UNIT = re.compile(r"(?<=\d) (?=%)")
 _STYLES = ("style.css", "blocks.css", "print.css")
 
 
@@ -57,14 +58,15 @@ def render(page: Page) -> str:
     scripts = [_script(_asset("page.js"))] if views.holds(blocks, (Chart, Dial, Table)) else []
     if views.holds(blocks, Chart):
         scripts += [_script(_asset("vega.js")), _script(_asset("charts.js"))]
-    glossary = Glossary()
+    heading, glossary = page.heading or tone, Glossary()
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_together
     )
-    environment.filters["terms"] = glossary.marked
+    environment.filters["terms"] = lambda text: _trusted(_UNIT.sub("\N{NO-BREAK SPACE}", glossary.marked(text)))
     document = environment.from_string(_asset("page.html.j2")).render(
         page=page,
-        tone=page.heading or tone,
+        tone=heading,
+        statement=in_words.capital(page.verdict.removeprefix(f"{heading}: ")),
         icon=icon,
         pictures=views.pictures(page.pictures),
         sections=[{"title": section.title, "blocks": list(views.views(section.blocks))} for section in page.sections],
@@ -75,6 +77,11 @@ def render(page: Page) -> str:
     )
     # Half a surrogate pair (from a damaged file name, say) cannot be written as UTF-8.
     return document.encode("utf-8", "replace").decode()
+
+
+def _together(value: object) -> object:
+    """Text whose numbers keep their unit on the same line; what is trusted as it is stays as it is."""
+    return _UNIT.sub("\N{NO-BREAK SPACE}", value) if type(value) is str else value
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:

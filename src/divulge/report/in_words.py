@@ -121,6 +121,26 @@ def classes(unseen: Sequence[int]) -> str:
     return f"unseen classes {', '.join(first)} and {last}" if first else f"unseen class {last}"
 
 
+def sentence(text: str) -> str:
+    """``text`` with a capital and a full stop.
+
+    Examples:
+        >>> sentence("too few records"), sentence("Nothing is proven.")
+        ('Too few records.', 'Nothing is proven.')
+    """
+    return f"{capital(text).rstrip('.')}."
+
+
+def capital(text: str) -> str:
+    """``text`` with a capital.
+
+    Examples:
+        >>> capital("nothing is proven")
+        'Nothing is proven'
+    """
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def per_cent(rate: float) -> str:
     """A rate in per cent, as people write it.
 

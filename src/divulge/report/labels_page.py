@@ -33,7 +33,7 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         said = Paragraph("Nothing follows from the answers of an undeclared oracle, so no labels are given.")
         sections: tuple[Section, ...] = (Section("What this means", (said,)),)
         heading = "The answers contradict the specification"
-        return Page(_TITLE, _sentence(summary.contradiction), "plain", sections, _facts(summary), heading)
+        return Page(_TITLE, in_words.sentence(summary.contradiction), "plain", sections, _facts(summary), heading)
     rows, right = summary.oracle.rows, summary.right
     known = f"{summary.proven:,} of {rows:,} labels were read"
     if right is not None:
@@ -89,7 +89,7 @@ def _speed(summary: LabelsSummary) -> Table:
             (plan.method, str(plan.queries), f"{plan.labels_per_query:.2f}"),
             ("upper bound for any plan", str(limit.queries), f"{limit.labels_per_query:.2f}"),
         ),
-        note=f"What limits a query: {limit.binds}. {_sentence(plan.certificate)}",
+        note=f"What limits a query: {limit.binds}. {in_words.sentence(plan.certificate)}",
     )
 
 
@@ -101,7 +101,7 @@ def _defence(defence: DefenceSummary) -> tuple[Points | Fold, ...]:
         "balanced labels.",
     )
     steps = Points(
-        [Point(f"{number}.", _sentence(line)) for number, line in enumerate(defence.advice, start=1)],
+        [Point(f"{number}.", in_words.sentence(line)) for number, line in enumerate(defence.advice, start=1)],
         "Each of these suffices by itself",
     )
     return (steps, Fold("What a single setting takes, with its formula", (alone,)))
@@ -116,14 +116,10 @@ def _facts(summary: LabelsSummary) -> dict[str, str]:
         "clip": f"{oracle.clip:.3g}" if oracle.clip else "none",
         "decimals": "not rounded" if oracle.decimals is None else str(oracle.decimals),
         "noise": f"{oracle.noise:g} ({oracle.noise_kind})",
-        "rows scored": str(summary.scored),
+        "rows scored": f"{summary.scored:,}",
         "control query": "answered as these labels imply" if summary.checked else "not answered or contradicted",
         "largest residual": f"{summary.residual:.3g}",
     }
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _progress(places: Sequence[int], shares: Sequence[float]) -> Chart:

@@ -85,16 +85,20 @@ def shown(estimate: Estimate | None, sign: str = "") -> str:
 
 
 def percent(estimate: Estimate | None) -> str:
-    """A share in per cent; a dash where there were too few records.
+    """A share in per cent, with as many decimals as its interval bears; a dash where there were too few records.
 
     Examples:
         >>> from divulge.types import Estimate
         >>> percent(Estimate(0.5, 0.25, 1.0, 0.95, "clopper-pearson"))
-        '50 % [25, 100]'
+        '50.0 % [25.0, 100.0]'
+        >>> percent(Estimate(0.0012, 0.0009, 0.0016, 0.95, "clopper-pearson"))
+        '0.120 % [0.090, 0.160]'
     """
     if estimate is None:
         return "–"
-    return f"{100 * estimate.value:z.3g} % [{100 * estimate.low:z.3g}, {100 * estimate.high:z.3g}]"
+    value, low, high = (100 * number for number in (estimate.value, estimate.low, estimate.high))
+    digits = 3 if 0 < high - low < 0.1 else 1 if high - low >= 1 or high == low else 2
+    return f"{value:z.{digits}f} % [{low:z.{digits}f}, {high:z.{digits}f}]"
 
 
 def _block(block: Block) -> Iterator[str]:

@@ -149,8 +149,8 @@ def apart(
 
 
 def cycled(items: Sequence[Any], count: int) -> list[Any]:
-    """The first ``count`` items, beginning again at the end."""
-    return [items[i % len(items)] for i in range(count)]
+    """The first ``count`` items; after the last the second comes, so that no two share both their place and colour."""
+    return [items[(i + i // len(items)) % len(items)] for i in range(count)]
 
 
 def data(name: str, rows: Sequence[Row]) -> alt.InlineData:

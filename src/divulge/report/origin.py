@@ -28,7 +28,7 @@ def section(made: Provenance | None, known: Mapping[str, str], more: Sequence[Bl
     if made is None:
         missing = Paragraph("Neither date, command nor files were noted when this run was written.")
         return Section(TITLE, [missing, *([Table(("what", "value"), rows, sortable=False)] if rows else []), *more])
-    head = [("date (UTC)", made.date), ("command", made.command or "used from Python")]
+    head = [("date", _moment(made.date)), ("command", made.command or "used from Python")]
     blocks: list[Block] = [Table(("what", "value"), [*head, *rows], sortable=False)]
     if made.sources:
         files = [(one.role, one.name, f"{one.size:,}", one.digest) for one in made.sources]
@@ -50,6 +50,11 @@ def added(page: Page, made: Provenance | None, known: Mapping[str, str] | None =
         known: what else is known of it, name → value.
     """
     return replace(page, sections=[*page.sections, section(made, known or {})], facts={**page.facts, **date(made)})
+
+
+def _moment(written: str) -> str:
+    """A time in UTC as people write it."""
+    return written.replace("T", " ").replace("+00:00", " UTC")
 
 
 def date(made: Provenance | None) -> dict[str, str]:

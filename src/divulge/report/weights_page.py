@@ -216,7 +216,7 @@ def _known(summary: ReconstructionSummary, truth: Floats | None) -> list[Block]:
 def _candidates(summary: ReconstructionSummary) -> list[Block]:
     if not summary.candidates:
         return []
-    note = f"{_FOUND} {summary.guarantee[0].upper()}{summary.guarantee[1:]}."
+    note = f"{_FOUND} {in_words.sentence(summary.guarantee)}"
     table = Table(CANDIDATE_COLUMNS, candidate_rows(summary), note=note)
     count = len(summary.candidates)
     return [table] if count <= _OPEN else [Fold(f"{count:,} points", [table])]

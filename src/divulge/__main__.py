@@ -1,0 +1,5 @@
+"""``python -m divulge``: the command line."""
+
+from divulge.cli import main
+
+main()
