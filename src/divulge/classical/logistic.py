@@ -1,0 +1,105 @@
+"""Binary logistic regression with a penalty on the weights, for dense and sparse rows.
+
+Shapes: ``n`` rows, ``d`` columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import lazy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from scipy import optimize
+
+    Floats = NDArray[np.floating[Any]]
+else:
+    optimize = lazy.module("scipy.optimize")
+
+_MOST_STEPS = 1000
+_TOLERANCE = 1e-4  # of every part of the mean loss's gradient
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Logistic:
+    """Log-odds that are linear in the columns.
+
+    Args:
+        weights: ``[d]``.
+        constant: the log-odds of a row of zeros.
+    """
+
+    weights: Floats
+    constant: float
+
+    def log_odds(self, rows: Any) -> Floats:
+        """Log-odds ``[n]`` of rows ``[n, d]``."""
+        return rows @ self.weights + self.constant
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standard:
+    """Columns moved and scaled to mean 0 and variance 1, as those that it was made from.
+
+    Args:
+        centre: ``[d]``.
+        scale: ``[d]``; 1 of a column that does not vary.
+    """
+
+    centre: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, rows: Floats) -> Standard:
+        """As the columns of ``rows`` need it.
+
+        Examples:
+            >>> Standard.of(np.array([[1.0, 5.0], [3.0, 5.0]]))(np.array([[2.0, 6.0]]))
+            array([[0., 1.]])
+        """
+        centre, variance = rows.mean(axis=0), rows.var(axis=0)
+        # What a column of equal numbers varies by, which are rounded as they are added up.
+        tiny = len(rows) * np.finfo(np.float64).eps
+        rounding = tiny * variance + (tiny * centre) ** 2
+        return cls(centre, np.where(variance <= rounding, 1.0, np.sqrt(variance)))
+
+    def __call__(self, rows: Floats) -> Floats:
+        """Rows ``[n, d]`` in these units."""
+        return (rows - self.centre) / self.scale
+
+
+def fit(rows: Any, truth: Any, *, strength: float = 1.0, balanced: bool = False) -> Logistic:
+    """The least of ``|w|²/2 + strength·Σ loss``, found by L-BFGS.
+
+    Args:
+        rows: dense or sparse, ``[n, d]``.
+        truth: 0 and 1, or False and True, both of them, ``[n]``.
+        strength: what the losses weigh beside the penalty; the constant has none.
+        balanced: whether both classes weigh the same, however many rows they have.
+
+    Examples:
+        >>> found = fit(np.array([[-2.0], [-1.0], [1.0], [2.0]]), [False, False, True, True])
+        >>> found.log_odds(np.array([[0.0], [3.0]])).round(1) + 0.0
+        array([0., 3.])
+    """
+    wanted = np.asarray(truth, dtype=np.float64)
+    ones = wanted.mean()
+    weight = np.where(wanted > 0, 0.5 / ones, 0.5 / (1 - ones)) if balanced else np.ones(len(wanted))
+    weight /= len(wanted)  # weights that are balanced sum to as much as weights of 1
+    penalty = 1.0 / (strength * len(wanted))
+
+    def loss(at: Floats) -> tuple[float, Floats]:
+        odds = rows @ at[:-1] + at[-1]
+        shrunk = np.exp(-np.abs(odds))
+        value = weight @ (np.log1p(shrunk) + np.maximum(odds, 0.0) - wanted * odds)
+        away = weight * (np.where(odds >= 0, 1.0, shrunk) / (1.0 + shrunk) - wanted)
+        slope = np.append(rows.T @ away + penalty * at[:-1], away.sum())
+        return float(value + 0.5 * penalty * (at[:-1] @ at[:-1])), slope
+
+    settings = {"maxiter": _MOST_STEPS, "maxls": 50, "gtol": _TOLERANCE, "ftol": 64 * np.finfo(np.float64).eps}
+    least = optimize.minimize(loss, np.zeros(rows.shape[1] + 1), jac=True, method="L-BFGS-B", options=settings).x
+    return Logistic(least[:-1], float(least[-1]))
