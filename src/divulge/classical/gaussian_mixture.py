@@ -10,32 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy, seeds
+from divulge import seeds
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from scipy import linalg, special
 
     Floats = NDArray[np.floating[Any]]
     Ints = NDArray[np.int64]
-else:
-    linalg = lazy.module("scipy.linalg")
-    special = lazy.module("scipy.special")
 
 _RIDGE = 1e-3  # added to every variance: no Gaussian shrinks to a point
-_LEAST_GAIN = 1e-3  # of the mean log-likelihood, in a round that is followed by another
+_LEAST_GAIN = 1e-4  # of the mean log-likelihood, in a round that is followed by another
 _MOST_ROUNDS = 100
 _STARTS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianMixture:
-    """A density ``Σ_j weight_j·N(mean_j, (whitening_j whitening_jᵀ)⁻¹)``.
+    """A density ``Σ_j weight_j·N(mean_j, (whitening_jᵀ whitening_j)⁻¹)``.
 
     Args:
         weights: ``[k]``, they sum to one.
         means: ``[k, d]``.
-        whitenings: upper triangular, ``[k, d, d]``.
+        whitenings: lower triangular, ``[k, d, d]``.
     """
 
     weights: Floats
@@ -44,24 +40,24 @@ class GaussianMixture:
 
     def log_density(self, points: Floats) -> Floats:
         """Logarithm of the density at points ``[n, d]``, ``[n]``."""
-        return special.logsumexp(self.parts(points), axis=1)
+        return _total(self.parts(points))
 
     def parts(self, points: Floats) -> Floats:
-        """Logarithm of what each Gaussian adds to the density, ``[n, k]``."""
-        half = np.stack(
-            [((points - mean) @ root) ** 2 @ np.full(points.shape[1], 0.5) for mean, root in self._gaussians()], axis=1
-        )
-        size = np.log(np.diagonal(self.whitenings, axis1=1, axis2=2)).sum(axis=1)
-        return np.log(self.weights) + size - 0.5 * points.shape[1] * np.log(2 * np.pi) - half
+        """Logarithm of what each Gaussian adds to the density, ``[k, n]``."""
+        columns = np.ascontiguousarray(points.T)
+        size = np.log(self.weights) + np.log(np.diagonal(self.whitenings, axis1=1, axis2=2)).sum(axis=1)
+        made = np.empty((len(self.weights), len(points)))
+        for row, mean, whitening in zip(made, self.means, self.whitenings, strict=True):
+            white = whitening @ (columns - mean[:, None])
+            white *= white
+            row[:] = white.sum(axis=0)
+        return (size - 0.5 * points.shape[1] * np.log(2 * np.pi))[:, None] - 0.5 * made
 
     def bic(self, points: Floats) -> float:
         """Schwarz's criterion on the points that it was fitted to; smaller is better."""
         k, d = self.means.shape
         free = k * d * (d + 1) / 2 + k * d + k - 1
         return float(free * np.log(len(points)) - 2 * self.log_density(points).sum())
-
-    def _gaussians(self) -> zip[tuple[Floats, Floats]]:
-        return zip(self.means, self.whitenings, strict=True)
 
 
 def best(points: Floats, most: int, seed: int) -> GaussianMixture:
@@ -83,7 +79,7 @@ def best(points: Floats, most: int, seed: int) -> GaussianMixture:
 
 
 def fit(points: Floats, k: int, seed: int) -> GaussianMixture:
-    """A mixture of ``k`` Gaussians: the likelier one of two that start from the groups of k-means.
+    """A mixture of ``k`` Gaussians: the likelier one of two, from different groups of k-means.
 
     Args:
         points: ``[n, d]``, at least k.
@@ -97,28 +93,32 @@ def fit(points: Floats, k: int, seed: int) -> GaussianMixture:
 
 def _climbed(points: Floats, groups: Ints) -> GaussianMixture:
     """From these groups, until a round gains next to nothing."""
-    now, before = _maximised(points, np.eye(int(groups.max()) + 1)[groups]), -np.inf
+    now, before = _maximised(points, np.eye(int(groups.max()) + 1)[:, groups]), -np.inf
     for _ in range(_MOST_ROUNDS):
         parts = now.parts(points)
-        density = special.logsumexp(parts, axis=1)
+        density = _total(parts)
         if abs(density.mean() - before) < _LEAST_GAIN:
             break
         before = density.mean()
-        now = _maximised(points, np.exp(parts - density[:, None]))
+        now = _maximised(points, np.exp(parts - density))
     return now
 
 
 def _maximised(points: Floats, shares: Floats) -> GaussianMixture:
-    """The likeliest mixture if point ``i`` belongs to Gaussian ``j`` by ``shares[i, j]``."""
-    sizes = shares.sum(axis=0) + 10 * np.finfo(np.float64).eps
-    means = shares.T @ points / sizes[:, None]
-    identity = np.eye(points.shape[1])
-    whitenings = []
-    for share, mean, size in zip(shares.T, means, sizes, strict=True):
-        away = points - mean
-        lower = np.linalg.cholesky((share[:, None] * away).T @ away / size + _RIDGE * identity)
-        whitenings.append(linalg.solve_triangular(lower, identity, lower=True).T)
-    return GaussianMixture(sizes / sizes.sum(), means, np.stack(whitenings))
+    """The likeliest mixture if point ``i`` belongs to Gaussian ``j`` by ``shares[j, i]``."""
+    sizes = shares.sum(axis=1) + 10 * np.finfo(np.float64).eps
+    means = shares @ points / sizes[:, None]
+    columns = np.ascontiguousarray(points.T)
+    away = [columns - mean[:, None] for mean in means]
+    spread = np.stack([(share * one) @ one.T for share, one in zip(shares, away, strict=True)]) / sizes[:, None, None]
+    lower = np.linalg.cholesky(spread + _RIDGE * np.eye(points.shape[1]))
+    return GaussianMixture(sizes / sizes.sum(), means, np.linalg.inv(lower))
+
+
+def _total(parts: Floats) -> Floats:
+    """Logarithm of the sum over Gaussians, ``[n]``."""
+    largest = parts.max(axis=0)
+    return largest + np.log(np.exp(parts - largest).sum(axis=0))
 
 
 def _groups(points: Floats, k: int, rng: np.random.Generator) -> Ints:

@@ -110,7 +110,7 @@ def runs(words: NumberedWords, size: int) -> tuple[NDArray[np.int64], NDArray[np
     return _dense(now[starts]), counts
 
 
-def count(texts: Sequence[str], pattern: str = LONG, *, pairs: bool = False) -> WordCounts:
+def count(texts: Iterable[str], pattern: str = LONG, *, pairs: bool = False) -> WordCounts:
     """Count words, upper and lower case alike.
 
     Args:
@@ -155,7 +155,7 @@ def tf_idf(table: sparse.csr_matrix, fit_on: Any = slice(None)) -> sparse.csr_ma
     return _unit_rows(made)
 
 
-def hashed(texts: Sequence[str], columns: int) -> sparse.csr_matrix:
+def hashed(texts: Iterable[str], columns: int) -> sparse.csr_matrix:
     """Counts of words and pairs in a bounded number of columns, rows of length 1, ``[n, columns]``.
 
     A word's column is a hash of its letters: a row depends on its own text alone, in every process.

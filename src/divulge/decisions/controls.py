@@ -292,8 +292,9 @@ def _texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[st
 
 
 def _features(texts: Sequence[str]) -> sparse.csr_matrix:
+    said = words.hashed(texts, _COLUMNS)
     surface = sparse.csr_matrix([_surface(text) for text in texts])
-    return sparse.hstack([words.hashed(texts, _COLUMNS), surface]).tocsr()
+    return sparse.hstack([said[:, np.unique(said.indices)], surface]).tocsr()
 
 
 def _surface(text: str) -> tuple[float, ...]:

@@ -123,7 +123,7 @@ def _fit(x: Floats, target: Floats, model: str) -> regression_tree.RegressionTre
     if model == "tree":
         return regression_tree.grow(x, target)
     if model == "nearest":
-        return _Nearest(spatial.cKDTree(x), target)
+        return _Nearest(spatial.KDTree(x), target)
     return ReluInterpolator.fit(x, target)
 
 
@@ -131,7 +131,7 @@ def _fit(x: Floats, target: Floats, model: str) -> regression_tree.RegressionTre
 class _Nearest:
     """The target of the nearest known row."""
 
-    known: spatial.cKDTree
+    known: spatial.KDTree
     target: Floats
 
     def predict(self, x: Floats) -> Floats:
