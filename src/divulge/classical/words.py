@@ -8,10 +8,13 @@ Shapes: ``n`` texts, ``t`` words in all of them, ``v`` columns.
 
 from __future__ import annotations
 
+import itertools
 import re
 import zlib
+from array import array
+from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +31,7 @@ else:
 LONG = r"\b\w\w+\b"
 """Words of two letters or more."""
 
+_LARGEST = 2**62
 _MIXERS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of splitmix64 (Steele, Lea & Flood 2014)
 
 
@@ -76,22 +80,22 @@ def number(texts: Iterable[str], split: Callable[[str], Sequence[str]]) -> Numbe
         >>> said.names, said.numbers, said.offsets
         (['a', 'b', 'c'], array([1, 0, 1, 2]), array([0, 3, 3, 4]))
     """
-    first: dict[str, int] = {}
-    parts, sizes = [], [0]
+    first: dict[str, int] = defaultdict(itertools.count().__next__)  # a new word takes the next number
+    numbers, offsets = array("q"), [0]
     for text in texts:
-        words = split(text)
-        sizes.append(len(words))
-        parts.append(np.array([first.setdefault(word, len(first)) for word in words], dtype=np.int64))
+        numbers.extend(map(first.__getitem__, split(text)))
+        offsets.append(len(numbers))
     names = sorted(first)
     place = np.empty(len(names), dtype=np.int64)
     place[[first[name] for name in names]] = np.arange(len(names))
-    return NumberedWords(names, place[np.concatenate([np.zeros(0, np.int64), *parts])], np.cumsum(sizes))
+    return NumberedWords(names, place[np.asarray(numbers, dtype=np.int64)], np.array(offsets))
 
 
 def runs(words: NumberedWords, size: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The runs of ``size`` words by number, equal numbers for equal runs; no run leaves its text.
 
-    A run is numbered from two shorter ones that overlap, so that a run of 1,000 words takes ten steps.
+    A run is two shorter ones, so that one of 1,000 words takes a dozen steps; they are numbered anew, by sorting, only
+    where a pair of numbers would not fit into an integer.
 
     Returns:
         Numbers ``[r]``, from 0 without gaps, and how many runs each text has, ``[n]``.
@@ -100,14 +104,38 @@ def runs(words: NumberedWords, size: int) -> tuple[NDArray[np.int64], NDArray[np
         >>> runs(number(["a b a b", "a", "a b"], str.split), 2)
         (array([0, 1, 0, 0]), array([3, 0, 1]))
     """
-    now, length = words.numbers, 1
-    while length < size and len(now):
-        step = min(length, size - length)
-        now = _dense(now[: max(len(now) - step, 0)] * (int(now.max()) + 1) + now[step:])
-        length += step
     counts = np.maximum(words.sizes - size + 1, 0)
     starts = np.repeat(words.offsets[:-1] - np.cumsum(counts) + counts, counts) + np.arange(int(counts.sum()))
-    return _dense(now[starts]), counts
+    if not len(starts):
+        return starts, counts
+    now = _Runs(1, words.numbers, len(words.names))
+    known = [now]
+    while now.length < size:
+        tail = next(piece for piece in reversed(known) if piece.length <= size - now.length)
+        if now.bound * tail.bound > _LARGEST:
+            twice = tail is now
+            now = now.dense()
+            tail = now if twice else tail.dense()
+        now = now.followed_by(tail)
+        known.append(now)
+    return _dense(now.numbers[starts]), counts
+
+
+class _Runs(NamedTuple):
+    """The runs of ``length`` words that start at each word, whatever text they end in: numbers below ``bound``."""
+
+    length: int
+    numbers: NDArray[np.int64]
+    bound: int
+
+    def dense(self) -> _Runs:
+        numbers = _dense(self.numbers)
+        return _Runs(self.length, numbers, int(numbers.max()) + 1)
+
+    def followed_by(self, tail: _Runs) -> _Runs:
+        after = tail.numbers[self.length :]
+        both = self.numbers[: len(after)] * tail.bound + after
+        return _Runs(self.length + tail.length, both, self.bound * tail.bound)
 
 
 def count(texts: Iterable[str], pattern: str = LONG, *, pairs: bool = False) -> WordCounts:
