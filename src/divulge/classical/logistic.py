@@ -17,11 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from scipy import optimize, sparse
-    from scipy.sparse import linalg
 
     Floats = NDArray[np.floating[Any]]
+    Product = Callable[[Floats], Floats]
 else:
-    linalg = lazy.module("scipy.sparse.linalg")
     optimize = lazy.module("scipy.optimize")
     sparse = lazy.module("scipy.sparse")
 
@@ -116,8 +115,8 @@ def fit(rows: Any, truth: Any, *, strength: float = 1.0, balanced: bool = False)
     return Logistic(least[:-1], float(least[-1]))
 
 
-def _curvature(rows: Any, weight: Floats, penalty: float, at: Floats) -> linalg.LinearOperator:
-    """Second derivatives of the loss at ``at``."""
+def _curvature(rows: Any, weight: Floats, penalty: float, at: Floats) -> Product:
+    """What multiplies a vector with the second derivatives of the loss at ``at``."""
     shrunk = np.exp(-np.abs(rows @ at[:-1] + at[-1]))
     bend = weight * shrunk / (1.0 + shrunk) ** 2
 
@@ -125,11 +124,11 @@ def _curvature(rows: Any, weight: Floats, penalty: float, at: Floats) -> linalg.
         along = bend * (rows @ step[:-1] + step[-1])
         return np.append(rows.T @ along + penalty * step[:-1], along.sum())
 
-    return linalg.LinearOperator((len(at), len(at)), matvec=times, dtype=np.float64)
+    return times
 
 
 def _newton(
-    loss: Callable[[Floats], tuple[float, Floats]], curvature: Callable[[Floats], linalg.LinearOperator], at: Floats
+    loss: Callable[[Floats], tuple[float, Floats]], curvature: Callable[[Floats], Product], at: Floats
 ) -> Floats:
     """Newton's method for a convex loss, each step by conjugate gradients and as exact as it is worth."""
     value, slope = loss(at)
@@ -138,7 +137,7 @@ def _newton(
         share = np.linalg.norm(slope) / first if first > 0 else 0.0
         if share <= _TOLERANCE:
             break
-        step = linalg.cg(curvature(at), -slope, rtol=min(0.5, np.sqrt(share)))[0]
+        step = _solved(curvature(at), -slope, min(0.5, np.sqrt(share)))
         after, length = loss(at + step), 1.0
         while after[0] > value + 1e-4 * length * (slope @ step):
             if length < 1e-10:  # as near as these floats come
@@ -148,3 +147,19 @@ def _newton(
         at = at + length * step
         value, slope = after
     return at
+
+
+def _solved(times: Product, wanted: Floats, share: float) -> Floats:
+    """Conjugate gradients: ``times(x) ≈ wanted``, until what is left is at most this share of it in length."""
+    solution, left = np.zeros_like(wanted), wanted
+    along, size = left, float(left @ left)
+    goal = share**2 * size
+    for _ in range(_MOST_STEPS):
+        if size <= goal:
+            break
+        pushed = times(along)
+        step = size / float(along @ pushed)
+        solution, left = solution + step * along, left - step * pushed
+        before, size = size, float(left @ left)
+        along = left + size / before * along
+    return solution
