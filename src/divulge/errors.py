@@ -76,6 +76,7 @@ _EXTRAS = {
     "opacus": "dp",
     "peft": "text",
     "ray": "ray",
+    "sklearn": "sklearn",
     "skops": "sklearn",
     "starlette": "view",
     "uvicorn": "view",

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy, seeds
+from divulge import checks, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
+from divulge.classical import components, words
 from divulge.ragged import TokenLogs
 from divulge.signals import classification, internals
 from divulge.targets import GivesLabels, GivesLogits
@@ -18,16 +19,13 @@ from divulge.types import Evidence, Records
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sklearn import decomposition
-    from sklearn.feature_extraction import text as sklearn_text
+    from scipy import sparse
 
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    decomposition = lazy.module("sklearn.decomposition")
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 # More columns than this are reduced to their principal components before a regressor sees them.
 COMPONENTS = 48
+_MOST_WORDS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,21 +280,26 @@ def features(records: Records, fit_on: Bools, seed: int) -> Floats:
     Returns:
         float64 ``[n, d]`` with ``d`` at most `COMPONENTS`.
     """
-    state = seeds.integer(seed, "features")
+    rng = seeds.generator(seed, "features")
     if records.x.dtype == object:
-        # One-letter words count: a text of digits must have some word.
-        words = sklearn_text.TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106 - no password
-        words.fit(records.x[fit_on])
-        sparse = words.transform(records.x)
-        width = min(COMPONENTS, sparse.shape[1] - 1)
-        if width < 1:
-            return sparse.toarray()
-        return decomposition.TruncatedSVD(width, random_state=state).fit(sparse[fit_on]).transform(sparse)
+        table = _tf_idf(records.x, fit_on)
+        width = min(COMPONENTS, table.shape[1] - 1, int(fit_on.sum()))
+        return table @ components.leading(table[fit_on], width, rng)[0].T if width > 0 else table.toarray()
     flat = records.x.reshape(len(records), -1).astype(np.float64)
     if flat.shape[1] <= COMPONENTS:
         return flat
-    width = min(COMPONENTS, int(fit_on.sum()))
-    return decomposition.PCA(width, svd_solver="randomized", random_state=state).fit(flat[fit_on]).transform(flat)
+    return components.approximate(flat[fit_on], min(COMPONENTS, int(fit_on.sum())), rng)(flat)
+
+
+def _tf_idf(texts: Array, fit_on: Bools) -> sparse.csr_matrix:
+    """Tf-idf of the most frequent words of the texts that may be learned from, ``[n, v]``."""
+    # One-letter words count: a text of digits must have some word.
+    counts = words.count(texts, r"\S+").table
+    times = np.asarray(counts[fit_on].sum(axis=0)).ravel()
+    if not times.any():
+        raise checks.InputError("records: the texts that a regressor may learn from have no words")
+    kept = np.sort(np.argsort(-times, kind="stable")[: min(_MOST_WORDS, np.count_nonzero(times))])
+    return words.tf_idf(counts[:, kept], fit_on)
 
 
 def concatenate(parts: Sequence[Records]) -> Records:

@@ -209,3 +209,18 @@ def test_torch_clamps_logarithms_at_minus_100():
     spec = labels.OracleSpec(n=70, submission="positive", clip=1e-30, noise=1e-4)
     assert (labels.infer(oracle, labels.design(spec)).labels == y).all()
     assert oracle(np.where(y == 1, 0.0, 1.0)) == pytest.approx(100.0)
+
+
+@pytest.mark.filterwarnings("ignore:F-score is ill-defined")  # without positives, where scikit-learn says 0 too
+@pytest.mark.parametrize("metric", ["log_loss", "squared_euclidean", "mse", "rmse", "mae", "accuracy", "f1", "auc"])
+def test_a_local_oracle_answers_as_scikit_learn_does(metric):
+    """Ties, constant predictions, and labels of one class, where there is an answer."""
+    rng = np.random.default_rng(0)
+    spec = labels.OracleSpec(metric=metric, n=60)
+    mixed, zeros, ones = rng.integers(0, 2, 60), np.zeros(60, int), np.ones(60, int)
+    for p in (rng.integers(0, 5, 60) / 4, np.full(60, 0.5), np.zeros(60), np.ones(60)):
+        given = np.column_stack([1 - p, p]) if metric in ("log_loss", "squared_euclidean") else p
+        hard = (p >= 0.5).astype(int) if metric in ("accuracy", "f1") else given
+        for y in (mixed,) if metric == "auc" else (mixed, zeros, ones):
+            wanted = labels.ScikitLearn(spec, y)(hard)
+            assert labels.LocalOracle(spec, y).exact(given) == pytest.approx(wanted, rel=1e-12, abs=1e-15)

@@ -8,14 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import lazy
+from divulge.classical import words
 
 if TYPE_CHECKING:
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Array, Floats, Ints
-else:
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 MOST_COLUMNS = 4096
 MOST_CHARACTERS = 20_000
@@ -50,24 +46,24 @@ def _summaries(rows: Floats) -> Floats:
 
 def _text_kernels(texts: Array) -> list[Floats]:
     short = [text[:MOST_CHARACTERS] for text in texts]
-    words = sklearn_text.TfidfVectorizer(analyzer="word", ngram_range=(1, 2), min_df=2, sublinear_tf=True)
     parts = _linear_and_radial(np.array([_style(text) for text in short]))
-    try:
-        tfidf = words.fit_transform(short)
-    except ValueError:  # no word stands in two texts: only the style is left to compare
+    table = words.count(short, pairs=True).table
+    shared = table[:, np.bincount(table.indices, minlength=table.shape[1]) >= 2]
+    if not shared.shape[1]:  # no word stands in two texts: only the style is left to compare
         return parts
-    return [np.asarray((tfidf @ tfidf.T).todense(), np.float64), *parts]
+    tfidf = words.tf_idf(shared)
+    return [(tfidf @ tfidf.T).toarray(), *parts]
 
 
 def _style(text: str) -> list[float]:
     """Length, make-up and years of a text."""
     size = max(len(text), 1)
-    words = text.split()
+    apart = text.split()
     years = [int(year) for year in YEAR.findall(text)]
     return [
         math.log1p(len(text)),
-        math.log1p(len(words)),
-        len(text) / (len(words) + 1),
+        math.log1p(len(apart)),
+        len(text) / (len(apart) + 1),
         sum(c.isdigit() for c in text) / size,
         sum(c.isupper() for c in text) / size,
         sum(not c.isalnum() for c in text) / size,

@@ -167,7 +167,14 @@ _COUNTS: dict[str, Callable[[Any, Any], float]] = {"accuracy": _accuracy, "f1": 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScikitLearn:
-    """The answers of scikit-learn's own metric function: log_loss, squared_euclidean, mse, mae, accuracy, f1, auc."""
+    """The answers of scikit-learn's own metric function: log_loss, squared_euclidean, mse, mae, accuracy, f1, auc.
+
+    It needs scikit-learn, which comes with the ``sklearn`` extra; `LocalOracle` answers the same without it.
+
+    Raises:
+        divulge.InputError: labels that do not fit, or a metric that is none of these.
+        divulge.MissingExtraError: when called where scikit-learn is not installed.
+    """
 
     spec: OracleSpec
     y: Ints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy, store
+from divulge import checks, errors, lazy, store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,12 +63,15 @@ def read(path: Path, trust: Sequence[str] = ()) -> Any:
 
     Raises:
         divulge.InputError: a damaged file, types that are not trusted (all are named), trees that cannot be followed.
+        divulge.MissingExtraError: skops is not installed.
     """
     name = f"target.model: {path}"
     store.fits(path, name)
     try:
         asked = sorted(set(skops_io.get_untrusted_types(file=path)) - {*TRUSTED, *trust})
         model = None if asked else skops_io.load(path, trusted=[*TRUSTED, *trust])
+    except errors.MissingExtraError:
+        raise
     except Exception as error:  # of skops, NumPy or scikit-learn on what they were given
         raise checks.InputError(f"{name}: not a readable skops file ({error})") from None
     if asked:
