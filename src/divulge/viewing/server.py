@@ -14,7 +14,7 @@ from divulge.auditing import compare as comparing
 from divulge.auditing.result import KIND as AUDIT
 from divulge.identification import best
 from divulge.identification.table_results import KIND as IDENTIFICATION
-from divulge.report import markdown
+from divulge.report import in_words, markdown
 from divulge.report.page import HEADINGS
 
 if TYPE_CHECKING:
@@ -205,14 +205,20 @@ def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
     told = {name: audit_summary.decided(audit[name], made, level, len(audit)) for name, made in chosen.items()}
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
     rows = [
-        [name, f"{d.selected:,}", *map(markdown.shown, (d.fpr, d.tpr, d.precision)), d.guarantee]
+        [name, f"{d.selected:,}", *map(markdown.percent, (d.fpr, d.tpr, d.precision)), d.guarantee]
         for name, d in told.items()
     ]
     return _table("FPR", level, columns, rows, dict.fromkeys(note for d in told.values() for note in d.warnings))
 
 
 def _table(rate: str, level: float, columns: list[str], rows: list[list[str]], warnings: Any) -> dict[str, Any]:
-    return {"rate": rate, "level": f"{level:g}", "columns": columns, "rows": rows, "warnings": list(warnings)}
+    return {
+        "rate": rate,
+        "level": f"{level:g}",
+        "columns": columns,
+        "rows": rows,
+        "warnings": list(map(in_words.sentence, warnings)),
+    }
 
 
 def _level(request: requests.Request, default: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,11 @@ from divulge.types import Tone
 
 _DEEPEST = 4  # folders below a directory in which runs are looked for
 _MOST = 2000  # runs that are listed
-_OTHERS = {"canaries": "Canaries, made and not yet audited."}
+_OTHERS = {
+    "canaries": "Canaries, made and not yet audited.",
+    "scores": "Token statistics and signals of documents, nothing decided.",
+}
+_SENTENCE = re.compile(r".+?[.](?= \S|$)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class Entry:
         kind: of run.
         finished: whether it is.
         tone: of what it says.
-        says: its first sentence.
+        says: its verdict.
         when: seconds since 1970 of its last change.
     """
 
@@ -44,6 +49,12 @@ class Entry:
     tone: Tone
     says: str
     when: float
+
+    @property
+    def first(self) -> str:
+        """The first sentence of what it says."""
+        begun = _SENTENCE.match(self.says)
+        return self.says if begun is None else begun[0]
 
     @property
     def report(self) -> Path | None:
@@ -117,7 +128,7 @@ def _entry(path: Path, root: Path) -> Entry | None:
 
 
 def _said(path: Path, kind: str) -> tuple[Tone, str]:
-    """The tone and the first sentence of a finished run."""
+    """The tone and the verdict of a finished run."""
     if kind == AUDIT:
         verdict = results.read(path, results.AuditSummary).verdict
         return verdict.tone, verdict.text
