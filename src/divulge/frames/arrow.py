@@ -1,0 +1,138 @@
+"""NumPy arrays as Arrow columns and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from arro3 import core
+
+    from divulge.types import Array
+else:
+    core = lazy.module("arro3.core")
+
+_LISTS = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
+_TEXTS = ("is_unicode", "is_large_unicode", "is_string_view")
+_TYPES = {bool: "bool", int: "int64", float: "float64", str: "large_utf8"}
+
+
+def values(column: core.ChunkedArray | core.Array) -> Array:
+    """One column as NumPy holds it, ``[n]``.
+
+    Numbers keep their width; where some are missing they become float64 and NaN. Truth values with gaps, texts, lists
+    and all else are objects, None where a value is missing. Categories and dates become texts, decimals float64.
+    """
+    kind, told = column.type, core.DataType
+    if told.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+        kind = column.type
+    if told.is_decimal(kind):
+        column = column.cast(told.float64())
+    elif told.is_temporal(kind):
+        column = column.cast(told.large_utf8())
+    if not (told.is_numeric(kind) or told.is_boolean(kind)):
+        return _lists(column) if _is(kind, _LISTS) else _objects(column.to_pylist())
+    if not len(column):
+        return np.empty(0, bool if told.is_boolean(kind) else np.int64 if told.is_integer(kind) else np.float64)
+    if column.null_count == 0:
+        return column.to_numpy()
+    if told.is_boolean(kind):
+        return _objects(column.to_pylist())
+    return np.array([np.nan if value is None else value for value in column.to_pylist()], np.float64)
+
+
+def column(array: Array, name: str, kind: core.DataType | None = None) -> core.Array:
+    """``array`` as an Arrow column.
+
+    Args:
+        array: ``[n]``; of objects, those of one kind: texts, whole numbers, floats, truth values, or arrays.
+        name: of the column, for errors.
+        kind: its type where nothing but None stands in it; text when None.
+
+    Raises:
+        divulge.InputError: objects of several kinds, or of a kind that no file takes.
+    """
+    if array.dtype.kind in "biu":
+        return core.Array.from_numpy(np.ascontiguousarray(array))
+    if array.dtype.kind == "f":
+        return core.Array.from_numpy(np.ascontiguousarray(array, "f4" if array.dtype.itemsize < 8 else "f8"))
+    if array.dtype.kind == "U":
+        return core.Array(array.tolist(), type=core.DataType.large_utf8())
+    there = [value for value in array.tolist() if value is not None]
+    lists = all(isinstance(value, list | tuple | np.ndarray) for value in there)
+    if lists and (there or (kind is not None and _is(kind, _LISTS))):
+        return _column_of_lists(array.tolist(), None if kind is None else kind.value_type)
+    kinds = {_kind(value) for value in there}
+    if kinds == {int, float}:
+        kinds = {float}
+    if len(kinds) > 1 or not kinds <= _TYPES.keys():
+        said = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise checks.InputError(f"{name}: values of one kind are needed for a file, got {said}")
+    if not kinds and kind is not None:
+        return core.Array(array.tolist(), type=kind)
+    wanted = _TYPES[kinds.pop() if kinds else str]
+    return core.Array(array.tolist(), type=getattr(core.DataType, wanted)())
+
+
+def text(schema: core.Schema) -> core.Schema:
+    """The schema with numbers and truth values as they are, and all else as texts."""
+    plain = core.DataType
+    return core.Schema(
+        [
+            field
+            if plain.is_numeric(field.type) or plain.is_boolean(field.type)
+            else core.Field(field.name, plain.utf8())
+            for field in schema
+        ]
+    )
+
+
+def said(kind: core.DataType) -> str:
+    """A type as messages show it.
+
+    Examples:
+        >>> from arro3.core import DataType
+        >>> said(DataType.large_utf8()), said(DataType.int8())
+        ('text', 'Int8')
+    """
+    if _is(kind, _TEXTS):
+        return "text"
+    return str(kind).strip().removeprefix("arro3.core.DataType<").removesuffix(">")
+
+
+def _is(kind: core.DataType, asked: Sequence[str]) -> bool:
+    return any(getattr(core.DataType, one)(kind) for one in asked)
+
+
+def _objects(rows: Sequence[Any]) -> Array:
+    array = np.empty(len(rows), dtype=object)
+    array[:] = rows
+    return array
+
+
+def _lists(column: core.ChunkedArray | core.Array) -> Array:
+    chunks = column.chunks if isinstance(column, core.ChunkedArray) else [column]
+    return _objects([row for chunk in chunks for row in chunk.to_pylist()])
+
+
+def _kind(value: Any) -> type:
+    """Python's own type of a scalar of NumPy's or Python's."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return next((kind for kind in _TYPES if isinstance(plain, kind)), type(plain))
+
+
+def _column_of_lists(rows: Sequence[Any], kind: core.DataType | None) -> core.Array:
+    inside = [np.asarray([] if row is None else row) for row in rows]
+    filled = [part for part in inside if len(part)]
+    flat = column(np.concatenate(filled) if filled else np.empty(0, np.float32), "list")
+    flat = flat if kind is None else flat.cast(kind)
+    ends = core.Array.from_numpy(np.cumsum([0, *map(len, inside)], dtype=np.int64))
+    missing = np.array([row is None for row in rows])
+    mask = core.Array.from_numpy(missing) if missing.any() else None
+    return core.list_array(ends, flat, type=core.DataType.large_list(core.Field("item", flat.type)), mask=mask)
