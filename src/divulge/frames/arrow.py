@@ -19,7 +19,7 @@ else:
 
 _LISTS = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
 _TEXTS = ("is_unicode", "is_large_unicode", "is_string_view")
-_TYPES = {bool: "bool", int: "int64", float: "float64", str: "large_utf8"}
+_TYPES: dict[type, str] = {bool: "bool", int: "int64", float: "float64", str: "large_utf8"}
 
 
 def values(column: core.ChunkedArray | core.Array) -> Array:
@@ -29,7 +29,7 @@ def values(column: core.ChunkedArray | core.Array) -> Array:
     and all else are objects, None where a value is missing. Categories and dates become texts, decimals float64.
     """
     kind, told = column.type, core.DataType
-    if told.is_dictionary(kind):
+    if kind.value_type is not None and told.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
     if told.is_decimal(kind):
@@ -37,14 +37,14 @@ def values(column: core.ChunkedArray | core.Array) -> Array:
     elif told.is_temporal(kind):
         column = column.cast(told.large_utf8())
     if not (told.is_numeric(kind) or told.is_boolean(kind)):
-        return _lists(column) if _is(kind, _LISTS) else _objects(column.to_pylist())
+        return _objects(column)
     if not len(column):
         return np.empty(0, bool if told.is_boolean(kind) else np.int64 if told.is_integer(kind) else np.float64)
     if column.null_count == 0:
         return column.to_numpy()
     if told.is_boolean(kind):
-        return _objects(column.to_pylist())
-    return np.array([np.nan if value is None else value for value in column.to_pylist()], np.float64)
+        return _objects(column)
+    return np.array([np.nan if value is None else value for value in _rows(column)], np.float64)
 
 
 def column(array: Array, name: str, kind: core.DataType | None = None) -> core.Array:
@@ -110,15 +110,12 @@ def _is(kind: core.DataType, asked: Sequence[str]) -> bool:
     return any(getattr(core.DataType, one)(kind) for one in asked)
 
 
-def _objects(rows: Sequence[Any]) -> Array:
-    array = np.empty(len(rows), dtype=object)
-    array[:] = rows
-    return array
+def _objects(column: core.ChunkedArray | core.Array) -> Array:
+    return np.fromiter(_rows(column), dtype=object, count=len(column))
 
 
-def _lists(column: core.ChunkedArray | core.Array) -> Array:
-    chunks = column.chunks if isinstance(column, core.ChunkedArray) else [column]
-    return _objects([row for chunk in chunks for row in chunk.to_pylist()])
+def _rows(column: core.ChunkedArray | core.Array) -> list[Any]:
+    return list(column.to_pylist())
 
 
 def _kind(value: Any) -> type:

@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from divulge import checks, lazy
 from divulge.frames import arrow
@@ -171,7 +171,11 @@ def _opened(file: Path | IO[bytes]) -> Generator[IO[bytes]]:
     if not isinstance(file, Path):
         yield file
         return
-    with gzip.open(file) if file.suffix == ".gz" else file.open("rb") as opened:
+    if file.suffix == ".gz":
+        with gzip.open(file) as unpacked:
+            yield cast("IO[bytes]", unpacked)
+        return
+    with file.open("rb") as opened:
         yield opened
 
 
