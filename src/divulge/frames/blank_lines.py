@@ -1,0 +1,50 @@
+"""A CSV file of one column, whose empty lines are values that are missing."""
+
+from __future__ import annotations
+
+from typing import IO
+
+_AT_ONCE = 1 << 20  # bytes
+
+
+class Filled:
+    r"""A file whose empty lines read as ``""``, but for those inside quotes and at its end.
+
+    Args:
+        file: the file, open.
+
+    Examples:
+        >>> import io
+        >>> Filled(io.BytesIO(b'score\n1\n\n2\n\n')).read(100)
+        b'score\n1\n""\n2\n'
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._ready = b""
+        self._at = 0
+        self._empty = 0  # empty lines of which it is not known yet whether another line follows
+        self._quoted = False
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, ``size`` at most; none at the end."""
+        while self._at == len(self._ready):
+            lines = self._file.readlines(_AT_ONCE)
+            if not lines:
+                return b""
+            self._ready, self._at = b"".join(map(self._filled, lines)), 0
+        start, self._at = self._at, min(self._at + size, len(self._ready))
+        return self._ready[start : self._at]
+
+    def seek(self, *_place: int) -> int:
+        """Not possible; the reader asks for the method and does not use it."""
+        raise OSError("a file that is read once")
+
+    def _filled(self, line: bytes) -> bytes:
+        if not self._quoted and line in (b"\n", b"\r\n"):
+            self._empty += 1
+            return b""
+        if line.count(b'"') % 2:
+            self._quoted = not self._quoted
+        filled, self._empty = b'""\n' * self._empty + line, 0
+        return filled
