@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import re
 from typing import IO
 
 _AT_ONCE = 1 << 20  # bytes
+_CLOSED = re.compile(rb'(?:[^"]|"")*+"(?!")')  # the rest of a line up to where its quotes end
 
 
 class Filled:
@@ -29,10 +32,10 @@ class Filled:
     def read(self, size: int) -> bytes:
         """The next bytes, ``size`` at most; none at the end."""
         while self._at == len(self._ready):
-            lines = self._file.readlines(_AT_ONCE)
+            lines = self._file.read(_AT_ONCE) + self._file.readline()
             if not lines:
                 return b""
-            self._ready, self._at = b"".join(map(self._filled, lines)), 0
+            self._ready, self._at = self._whole(lines), 0
         start, self._at = self._at, min(self._at + size, len(self._ready))
         return self._ready[start : self._at]
 
@@ -40,11 +43,17 @@ class Filled:
         """Not possible; the reader asks for the method and does not use it."""
         raise OSError("a file that is read once")
 
+    def _whole(self, lines: bytes) -> bytes:
+        blank = lines.startswith((b"\n", b"\r\n")) or b"\n\n" in lines or b"\n\r\n" in lines
+        if blank or self._quoted or self._empty or b'"' in lines:
+            return b"".join(map(self._filled, io.BytesIO(lines)))
+        return lines
+
     def _filled(self, line: bytes) -> bytes:
         if not self._quoted and line in (b"\n", b"\r\n"):
             self._empty += 1
             return b""
-        if line.count(b'"') % 2:
-            self._quoted = not self._quoted
+        if self._quoted or line.startswith(b'"'):
+            self._quoted = not _CLOSED.match(line, 0 if self._quoted else 1)
         filled, self._empty = b'""\n' * self._empty + line, 0
         return filled

@@ -23,6 +23,7 @@ else:
     io = lazy.module("arro3.io")
 
 _PIECE = 1 << 16  # rows decoded at a time
+_LONGEST = 1 << 20  # bytes of a header that are looked at
 _COMPRESSION = "zstd(3)"
 
 
@@ -112,7 +113,8 @@ def header(file: Path | IO[bytes], separator: str = "") -> list[str]:
 
 
 def csv_header(file: IO[bytes], separator: str) -> list[str]:
-    """Names of the columns of a CSV file."""
+    """Names of the columns of a CSV file; errors as for `csv_schema`."""
+    _refuse_zeros(file)
     return list(io.infer_csv_schema(file, has_header=True, max_records=0, delimiter=separator).names)
 
 
@@ -120,13 +122,25 @@ def csv_schema(file: IO[bytes], separator: str, texts: str = "") -> core.Schema:
     """Names and types of the columns of a CSV file, by all of its values: numbers, truth values, and else texts.
 
     Raises:
-        divulge.InputError: two columns of one name.
+        ValueError: no header, or a byte of zero in it.
     """
+    _refuse_zeros(file)
     schema = io.infer_csv_schema(file, has_header=True, delimiter=separator)
     if not schema.names:
         raise ValueError("there is no header")
     text = core.DataType.utf8()
     return core.Schema([core.Field(one.name, text) if one.name == texts else one for one in arrow.text(schema)])
+
+
+def _refuse_zeros(file: IO[bytes]) -> None:
+    """Raise where a zero stands in the header, which the reader cannot hand on as a name."""
+    start = file.tell()
+    line = b""
+    while (line.count(b'"') % 2 or not line.strip()) and len(line) < _LONGEST and (more := file.readline(_LONGEST)):
+        line += more
+    file.seek(start)
+    if b"\0" in line:
+        raise ValueError("a byte of zero in the header; the file must be saved as UTF-8")
 
 
 def ipc_stream(file: IO[bytes]) -> Frame:
@@ -165,7 +179,8 @@ def write_parquet(
         kinds: see `Frame.table`; of many frames, those that the first one has no value for.
 
     Raises:
-        ValueError: no frame at all.
+        ValueError: no frame at all; a column of another type than in the first frame.
+        KeyError: a column that the first frame has and another lacks.
         divulge.InputError: a column of objects of several kinds.
     """
     if isinstance(frames, Frame):
@@ -176,8 +191,12 @@ def write_parquet(
     if first is None:
         raise ValueError("at least 1 frame is needed, got 0")
     head = first.table(kinds)
-    stream = core.RecordBatchReader.from_batches(head.schema, _batches(head, rest))
-    io.write_parquet(stream, file, compression=_COMPRESSION)
+    went_wrong: list[BaseException] = []
+    stream = core.RecordBatchReader.from_batches(head.schema, _batches(head, rest, went_wrong))
+    try:
+        io.write_parquet(stream, file, compression=_COMPRESSION)
+    except Exception as error:
+        raise (went_wrong or [error])[0] from None
 
 
 def write_csv(frame: Frame, file: Path | IO[bytes]) -> None:
@@ -185,11 +204,20 @@ def write_csv(frame: Frame, file: Path | IO[bytes]) -> None:
     io.write_csv(frame.table(), file)
 
 
-def _batches(head: core.Table, rest: Iterator[Frame]) -> Generator[core.RecordBatch]:
+def _batches(head: core.Table, rest: Iterator[Frame], went_wrong: list[BaseException]) -> Generator[core.RecordBatch]:
+    """All rows as types of the first; what goes wrong is kept, as the writer would tell it as an error of its own."""
     kinds = {field.name: field.type for field in head.schema}
     yield from head.to_batches()
-    for frame in rest:
-        yield from frame.table(kinds).to_batches()
+    try:
+        for frame in rest:
+            table = frame.select(list(kinds)).table(kinds)
+            for name, kind in kinds.items():
+                if (own := table.field(name).type) != kind:
+                    raise ValueError(f"{name}: {arrow.said(kind)} in the first frame, {arrow.said(own)} in another")
+            yield from table.to_batches()
+    except BaseException as error:
+        went_wrong.append(error)
+        raise
 
 
 def _whole(batches: core.RecordBatchReader, names: Sequence[str] | None) -> Frame:
