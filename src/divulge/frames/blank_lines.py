@@ -11,14 +11,14 @@ _CLOSED = re.compile(rb'(?:[^"]|"")*+"(?!")')  # the rest of a line up to where 
 
 
 class Filled:
-    r"""A file whose empty lines read as ``""``, but for those inside quotes and at its end.
+    r"""A file whose empty lines read as ``""``, but for those inside quotes.
 
     Args:
         file: the file, open.
 
     Examples:
         >>> import io
-        >>> Filled(io.BytesIO(b'score\n1\n\n2\n\n')).read(100)
+        >>> Filled(io.BytesIO(b'score\n1\n\n2\n')).read(100)
         b'score\n1\n""\n2\n'
     """
 
@@ -26,7 +26,6 @@ class Filled:
         self._file = file
         self._ready = b""
         self._at = 0
-        self._empty = 0  # empty lines of which it is not known yet whether another line follows
         self._quoted = False
 
     def read(self, size: int) -> bytes:
@@ -45,15 +44,13 @@ class Filled:
 
     def _whole(self, lines: bytes) -> bytes:
         blank = lines.startswith((b"\n", b"\r\n")) or b"\n\n" in lines or b"\n\r\n" in lines
-        if blank or self._quoted or self._empty or b'"' in lines:
+        if blank or self._quoted or b'"' in lines:
             return b"".join(map(self._filled, io.BytesIO(lines)))
         return lines
 
     def _filled(self, line: bytes) -> bytes:
         if not self._quoted and line in (b"\n", b"\r\n"):
-            self._empty += 1
-            return b""
+            return b'""\n'
         if self._quoted or line.startswith(b'"'):
             self._quoted = not _CLOSED.match(line, 0 if self._quoted else 1)
-        filled, self._empty = b'""\n' * self._empty + line, 0
-        return filled
+        return line
