@@ -16,17 +16,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import checks, lazy
+from divulge import checks
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    import polars as pl
-else:
-    pl = lazy.module("polars")
-
-# What polars says of a value in a file, which may be the beginning of a document.
-_VALUE = re.compile(r"could not parse `.*?(`(?= as )|$)")
+# How arro3 begins what it says of a file, and where it may begin to quote the file, which may hold a document.
+_BEGINS = re.compile(r"^(called `.*?` on an? `\w+` value:? ?(\w+\(\"?)?)?([A-Z][\w ]* error: )*")
+_QUOTE = re.compile(r"[\s:]*(while parsing value|['\"`\[{]).*", re.DOTALL)
 
 
 TEMPORARY = r"[0-9a-f]{32}\.tmp"
@@ -190,10 +187,10 @@ def _unpickled(path: Path, kind: str) -> Generator[BinaryIO]:
 
 @contextlib.contextmanager
 def tables(name: str) -> Generator[None]:
-    """Whatever polars says of a damaged file inside the block, also by a panic, which is no `Exception`.
+    """Whatever arro3 says of a damaged file inside the block, also by a panic, which is no `Exception`.
 
     Raises:
-        divulge.InputError: it could not be read.
+        divulge.InputError: it could not be read; no value of the file is shown.
     """
     try:
         yield
@@ -201,9 +198,23 @@ def tables(name: str) -> Generator[None]:
         raise
     except OSError as error:
         raise checks.InputError(f"{name}: cannot be read ({error.strerror or checks.reason(error)})") from None
-    except (Exception, pl.exceptions.PanicException) as error:
-        said = _VALUE.sub("could not parse a value", checks.reason(error))
-        raise checks.InputError(f"{name}: damaged or half-written ({said})") from None
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise checks.InputError(f"{name}: damaged or half-written ({unquoted(error)})") from None
+
+
+def unquoted(error: BaseException) -> str:
+    """What arro3 says of a file, up to where it may quote it.
+
+    Examples:
+        >>> unquoted(ValueError("Csv error: Error while parsing value 'z' as type 'Int64'. Row data: '[z]'"))
+        'Error'
+        >>> unquoted(ValueError('called `Result::unwrap()` on an `Err` value: EOF("Parquet file too small")'))
+        'Parquet file too small'
+    """
+    said = _QUOTE.sub("", _BEGINS.sub("", str(error).strip()))
+    return checks.reason(ValueError(said or type(error).__name__))
 
 
 def fits(path: Path, name: str) -> None:

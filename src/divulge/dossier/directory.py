@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from divulge import checks, lazy, store
+from divulge import checks, frames, lazy, store
 from divulge.dossier import mark, publish
 from divulge.dossier.draft import Draft
 from divulge.dossier.mark import Mark
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     import filelock
-    import polars as pl
 
+    from divulge.frames import Frame
     from divulge.types import Array
 
     Found = TypeVar("Found")
 else:
     filelock = lazy.module("filelock")
-    pl = lazy.module("polars")
 
 # Files that a reader may edit: nothing is ever computed from them.
 _FREE = ("plan.toml", "report.html", "inputs/")
@@ -147,7 +146,7 @@ class Dossier:
         except (OSError, ValueError) as error:
             raise checks.InputError(f"{self.path / 'plan.toml'}: cannot be read ({error})") from None
 
-    def read_table(self, name: str) -> pl.DataFrame:
+    def read_table(self, name: str) -> Frame:
         """The frame kept as ``name``.parquet.
 
         Raises:
@@ -157,7 +156,7 @@ class Dossier:
         if not path.is_file():
             raise checks.InputError(f"{path}: no such file")
         with store.tables(str(path)):
-            return pl.read_parquet(path, glob=False)
+            return frames.parquet(path)
 
     def read_arrays(self, name: str) -> dict[str, Array]:
         """The arrays kept as ``name``.npz."""

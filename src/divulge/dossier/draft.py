@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import lazy, store
+from divulge import frames, lazy, store
 from divulge.dossier import mark
 from divulge.dossier.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
-    import polars as pl
     import tomli_w
 
+    from divulge.frames import Frame
     from divulge.types import Array
 else:
     tomli_w = lazy.module("tomli_w")
@@ -45,10 +45,10 @@ class Draft:
         """Keep the complete, resolved plan as TOML, which has no word for None: such entries are left out."""
         store.write_text(self.path / "plan.toml", tomli_w.dumps(_said(plan)))
 
-    def write_table(self, name: str, frame: pl.DataFrame) -> None:
+    def write_table(self, name: str, frame: Frame) -> None:
         """Keep ``frame`` as ``name``.parquet."""
         with store.atomic(self.path / f"{name}.parquet") as temporary:
-            frame.write_parquet(temporary)
+            frames.write_parquet(frame, temporary)
 
     def write_arrays(self, name: str, arrays: Mapping[str, Array]) -> None:
         """Keep ``arrays`` as ``name``.npz."""

@@ -212,13 +212,8 @@ def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
 
 
 def _table(rate: str, level: float, columns: list[str], rows: list[list[str]], warnings: Any) -> dict[str, Any]:
-    return {
-        "rate": rate,
-        "level": f"{level:g}",
-        "columns": columns,
-        "rows": rows,
-        "warnings": list(map(in_words.sentence, warnings)),
-    }
+    said = [in_words.sentence(warning) for warning in warnings]
+    return {"rate": rate, "level": f"{level:g}", "columns": columns, "rows": rows, "warnings": said}
 
 
 def _level(request: requests.Request, default: str) -> float:
