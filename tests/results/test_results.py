@@ -10,6 +10,8 @@ import pytest
 import divulge as dv
 from divulge import labels, margin, results, store
 from divulge.auditing.weights_examination import Examined
+from divulge.canaries.game import CanaryAudit
+from divulge.canaries.proof import prove
 from divulge.decisions import fdr, fpr
 from divulge.dossier import Dossier
 from divulge.identification import from_tables, redecide
@@ -73,7 +75,7 @@ def weighed(tmp_path_factory):
     scores, calibration = np.append(rng.normal(4, 1, 5), rng.normal(size=15)), rng.normal(size=99)
     decisions = {"FPR": fpr.decide(calibration, scores, 0.05), "FDR": fdr.select(scores, calibration, fdr=0.2)}
     names = np.array([f"r{i}" for i in range(20)])
-    found = Examined(names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None, leaks=False)
+    found = Examined(names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None, leaks=False, accuracy={})
     store.write_json(folder / "summary.json", results.plain(found.summary()))
     return folder, found.summary()
 
@@ -88,7 +90,21 @@ def reconstruction(tmp_path_factory):
     return folder, summary
 
 
+@pytest.fixture(scope="module")
+def tested(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tested") / "run"
+    rng = np.random.default_rng(0)
+    included = rng.random(100) < 0.5
+    scores = rng.normal(size=100) + included
+    proof = prove(scores, included, claim=dv.Claim(1.0, 1e-5), seed=0)
+    accuracy = dv.Estimate(0.9, 0.8, 0.95, 0.95, "clopper-pearson")
+    audit = CanaryAudit(scores, included, proof, "loss", "mislabelled", 500, training_accuracy=accuracy, seed=0)
+    audit.save(folder)
+    return folder, audit.summary()
+
+
 RUNS = (
+    ("tested", results.CanarySummary),
     ("identified", results.IdentificationSummary),
     ("audited", results.AuditSummary),
     ("labelled", results.LabelsSummary),
@@ -125,7 +141,10 @@ def places(summary, at=()):
 def test_every_field_is_held_against_its_type(run, kind, change, request, tmp_path):
     folder, summary = request.getfixturevalue(run)
     text = (folder / "summary.json").read_text()
+    later = {field.name for field in fields(kind) if field.default is None}  # may be missing, see the next test
     for *above, last in places(summary):
+        if change == "missing" and not above and last in later:
+            continue
         content = json.loads(text)
         inner = content
         for name in above:
@@ -139,6 +158,20 @@ def test_every_field_is_held_against_its_type(run, kind, change, request, tmp_pa
         (tmp_path / "summary.json").write_text(json.dumps(content))
         with pytest.raises(dv.InputError, match=r"summary\.json: (damaged at .*|a summary of version)"):
             results.read(tmp_path, kind)
+
+
+def test_a_run_from_before_a_field_was_there_has_none(request, tmp_path):
+    seen = 0
+    for run, kind in RUNS:
+        folder, _ = request.getfixturevalue(run)
+        for field in fields(kind):
+            if field.default is None:
+                content = json.loads((folder / "summary.json").read_text())
+                del content[field.name]
+                (tmp_path / "summary.json").write_text(json.dumps(content))
+                assert getattr(results.read(tmp_path, kind), field.name) is None
+                seen += 1
+    assert seen
 
 
 @pytest.mark.parametrize("content", ["[]", "3", "{}", '{"version": 0}', '{"version": "1"}', '{"version": 3}', "null"])

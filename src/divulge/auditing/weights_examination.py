@@ -13,18 +13,19 @@ from divulge.decisions import fdr, fpr
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import Storey
 from divulge.errors import InputError
+from divulge.evaluation import proportion
 from divulge.frames import Frame
 from divulge.report import in_words
 from divulge.results import CalledRecord, RuleSummary, WeightsSummary
 from divulge.signals import margin as signals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from divulge.datafiles import NamedRows
     from divulge.margin import MarginDecision, ShallowReLU
-    from divulge.types import Array, Bools, Floats, Selection, Tone
+    from divulge.types import Array, Bools, Estimate, Floats, Selection, Tone
 
 SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
 _ERROR = 0.05  # share of runs without a member in which a leak may be reported
@@ -64,6 +65,7 @@ class Examined:
         signal: name of the signal.
         truth: bool ``[n]``, which candidates were trained on, where the file tells; only the chart shows it.
         leaks: whether the candidates stand out from the known non-members, `beyond_chance`.
+        accuracy: set of records → how often the network's sign is their label, where labels are known.
     """
 
     ids: Array
@@ -76,6 +78,7 @@ class Examined:
     signal: str
     truth: Bools | None
     leaks: bool
+    accuracy: Mapping[str, Estimate]
 
     @property
     def tone(self) -> Tone:
@@ -203,7 +206,22 @@ def examine(
         signal=rules.signal,
         truth=candidates.member,
         leaks=known is not None and beyond_chance(scores[:n], scores[n:], rules.fdr),
+        accuracy=_accuracy(net, candidates, nonmembers),
     )
+
+
+def _accuracy(net: ShallowReLU, candidates: NamedRows, nonmembers: NamedRows | None) -> dict[str, Estimate]:
+    sets = {"candidates": (candidates, np.ones(len(candidates.x), bool))}
+    if candidates.member is not None:
+        sets = {"members": (candidates, candidates.member), "fresh candidates": (candidates, ~candidates.member)}
+    if nonmembers is not None:
+        sets["known non-members"] = (nonmembers, np.ones(len(nonmembers.x), bool))
+    shares = {}
+    for name, (rows, which) in sets.items():
+        if rows.y is not None and which.any():
+            right = net(rows.x) * signals.signs(rows.y, len(rows.x)) > 0
+            shares[name] = proportion(int(right[which].sum()), int(which.sum()))
+    return shares
 
 
 def _outputs_only(net: ShallowReLU, x: Floats, y: Array | None, signal: str, margin: float | None) -> Floats:

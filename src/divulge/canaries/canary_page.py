@@ -156,6 +156,10 @@ def facts(summary: CanarySummary) -> dict[str, str]:
     }
     if summary.accuracy and summary.accuracy_without:
         told["accuracy"] = f"{_share(summary.accuracy)} with canaries, {_share(summary.accuracy_without)} without"
+    if summary.training_accuracy:
+        told["accuracy on the training set"] = _share(summary.training_accuracy)
+    if summary.seed is not None:
+        told["seed"] = str(summary.seed)
     return told
 
 

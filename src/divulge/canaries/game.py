@@ -47,6 +47,8 @@ class CanaryAudit:
         trained_on: number of records of the training set without them.
         runs: number of models trained.
         accuracy: of the model with canaries, and of one without, where that was measured.
+        training_accuracy: of the model on the training set, where that was given.
+        seed: of every random draw.
         warnings: what the user must know.
     """
 
@@ -58,6 +60,8 @@ class CanaryAudit:
     trained_on: int
     runs: int = 1
     accuracy: tuple[Estimate, Estimate] | None = None
+    training_accuracy: Estimate | None = None
+    seed: int | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -97,6 +101,8 @@ class CanaryAudit:
             runs=self.runs,
             accuracy=None if self.accuracy is None else _ends(self.accuracy[0]),
             accuracy_without=None if self.accuracy is None else _ends(self.accuracy[1]),
+            training_accuracy=None if self.training_accuracy is None else _ends(self.training_accuracy),
+            seed=self.seed,
             mean_exposure=float(exposures.mean()),
             largest_exposure=float(exposures.max()),
             warnings=self.warnings,
@@ -196,7 +202,17 @@ def audit(
         confidence=confidence,
         seed=checks.integer(seed, "seed", least=0),
     )
-    result = CanaryAudit(scores, planted.included, proof, name, planted.kind, planted.trained_on, warnings=notes)
+    result = CanaryAudit(
+        scores,
+        planted.included,
+        proof,
+        name,
+        planted.kind,
+        planted.trained_on,
+        training_accuracy=_known_accuracy(target, training, outputs),
+        seed=seed,
+        warnings=notes,
+    )
     if out is not None:
         result.save(out, overwrite=overwrite)
     return result
@@ -274,7 +290,7 @@ def play(
         accuracy = (_accuracy(targets[0], holdout, outputs), _accuracy(plain, holdout, outputs))
     notes = tuple(dict.fromkeys(note for _, told in games for note in told[2]))
     return CanaryAudit(
-        scores, included, proof, games[0][1][1], canaries.kind, len(data), count, accuracy, warnings=notes
+        scores, included, proof, games[0][1][1], canaries.kind, len(data), count, accuracy, seed=start, warnings=notes
     )
 
 
@@ -292,6 +308,13 @@ def _accuracy(target: Any, holdout: Records, outputs: Outputs) -> Estimate:
     if not isinstance(adapted, GivesLabels) or holdout.y is None:
         raise checks.InputError("holdout: accuracy needs a target that gives labels, and records that have them")
     return proportion(int((adapted.labels(holdout) == holdout.y).sum()), len(holdout))
+
+
+def _known_accuracy(target: Any, records: Records | None, outputs: Outputs) -> Estimate | None:
+    """On records that have labels, of a target that gives some; None otherwise."""
+    if records is None or records.y is None or not isinstance(adapt(target, outputs=outputs), GivesLabels):
+        return None
+    return _accuracy(target, records, outputs)
 
 
 def _refuse_large(claim: Claim, records: int) -> None:

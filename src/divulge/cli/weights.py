@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from divulge import margin as margins
     from divulge.auditing import weights_examination
     from divulge.reconstruction import reconstruction_summary
-    from divulge.report import html, origin, weights_page
+    from divulge.report import html, markdown, origin, weights_page
     from divulge.results import provenance
 else:
     checks = lazy.module("divulge.checks")
     datafiles = lazy.module("divulge.datafiles")
     html = lazy.module("divulge.report.html")
+    markdown = lazy.module("divulge.report.markdown")
     origin = lazy.module("divulge.report.origin")
     provenance = lazy.module("divulge.results.provenance")
     margins = lazy.module("divulge.margin")
@@ -69,7 +70,8 @@ def weights(
         facts = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
         page = weights_page.membership(summary, facts, truth=examined.truth, calibration=examined.calibration)
         made = provenance.now(_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked))
-        html.write(origin.added(page, made), out)
+        known = {f"network's accuracy on {name}": markdown.percent(one) for name, one in examined.accuracy.items()}
+        html.write(origin.added(page, made, known), out)
     if selection is not None:
         examined.write(selection)
     if json:

@@ -55,9 +55,15 @@ def page(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> Pa
                 else []
             ),
         ],
-        facts=facts(told),
+        facts={**facts(told), "loss per token of the suffixes": _losses(told, members, nonmembers)},
         heading=_HEADINGS[told.answer],
     )
+
+
+def _losses(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> str:
+    """How well the model knows each set, as a classifier's accuracy says it elsewhere."""
+    sides = {"members": members, "non-members": nonmembers}
+    return ", ".join(f"{name} {-side.target.log_p.mean() / told.suffix:.2f}" for name, side in sides.items())
 
 
 def _prompt(told: ExtractionSummary) -> str:

@@ -36,6 +36,8 @@ class CanarySummary:
         delta: the δ that is claimed, or None.
         accuracy_without: accuracy of a model trained without canaries, [value, low, high], or None.
         accuracy: of the model with them, likewise.
+        training_accuracy: of the model on its training set, likewise.
+        seed: of every random draw; None in runs that did not note it.
     """
 
     kind: Literal["canaries"] = field(default="canaries", repr=False)
@@ -63,3 +65,5 @@ class CanarySummary:
     largest_exposure: float
     warnings: tuple[str, ...]
     environment: Environment
+    training_accuracy: tuple[float, float, float] | None = None
+    seed: int | None = None

@@ -13,10 +13,14 @@ from divulge.dossier import shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from typing import ClassVar, Protocol
 
     from divulge.dossier import Draft
 
-    Summary = TypeVar("Summary")
+    class _Shaped(Protocol):
+        __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    Summary = TypeVar("Summary", bound=_Shaped)
 
 NAME = "summary.json"
 VERSION = 2
@@ -59,7 +63,8 @@ def read(folder: Path, kind: type[Summary]) -> Summary:
             f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
         )
     summary = shape.parse(content, kind, path)
-    if odd := set(_keys(content)) ^ set(_keys(plain(summary))):
+    later = {field.name for field in fields(summary) if field.default is None}  # runs of before do not have them
+    if odd := (set(_keys(content)) ^ set(_keys(plain(summary)))) - later:
         raise checks.InputError(f"{path}: damaged at {min(odd)}: a key that is missing or unknown")
     return summary
 
