@@ -52,13 +52,27 @@ class Scan:
         """Types of the columns by their names."""
         return {field.name: field.type for field in self.schema()}
 
-    def frames(self, names: Sequence[str] | None = None, size: int = _PIECE) -> Iterator[Frame]:
-        """The rows of the named columns, ``size`` at a time; of all columns when None."""
-        schema = None if self.separator is None else self.schema()
+    def frames(
+        self,
+        names: Sequence[str] | None = None,
+        size: int = _PIECE,
+        *,
+        exact: bool = False,
+        schema: core.Schema | None = None,
+    ) -> Iterator[Frame]:
+        """The rows, piece by piece.
+
+        Args:
+            names: of the columns wanted; all when None.
+            size: rows of a piece.
+            exact: whole numbers with gaps become objects, with None; else float64, with NaN.
+            schema: what `schema` says, where it was asked before.
+        """
+        schema = None if self.separator is None else schema or self.schema()
         with _opened(self.path) as file:
             batches = _parquet(file, size) if schema is None else _csv(file, schema, self.separator or ",", size)
             for batch in batches:
-                yield of_table(batch if names is None else batch.select(list(names)))
+                yield of_table(batch if names is None else batch.select(list(names)), exact=exact)
 
 
 def parquet(file: Path | IO[bytes], names: Sequence[str] | None = None) -> Frame:
@@ -120,6 +134,7 @@ def write_parquet(
     Raises:
         ValueError: no frame at all.
         divulge.InputError: a column of objects of several kinds.
+        Exception: whatever making the frames raises.
     """
     if isinstance(frames, Frame):
         io.write_parquet(frames.table(kinds), file, compression=_COMPRESSION)
@@ -129,8 +144,14 @@ def write_parquet(
     if first is None:
         raise ValueError("at least 1 frame is needed, got 0")
     head = first.table(kinds)
-    stream = core.RecordBatchReader.from_batches(head.schema, _batches(head, rest))
-    io.write_parquet(stream, file, compression=_COMPRESSION)
+    raised: list[BaseException] = []
+    stream = core.RecordBatchReader.from_batches(head.schema, _batches(head, rest, raised))
+    try:
+        io.write_parquet(stream, file, compression=_COMPRESSION)
+    except Exception:
+        if raised:  # the writer passes on no more than what it says
+            raise raised[0] from None
+        raise
 
 
 def write_csv(frame: Frame, file: Path | IO[bytes]) -> None:
@@ -138,11 +159,15 @@ def write_csv(frame: Frame, file: Path | IO[bytes]) -> None:
     io.write_csv(frame.table(), file)
 
 
-def _batches(head: core.Table, rest: Iterator[Frame]) -> Generator[core.RecordBatch]:
+def _batches(head: core.Table, rest: Iterator[Frame], raised: list[BaseException]) -> Generator[core.RecordBatch]:
     kinds = {field.name: field.type for field in head.schema}
     yield from head.to_batches()
-    for frame in rest:
-        yield from frame.table(kinds).to_batches()
+    try:
+        for frame in rest:
+            yield from frame.table(kinds).to_batches()
+    except BaseException as error:
+        raised.append(error)
+        raise
 
 
 def _whole(reader: core.RecordBatchReader, names: Sequence[str] | None) -> Frame:
