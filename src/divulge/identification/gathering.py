@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, frames, seeds
+from divulge import checks, frames
 from divulge.frames import Frame
 from divulge.identification import kinds, shards, spelling, text_digests
 from divulge.identification.score_files import check
@@ -110,7 +110,7 @@ class _Work:
 
     def __init__(self, table: ScoreTable, columns: Columns, cleaning: Cleaning) -> None:
         self._table, self._columns, self._cleaning = table, columns, cleaning
-        self._salt = seeds.integer(cleaning.seed, "digests of texts").to_bytes(16, "little")
+        self._kind_of_text = table.kinds[columns.text] if columns.text else kinds.TEXT
         self._membership = spelling.Membership()
         self._digests: list[Array] = []
         self.lowest = Lowest(cleaning.texts)
@@ -133,7 +133,7 @@ class _Work:
             if given.truth:
                 columns["truth"] = self._membership.read(piece[given.truth])
             if given.id:
-                self.ids.append(text_digests.of(columns["id"][kept]))
+                self.ids.append(_hashes(columns["id"][kept]))
             self.total += len(piece)
             yield Frame(columns).where(kept)
 
@@ -176,8 +176,8 @@ class _Work:
 
     def _apart(self, given: Array, usable: Bools, row: Array) -> Bools:
         """The usable rows whose text is none that no row may have."""
-        texts = kinds.cast(given, kinds.TEXT)
-        digests = text_digests.of(texts, self._salt)
+        texts = given if self._kind_of_text == kinds.TEXT else kinds.texts(given)
+        digests = text_digests.of(texts, self._cleaning.seed)
         self.lowest.add(digests, texts, texts.astype(bool))  # neither missing nor empty
         unseen = self._cleaning.unseen
         if unseen is None:
@@ -188,14 +188,20 @@ class _Work:
         return usable & ~shared
 
 
-def _refuse_repeats(path: Path, digests: list[Array], name: str) -> None:
-    every = np.sort(np.concatenate(digests))
+def _hashes(values: Array) -> Array:
+    """Python's own hashes, equal where values are; which others share one differs between processes."""
+    return values.astype(np.int64) if values.dtype.kind in "iu" else np.fromiter(map(hash, values.tolist()), np.int64)
+
+
+def _refuse_repeats(path: Path, hashes: list[Array], name: str) -> None:
+    every = np.concatenate(hashes)
+    every.sort()
     twice = np.unique(every[1:][every[1:] == every[:-1]])
     if not len(twice):
         return
-    seen: Counter[object] = Counter()  # of the ids themselves, as two may share a digest
+    seen: Counter[object] = Counter()  # of the ids themselves, as others may share a hash
     for piece in shards.parquet(path, ["id"]):
-        seen.update(piece["id"][np.isin(text_digests.of(piece["id"]), twice)].tolist())
+        seen.update(piece["id"][np.isin(_hashes(piece["id"]), twice)].tolist())
     repeated = [value for value, count in seen.items() if count > 1]
     if repeated:
         sample = ", ".join(repr(value) for value in repeated[:_SHOWN])

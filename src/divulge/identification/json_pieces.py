@@ -106,7 +106,7 @@ def _column(name: str, values: list[Any], kind: Kind, numbers: Sequence[int]) ->
     column = np.fromiter(values, dtype=object, count=len(values))
     if str in types:
         _refuse_halves(name, values, numbers)
-    return kinds.texts(column) if kind == TEXT else column
+    return kinds.texts(column) if kind == TEXT and not types <= {str, _NONE} else column
 
 
 def _numbers(name: str, values: list[Any], kind: np.dtype[Any]) -> Array:

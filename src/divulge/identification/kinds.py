@@ -100,6 +100,13 @@ def cast(values: Array, kind: Kind) -> Array:
     return values.astype(kind)
 
 
+def missing(count: int, kind: Kind) -> Array:
+    """A column without a value: of NaN where it is one of floats, else of None."""
+    if isinstance(kind, np.dtype) and kind.kind == "f":
+        return np.full(count, np.nan, kind)
+    return np.full(count, None, object)
+
+
 def texts(values: Array) -> Array:
     """The values as texts, None where one is missing."""
     return np.fromiter(map(_text, values.tolist()), dtype=object, count=len(values))

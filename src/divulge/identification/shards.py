@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from divulge import checks, store
 from divulge.frames import Frame, Scan
 from divulge.identification import kinds
@@ -106,10 +104,13 @@ class ScoreTable:
             here = [name for name in names if name in shard.kinds]
             with _named(self.name, shard.path):
                 for piece in shard.frames(here or list(shard.kinds)[:1], size or PIECE):
-                    yield Frame({name: self._column(piece, name) for name in names})
+                    yield Frame({name: self._column(piece, shard, name) for name in names})
 
-    def _column(self, piece: Frame, name: str) -> Array:
-        return kinds.cast(piece[name] if name in piece else np.full(len(piece), None, object), self.kinds[name])
+    def _column(self, piece: Frame, shard: Shard, name: str) -> Array:
+        if name not in shard.kinds:
+            return kinds.missing(len(piece), self.kinds[name])
+        same = shard.kinds[name] == self.kinds[name]
+        return piece[name] if same else kinds.cast(piece[name], self.kinds[name])
 
 
 def parquet(path: Path, names: Sequence[str], size: int | None = None) -> Iterator[Frame]:
