@@ -3,10 +3,10 @@
 Whoever uses one names it at the top of the file, for the type checker and for Python:
 
     if TYPE_CHECKING:
-        import polars as pl
+        import pandas as pd
         from scipy import special
     else:
-        pl = lazy.module("polars")
+        pd = lazy.module("pandas")
         special = lazy.module("scipy.special")
 """
 

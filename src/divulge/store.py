@@ -21,8 +21,8 @@ from divulge import checks
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-# How arro3 begins what it panics of, and where what it says may begin to quote the file, which may hold a document.
-_PANIC = re.compile(r"^called `Result::unwrap\(\)` on an `Err` value: (\w+\(\"?)?")
+# How arro3 begins what it says of a file, and where it may begin to quote the file, which may hold a document.
+_BEGINS = re.compile(r"^(called `.*?` on an? `\w+` value:? ?(\w+\(\"?)?)?([A-Z][\w ]* error: )*")
 _QUOTE = re.compile(r"[\s:]*(while parsing value|['\"`\[{]).*", re.DOTALL)
 
 
@@ -209,11 +209,11 @@ def unquoted(error: BaseException) -> str:
 
     Examples:
         >>> unquoted(ValueError("Csv error: Error while parsing value 'z' as type 'Int64'. Row data: '[z]'"))
-        'Csv error: Error'
+        'Error'
         >>> unquoted(ValueError('called `Result::unwrap()` on an `Err` value: EOF("Parquet file too small")'))
         'Parquet file too small'
     """
-    said = _QUOTE.sub("", _PANIC.sub("", str(error).strip()))
+    said = _QUOTE.sub("", _BEGINS.sub("", str(error).strip()))
     return checks.reason(ValueError(said or type(error).__name__))
 
 

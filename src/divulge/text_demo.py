@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy, seeds, store
+from divulge import frames, lazy, seeds, store
 from divulge.auditing import audit
 from divulge.auditing.result import KIND
 from divulge.dossier import Dossier
+from divulge.frames import Frame
 from divulge.identification import language_demo
 from divulge.references import FineTune
 from divulge.references.progress import Watching, unwatched
@@ -24,13 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.auditing import Audit
     from divulge.dossier import Draft
     from divulge.targets import CausalLM, pretrained
 else:
-    pl = lazy.module("polars")
     pretrained = lazy.module("divulge.targets.pretrained")
 
 RECIPES = ("loss", "zlib", "min-k++", "base-ratio", "wbc", "reference-ratio", "windows", "lira", "rmia", "learned")
@@ -106,7 +104,7 @@ def _keep(draft: Draft, models: Mapping[str, CausalLM], sets: Mapping[str, Recor
             model.model.save_pretrained(folder / name)
             model.tokenizer.save_pretrained(folder / name)
     for name, records in sets.items():
-        pl.DataFrame({"text": list(records.x)}).write_parquet(folder / f"{name}.parquet")
+        frames.write_parquet(Frame({"text": np.array(records.x, dtype=object)}), folder / f"{name}.parquet")
 
 
 def _plan(size: TextSize, seed: int) -> dict[str, Any]:

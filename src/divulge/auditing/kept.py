@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.auditing.findings import Findings
     from divulge.dossier import Dossier
+    from divulge.frames import Frame
     from divulge.results import HeatStrip
     from divulge.types import Array, Floats, Ints
 
@@ -37,45 +36,43 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
     scores, calibration = dossier.read_table("scores"), dossier.read_table("calibration")
     summary = results.read(where, AuditSummary)
     _refuse_missing(scores, ("id", "member"), where / "scores.parquet")
-    recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith(SIGNAL)]
+    recipes = [name for name in scores.names if name not in RESERVED and not name.startswith(SIGNAL)]
     _refuse_missing(calibration, recipes, where / "calibration.parquet")
     if not recipes or set(recipes) != set(summary.about.recipes):
         raise checks.InputError(f"{where}: scores.parquet and summary.json have different recipes")
-    members = checks.mask(scores["member"].to_numpy(), f"{where / 'scores.parquet'}: member", (None,))
+    members = checks.mask(scores["member"], f"{where / 'scores.parquet'}: member", (None,))
     counts = summary.about.counts
     if (counts.members, counts.nonmembers) != (int(members.sum()), int((~members).sum())):
         raise checks.InputError(f"{where}: scores.parquet and summary.json have different candidates")
     return kind(
         scores={name: _numbers(scores, name, where) for name in recipes},
         calibration={name: _numbers(calibration, name, where) for name in recipes},
-        ids=scores["id"].to_numpy(),
+        ids=scores["id"],
         members=members,
         labels=_labels(scores, where),
         calibration_labels=_labels(calibration, where),
         unseen_classes=summary.unseen_classes,
         fpr=tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
-        signals={
-            name.removeprefix(SIGNAL): scores[name].to_numpy() for name in scores.columns if name.startswith(SIGNAL)
-        },
+        signals={name.removeprefix(SIGNAL): scores[name] for name in scores.names if name.startswith(SIGNAL)},
         about=summary.about,
         exhibits=_exhibits(dossier, summary.texts, len(members)),
         heat=_heat(dossier, summary),
-        groups=scores["group"].to_numpy() if "group" in scores.columns else None,
+        groups=scores.columns.get("group"),
         path=where,
     )
 
 
-def _refuse_missing(frame: pl.DataFrame, names: Sequence[str], path: Path) -> None:
-    if missing := [name for name in names if name not in frame.columns]:
+def _refuse_missing(frame: Frame, names: Sequence[str], path: Path) -> None:
+    if missing := [name for name in names if name not in frame]:
         raise checks.InputError(f"{path}: lacks the columns {', '.join(missing)}")
 
 
-def _numbers(frame: pl.DataFrame, name: str, where: Path) -> Floats:
-    return checks.vector(frame[name].to_numpy(), f"{where}: {name}")
+def _numbers(frame: Frame, name: str, where: Path) -> Floats:
+    return checks.vector(frame[name], f"{where}: {name}")
 
 
-def _labels(frame: pl.DataFrame, where: Path) -> Ints | None:
-    return checks.labels(frame["label"].to_numpy(), f"{where}: label") if "label" in frame.columns else None
+def _labels(frame: Frame, where: Path) -> Ints | None:
+    return checks.labels(frame["label"], f"{where}: label") if "label" in frame else None
 
 
 def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:

@@ -6,29 +6,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divulge import lazy, results
+from divulge import results
 from divulge.auditing import kept
 from divulge.auditing.audit_page import page
 from divulge.auditing.audit_summary import summarise
 from divulge.auditing.findings import Findings
 from divulge.auditing.verdict import Verdict, verdict
 from divulge.dossier import Dossier
+from divulge.frames import Frame
 from divulge.report import html
 from divulge.results import provenance
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import polars as pl
-
     from divulge.dossier import Draft
     from divulge.report import Page
     from divulge.results import AuditSummary
     from divulge.results.provenance import Provenance
     from divulge.types import Array
-else:
-    pl = lazy.module("polars")
-
 KIND = "audit"
 
 
@@ -91,11 +87,11 @@ class Audit(Findings):
         if self.groups is not None:
             columns["group"] = self.groups
         signals = {f"{kept.SIGNAL}{name}": values for name, values in self.signals.items()}
-        draft.write_table("scores", pl.DataFrame(columns | dict(self.scores) | signals))
+        draft.write_table("scores", Frame(columns | dict(self.scores) | signals))
         calibration: dict[str, Array] = dict(self.calibration)
         if self.calibration_labels is not None:
             calibration = {"label": self.calibration_labels} | calibration
-        draft.write_table("calibration", pl.DataFrame(calibration))
+        draft.write_table("calibration", Frame(calibration))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
         said = self.verdict

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import lazy, store
+from divulge import frames, store
 from divulge import margin as proofs
 from divulge.decisions import fdr, fpr
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import Storey
 from divulge.errors import InputError
+from divulge.frames import Frame
 from divulge.report import in_words
 from divulge.results import CalledRecord, RuleSummary, WeightsSummary
 from divulge.signals import margin as signals
@@ -21,13 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.datafiles import NamedRows
     from divulge.margin import MarginDecision, ShallowReLU
     from divulge.types import Array, Bools, Floats, Selection, Tone
-else:
-    pl = lazy.module("polars")
 
 SIGNALS = ("kkt-nnls", "margin-abs", "margin-band")
 _ERROR = 0.05  # share of runs without a member in which a leak may be reported
@@ -126,7 +123,7 @@ class Examined:
         columns = {"id": self.ids, "output": self.outputs, "score": self.scores}
         columns |= {name: chosen.selected for name, chosen in self.decisions.items()}
         with store.atomic(path) as draft:
-            pl.DataFrame(columns).write_parquet(draft)
+            frames.write_parquet(Frame(columns), draft)
 
     def summary(self) -> WeightsSummary:
         """The same as a summary."""

@@ -15,7 +15,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge import auditing, checks, dossier, identification, results, store
+    from divulge import auditing, checks, dossier, frames, identification, results, store
     from divulge.auditing import records_table
     from divulge.canaries import kept as canaries_kept
     from divulge.extraction import kept as extraction_kept
@@ -29,6 +29,7 @@ else:
     auditing = lazy.module("divulge.auditing")
     checks = lazy.module("divulge.checks")
     dossier = lazy.module("divulge.dossier")
+    frames = lazy.module("divulge.frames")
     html = lazy.module("divulge.report.html")
     identification = lazy.module("divulge.identification")
     markdown = lazy.module("divulge.report.markdown")
@@ -129,6 +130,6 @@ def _records(run: Path, path: Path, kind: str) -> None:
     frame = extraction_kept.documents(run) if ran == "extraction" else records_table.table(auditing.load(run))
     with store.atomic(path) as temporary:
         if kind == "csv":
-            records_table.for_spreadsheets(frame).write_csv(temporary)
+            frames.write_csv(records_table.for_spreadsheets(frame), temporary)
         else:
-            frame.write_parquet(temporary)
+            frames.write_parquet(frame, temporary)

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, store
+from divulge import checks, frames, lazy, store
 from divulge.errors import extra
 from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
     from PIL import Image
+
+    from divulge.frames import Frame
 else:
     Image = lazy.module("PIL.Image")
-    pl = lazy.module("polars")
 
 _STATE = "state.json"
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -36,7 +36,7 @@ def saved(path: Path) -> bool:
     return (path / _STATE).is_file()
 
 
-def arrow(path: Path) -> pl.DataFrame:
+def arrow(path: Path) -> Frame:
     """The table of a data set that `datasets` saved.
 
     Raises:
@@ -52,12 +52,7 @@ def arrow(path: Path) -> pl.DataFrame:
     for name in names:
         if Path(name).name != name:
             raise checks.InputError(f"{path / _STATE}: a file of the folder itself is needed, got {checks.shown(name)}")
-    parts = []
-    for name in names:
-        with store.tables(str(path / name)), (path / name).open("rb") as opened:
-            parts.append(pl.read_ipc_stream(opened))
-    with store.tables(str(path)):
-        return pl.concat(parts)
+    return frames.ipc_streams([path / name for name in names])
 
 
 def images(path: Path, classes: Sequence[str] | None) -> Records:

@@ -6,15 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy
+import numpy as np
+
+from divulge import checks
+from divulge.frames import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    import polars as pl
-else:
-    pl = lazy.module("polars")
+    from divulge.types import Array
 
 ENDINGS = (".jsonl", ".ndjson")
 _NUMBERS = (int, float)
@@ -31,7 +32,7 @@ class Lines:
         keys: all that the first line has.
     """
 
-    frame: pl.DataFrame
+    frame: Frame
     numbers: Sequence[int]
     keys: Sequence[str]
 
@@ -63,7 +64,7 @@ def read(path: Path, wanted: Sequence[str] | None = None) -> Lines:
         numbers.append(number)
     if not numbers:
         raise checks.InputError("there is no line with an object; at least 1 record is needed")
-    return Lines(pl.DataFrame([_series(key, values, numbers) for key, values in columns.items()]), numbers, keys)
+    return Lines(Frame({key: _column(key, values, numbers) for key, values in columns.items()}), numbers, keys)
 
 
 def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -80,8 +81,8 @@ def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, value
 
 
-def _series(key: str, values: Sequence[Any], numbers: Sequence[int]) -> pl.Series:
-    """One column, of texts or of numbers."""
+def _column(key: str, values: Sequence[Any], numbers: Sequence[int]) -> Array:
+    """One column, of texts or of numbers, or of truth values; a number that is missing is NaN, all else None."""
     first: Any = next((value for value in values if value is not None), None)
     kind = str if isinstance(first, str) else bool if isinstance(first, bool) else _NUMBERS
     called = {str: "a text", bool: "true or false"}.get(kind, "a number")
@@ -90,12 +91,15 @@ def _series(key: str, values: Sequence[Any], numbers: Sequence[int]) -> pl.Serie
             raise checks.InputError(f"line {number}: {key}: {called} is needed, got {_said(value)}")
         if isinstance(value, str) and not _whole(value):
             raise checks.InputError(f"line {number}: {key}: half of a surrogate pair, which is no character")
-    if kind is _NUMBERS and any(isinstance(value, float) for value in values):
-        values = [None if value is None else _float(value, key) for value in values]
+    if first is None or kind is str or (kind is bool and None in values):
+        return np.array(values, dtype=object)
+    if kind is _NUMBERS and any(value is None or isinstance(value, float) for value in values):
+        return np.array([np.nan if value is None else _float(value, key) for value in values])
     try:
-        return pl.Series(key, values)
-    except Exception as error:  # whatever polars says of numbers beyond 64 bits
-        raise checks.InputError(f"{key}: cannot be read as a column ({checks.reason(error)})") from None
+        return np.array(values, dtype=bool if kind is bool else np.int64)
+    except OverflowError:
+        why = "whole numbers of at most 64 bits are needed"
+        raise checks.InputError(f"{key}: cannot be read as a column ({why})") from None
 
 
 def _said(value: Any) -> str:

@@ -5,30 +5,29 @@ A folder of images, or a data set that Hugging Face `datasets` saved, is read li
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy, store
+from divulge import checks, frames, store
 from divulge.datafiles import classes, folders, json_lines
+from divulge.frames import Frame
 from divulge.ragged import SEPARATOR
 from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
-
     from divulge.types import Array, Bools, Floats
-else:
-    pl = lazy.module("polars")
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 _TABLES = (".parquet", ".csv", *json_lines.ENDINGS)
 _LONGEST = 60  # characters of a column's name
 _SHOWN = 40  # columns in a message that suggests one
+_DIGITS = re.compile(r"-?[0-9]+")
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 
 
@@ -178,21 +177,23 @@ def _from_images(path: Path, layout: FileLayout) -> DataFile:
 
 def _from_table(path: Path, layout: FileLayout) -> DataFile:
     frame = _frame(path, layout)
-    _named(layout, frame.columns)
+    _named(layout, frame.names)
     apart = _apart(frame, layout)
     rest = _values(frame, layout, list(apart))
     _refuse_odd(rest)
-    x = rest.cast(pl.Float64).to_numpy()
+    x = np.empty((len(rest), len(rest.names)), order="F")
+    for at, values in enumerate(rest.columns.values()):
+        x[:, at] = values
     records = Records(_scaled(x, layout.scale), apart.get(layout.label), apart.get(layout.id))
-    return DataFile(records, apart.get(layout.group or ""), tuple(rest.columns))
+    return DataFile(records, apart.get(layout.group or ""), rest.names)
 
 
-def _values(frame: pl.DataFrame, layout: FileLayout, apart: Sequence[str]) -> pl.DataFrame:
+def _values(frame: Frame, layout: FileLayout, apart: Sequence[str]) -> Frame:
     """The columns that make a record."""
     if layout.columns is None:
         return frame.drop(apart)
     for name in layout.columns:
-        _choose(name, "data.columns", frame.columns)
+        _choose(name, "data.columns", frame.names)
         if name in apart:
             raise checks.InputError(f"data.columns: {name!r} is the label, the id or the group")
     return frame.select(layout.columns)
@@ -212,43 +213,34 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
         _choose(text, "data.text", header)
     elif not kind:
         frame = folders.arrow(path)
-        header, where = frame.columns, [f"row {row}" for row in range(len(frame))]
+        header, where = frame.names, [f"row {row}" for row in range(len(frame))]
         _choose(text, "data.text", header)
     else:
-        with store.tables(str(path)), path.open("rb") as opened:
-            header, frame = _columns(opened, kind, layout, wanted)
+        with store.tables(str(path)):
+            header, frame = _columns(path, kind, layout, wanted)
         where = [f"row {row}" for row in range(len(frame))]
     _named(layout, header)
-    if frame.is_empty():
-        raise checks.InputError(f"a header ({_some(frame.columns)}) and no rows; at least 1 record is needed")
+    if not len(frame):
+        raise checks.InputError(f"a header ({_some(frame.names)}) and no rows; at least 1 record is needed")
     apart = _apart(frame, layout)
-    records = Records(_texts(frame[text], where), apart.get(layout.label), apart.get(layout.id))
+    records = Records(_texts(frame[text], text, where), apart.get(layout.label), apart.get(layout.id))
     return DataFile(records, apart.get(layout.group or ""), (text,))
 
 
-def _columns(opened: BinaryIO, kind: str, layout: FileLayout, wanted: Sequence[str]) -> tuple[list[str], pl.DataFrame]:
+def _columns(path: Path, kind: str, layout: FileLayout, wanted: Sequence[str]) -> tuple[Sequence[str], Frame]:
     """The names of all columns, and those of the wanted that there are; the first, which holds the texts, as text."""
-    header = list(pl.read_parquet_schema(opened)) if kind == ".parquet" else _header(opened, layout)
+    sign = "" if kind == ".parquet" else _separator(path, layout)
+    header = frames.header(path, sign)
     _choose(wanted[0], "data.text", header)
     there = [name for name in wanted if name in header]
-    opened.seek(0)
     if kind == ".parquet":
-        return header, pl.read_parquet(opened, columns=there)
-    as_text = {wanted[0]: pl.String}
-    sign = _separator(opened, layout)
-    options: dict[str, Any] = {"separator": sign, "schema_overrides": as_text, "infer_schema_length": None}
-    return header, pl.read_csv(opened, columns=there, **options)
+        return header, frames.parquet(path, there)
+    return header, frames.csv(path, sign, names=there, texts=wanted[0])
 
 
-def _header(opened: BinaryIO, layout: FileLayout) -> list[str]:
-    return pl.read_csv(opened, separator=_separator(opened, layout), n_rows=0).columns
-
-
-def _separator(opened: BinaryIO, layout: FileLayout) -> str:
+def _separator(path: Path, layout: FileLayout) -> str:
     """What the user set, or else what separates the names of the header, where commas do not."""
-    place = opened.tell()
-    names = pl.read_csv(opened, separator=layout.separator, n_rows=0).columns
-    opened.seek(place)
+    names = frames.header(path, layout.separator)
     for sign, called in _SEPARATORS.items():
         if len(names) == 1 and sign in names[0] and sign != layout.separator:
             if "separator" not in layout.named:
@@ -260,15 +252,12 @@ def _separator(opened: BinaryIO, layout: FileLayout) -> str:
     return layout.separator
 
 
-def _texts(column: pl.Series, where: Sequence[str]) -> Array:
+def _texts(column: Array, name: str, where: Sequence[str]) -> Array:
     """The documents ``[n]``, each with something in it; NumPy's own strings would all be as long as the longest."""
-    if column.dtype in (pl.Categorical, pl.Enum):
-        column = column.cast(pl.String)
-    if column.dtype != pl.String:
-        raise checks.InputError(
-            f"data.text: {column.name!r} holds no texts ({column.dtype}); name the column that does"
-        )
-    texts = column.to_list()
+    texts = column.tolist()
+    if odd := [text for text in texts if not (text is None or isinstance(text, str))]:
+        kind = type(odd[0]).__name__ if column.dtype == object else column.dtype.name
+        raise checks.InputError(f"data.text: {name!r} holds no texts ({kind.capitalize()}); name the column that does")
     if empty := [place for place, text in zip(where, texts, strict=True) if not (text or "").strip()]:
         raise checks.InputError(f"{len(empty)} records have no text (first: {empty[0]}); leave them out")
     array = np.empty(len(texts), dtype=object)
@@ -289,46 +278,58 @@ def _choose(name: str, key: str, header: Sequence[str]) -> None:
         checks.choice(name, key, [each for each in header if len(each) <= _LONGEST][:_SHOWN])
 
 
-def _apart(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:
+def _apart(frame: Frame, layout: FileLayout) -> dict[str, Array]:
     """Labels, ids and groups, by the names of their columns."""
     names = [layout.label, layout.id, *([] if layout.group is None else [layout.group])]
-    apart = {name: frame[name].to_numpy() for name in names if name in frame.columns}
+    apart = {name: frame[name] for name in names if name in frame}
     if layout.label in apart:
         apart[layout.label] = classes.numbered(apart[layout.label], layout.classes, layout.label)
     return apart
 
 
-def _frame(path: Path, layout: FileLayout) -> pl.DataFrame:
+def _frame(path: Path, layout: FileLayout) -> Frame:
     if path.is_dir():
         return folders.arrow(path)
     kind = checks.choice(path.suffix, "file type", [".npz", *_TABLES])
     if kind in json_lines.ENDINGS:
         return json_lines.read(path).frame
-    with store.tables(str(path)), path.open("rb") as opened:  # not by name: polars takes * and [ in one for a pattern
-        if kind == ".parquet":
-            frame = pl.read_parquet(opened)
-        else:
-            frame = pl.read_csv(opened, separator=_separator(opened, layout))
-    if frame.is_empty():
-        raise checks.InputError(f"a header ({_some(frame.columns)}) and no rows; at least 1 record is needed")
+    with store.tables(str(path)):
+        frame = frames.parquet(path) if kind == ".parquet" else frames.csv(path, _separator(path, layout))
+    if not len(frame):
+        raise checks.InputError(f"a header ({_some(frame.names)}) and no rows; at least 1 record is needed")
     return frame
 
 
-def _refuse_odd(rest: pl.DataFrame) -> None:
-    if not rest.columns:
+def _refuse_odd(rest: Frame) -> None:
+    if not rest.names:
         raise checks.InputError("no column is left for the values of the records")
-    wrong = [name for name, kind in rest.schema.items() if not kind.is_numeric() and kind != pl.Boolean]
+    huge = [name for name, values in rest.columns.items() if _huge(values)]
+    wrong = [name for name, values in rest.columns.items() if name not in huge and not _numeric(values)]
     if wrong:
         raise checks.InputError(
             f"the columns {_some(wrong)} are not numeric; encode them, or name one as data.label, data.id or "
             "data.group, or as data.text if it holds the documents; or name those that make a record in data.columns"
         )
-    for name, kind in rest.schema.items():
-        if kind.is_integer() and (rest[name].cast(pl.Int128).abs() > _EXACT).any():
-            raise checks.InputError(
-                f"column {name!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart; name it as "
-                "data.id or leave it out"
-            )
+    if huge:
+        raise checks.InputError(
+            f"column {huge[0]!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart; name it as "
+            "data.id or leave it out"
+        )
+
+
+def _numeric(values: Array) -> bool:
+    """Whether a column holds numbers or truth values, of which some may be missing."""
+    kinds = set(map(type, values.tolist())) if values.dtype == object else {bool}
+    return values.dtype.kind in "biuf" or kinds == {bool, type(None)}
+
+
+def _huge(values: Array) -> bool:
+    """Whether some are whole numbers that float64 cannot tell apart; of a CSV those beyond 64 bits come as texts."""
+    if values.dtype != object:
+        return values.dtype.kind in "iu" and bool(((values > _EXACT) | (values < -_EXACT)).any())
+    there = [value for value in values.tolist() if value is not None]
+    digits = all(isinstance(value, str) and _DIGITS.fullmatch(value) for value in there)
+    return digits and any(len(value) > 400 or abs(int(value)) > _EXACT for value in there)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from divulge import lazy
+import numpy as np
+
 from divulge.extraction.chances import draws_needed, seen
+from divulge.frames import Frame
 
 if TYPE_CHECKING:
-    import polars as pl
+    from collections.abc import Sequence
 
     from divulge.types import Array, Bools, Estimate, Floats, Ints
-else:
-    pl = lazy.module("polars")
-
 GREEDY = "verbatim, greedy"
 _LIKELY = 0.5  # chance at which a document counts as seen in n draws
 
@@ -73,16 +72,16 @@ class Measured:
         return len(self.ids)
 
     @classmethod
-    def of_table(cls, table: pl.DataFrame) -> Measured:
+    def of_table(cls, table: Frame) -> Measured:
         """What `table` made a table of, but for the numbers of documents left out."""
         parts = ("prefix", "suffix", "generated")
-        prompts, suffixes, said = (tuple(table[name]) if name in table.columns else None for name in parts)
-        reference = _of_columns(table, "reference ") if "reference log_p" in table.columns else None
-        return cls(table["id"].to_numpy(), _of_columns(table, "", said), reference, prompts, suffixes)
+        prompts, suffixes, said = (tuple(table[name]) if name in table else None for name in parts)
+        reference = _of_columns(table, "reference ") if "reference log_p" in table else None
+        return cls(table["id"], _of_columns(table, "", said), reference, prompts, suffixes)
 
-    def table(self, name: str) -> pl.DataFrame:
+    def table(self, name: str) -> Frame:
         """One row per document."""
-        columns: dict[str, object] = {"set": [name] * len(self), "id": [str(one) for one in self.ids]}
+        columns: dict[str, Array] = {"set": _texts([name] * len(self)), "id": _texts([str(one) for one in self.ids])}
         for prefix, model in (("", self.target), ("reference ", self.reference)):
             if model is not None:
                 columns |= {
@@ -93,13 +92,19 @@ class Measured:
                     f"{prefix}overlap": model.overlap,
                 }
         if self.prompts is not None:
-            columns |= {"prefix": self.prompts, "suffix": self.suffixes, "generated": self.target.texts}
-        return pl.DataFrame(columns)
+            said = {"prefix": self.prompts, "suffix": self.suffixes, "generated": self.target.texts}
+            columns |= {part: _texts(texts or [None] * len(self)) for part, texts in said.items()}
+        return Frame(columns)
 
 
-def _of_columns(table: pl.DataFrame, prefix: str, texts: tuple[str, ...] | None = None) -> Completed:
+def _texts(texts: Sequence[str | None]) -> Array:
+    """As they are: NumPy's own strings would all be as long as the longest."""
+    return np.array(texts, dtype=object)
+
+
+def _of_columns(table: Frame, prefix: str, texts: tuple[str, ...] | None = None) -> Completed:
     log_p, verbatim, longest, overlap = (
-        table[f"{prefix}{name}"].to_numpy() for name in ("log_p", "verbatim", "longest match", "overlap")
+        table[f"{prefix}{name}"] for name in ("log_p", "verbatim", "longest match", "overlap")
     )
     return Completed(log_p, verbatim, longest, overlap, texts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import lazy, results
+from divulge import results
 from divulge.dossier import Dossier
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured
@@ -15,11 +15,8 @@ from divulge.results import ExtractionSummary, provenance
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars as pl
-
+    from divulge.frames import Frame
     from divulge.report import Page
-else:
-    pl = lazy.module("polars")
 
 
 def page(folder: Path) -> Page:
@@ -31,13 +28,13 @@ def page(folder: Path) -> Page:
     return Dossier(folder).read(KIND, lambda: _page(folder))
 
 
-def documents(folder: Path) -> pl.DataFrame:
+def documents(folder: Path) -> Frame:
     """One row per document; errors as for `page`."""
     return Dossier(folder).read(KIND, lambda: Dossier(folder).read_table("documents"))
 
 
 def _page(folder: Path) -> Page:
     table = Dossier(folder).read_table("documents")
-    sides = (Measured.of_table(table.filter(pl.col("set") == name)) for name in ("member", "non-member"))
+    sides = (Measured.of_table(table.where(table["set"] == name)) for name in ("member", "non-member"))
     shown = extraction_page.page(results.read(folder, ExtractionSummary), *sides)
     return origin.added(shown, provenance.read(folder))

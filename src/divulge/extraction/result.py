@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, store
+from divulge import checks, frames, store
 from divulge.dossier import Dossier
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
@@ -21,16 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.dossier import Draft
     from divulge.evaluation.blind import Blind
     from divulge.extraction.passages import Cut
     from divulge.report import Page
     from divulge.targets import Decoding
     from divulge.types import Array, Bools
-else:
-    pl = lazy.module("polars")
 
 KIND = "extraction"
 
@@ -167,7 +163,7 @@ class Extraction:
     def into(self, draft: Draft) -> None:
         """Write all of it into the draft of a run."""
         sets = [self.members.table("member"), self.nonmembers.table("non-member")]
-        draft.write_table("documents", pl.concat(sets))
+        draft.write_table("documents", frames.concat(sets))
         write(draft, self.summary())
         html.write(origin.added(self._page(), provenance.write(draft)), draft.path / "report.html")
 

@@ -19,7 +19,7 @@ else:
 
 _LISTS = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
 _TEXTS = ("is_unicode", "is_large_unicode", "is_string_view")
-_TYPES: dict[type, str] = {bool: "bool", int: "int64", float: "float64", str: "large_utf8"}
+_TYPES: dict[type, str] = {bool: "bool", int: "int64", float: "float64", str: "large_utf8", bytes: "large_binary"}
 _SCALARS = {np.bool_: bool, np.integer: int, np.floating: float}
 
 
@@ -58,31 +58,36 @@ def column(array: Array, name: str, kind: core.DataType | None = None) -> core.A
     Args:
         array: ``[n]``; of objects, those of one kind: texts, whole numbers, floats, truth values, or arrays.
         name: of the column, for errors.
-        kind: its type where nothing but None stands in it; text when None.
+        kind: its type where nothing but None stands in it, or whole numbers as objects; text or int64 when None.
 
     Raises:
-        divulge.InputError: objects of several kinds, or of a kind that no file takes.
+        divulge.InputError: objects of several kinds, or of a kind that no file takes; whole numbers of more than 64
+            bits; half of a surrogate pair; more than one dimension.
     """
+    if array.ndim != 1:
+        raise checks.InputError(f"{name}: one dimension is needed for a file, got shape {array.shape}")
     if array.dtype.kind in "biu":
-        return core.Array.from_numpy(np.ascontiguousarray(array))
+        return core.Array.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
     if array.dtype.kind == "f":
         return core.Array.from_numpy(np.ascontiguousarray(array, "f4" if array.dtype.itemsize < 8 else "f8"))
-    if array.dtype.kind == "U":
-        return core.Array(array.tolist(), type=core.DataType.large_utf8())
+    if array.dtype.kind in "UM":
+        return _typed(array.astype(str).tolist(), name, core.DataType.large_utf8())
+    if array.dtype.kind == "S":
+        return _typed(array.tolist(), name, core.DataType.large_binary())
     there = [value for value in array.tolist() if value is not None]
     lists = all(isinstance(value, list | tuple | np.ndarray) for value in there)
     if lists and (there or (kind is not None and _is(kind, _LISTS))):
-        return _column_of_lists(array.tolist(), None if kind is None else kind.value_type)
+        return _column_of_lists(array.tolist(), name, None if kind is None else kind.value_type)
     kinds = {_kind(kind) for kind in set(map(type, there))}
     if kinds == {int, float}:
         kinds = {float}
     if len(kinds) > 1 or not kinds <= _TYPES.keys():
         said = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise checks.InputError(f"{name}: values of one kind are needed for a file, got {said}")
-    if not kinds and kind is not None:
-        return core.Array(array.tolist(), type=kind)
+    if kind is not None and (not kinds or (kinds == {int} and core.DataType.is_integer(kind))):
+        return _typed(array.tolist(), name, kind)
     wanted = _TYPES[kinds.pop() if kinds else str]
-    return core.Array(array.tolist(), type=getattr(core.DataType, wanted)())
+    return _typed(array.tolist(), name, getattr(core.DataType, wanted)())
 
 
 def text(schema: core.Schema) -> core.Schema:
@@ -111,6 +116,15 @@ def said(kind: core.DataType) -> str:
     return str(kind).strip().removeprefix("arro3.core.DataType<").removesuffix(">")
 
 
+def _typed(values: Sequence[Any], name: str, kind: core.DataType) -> core.Array:
+    try:
+        return core.Array(values, type=kind)
+    except OverflowError:
+        raise checks.InputError(f"{name}: a whole number of more than 64 bits, which no file takes") from None
+    except UnicodeEncodeError:
+        raise checks.InputError(f"{name}: half of a surrogate pair, which is no character") from None
+
+
 def _is(kind: core.DataType, asked: Sequence[str]) -> bool:
     return any(getattr(core.DataType, one)(kind) for one in asked)
 
@@ -129,10 +143,12 @@ def _kind(kind: type) -> type:
     return next((known for known in _TYPES if issubclass(plain, known)), plain)
 
 
-def _column_of_lists(rows: Sequence[Any], kind: core.DataType | None) -> core.Array:
+def _column_of_lists(rows: Sequence[Any], name: str, kind: core.DataType | None) -> core.Array:
     inside = [np.asarray([] if row is None else row) for row in rows]
     filled = [part for part in inside if len(part)]
-    flat = column(np.concatenate(filled) if filled else np.empty(0, np.float32), "list")
+    if any(part.ndim != 1 for part in filled):
+        raise checks.InputError(f"{name}: lists of numbers or texts are needed for a file, got lists of lists")
+    flat = column(np.concatenate(filled) if filled else np.empty(0, np.float32), name)
     flat = flat if kind is None else flat.cast(kind)
     ends = core.Array.from_numpy(np.cumsum([0, *map(len, inside)], dtype=np.int64))
     missing = np.array([row is None for row in rows])

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import os
-import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from divulge import checks, lazy
-from divulge.frames import arrow
-from divulge.frames.frame import Frame, of_table
+from divulge import checks, lazy, store
+from divulge.frames import arrow, trial
+from divulge.frames.blank_lines import Filled
+from divulge.frames.frame import Frame, concat, of_table
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -24,8 +23,8 @@ else:
     io = lazy.module("arro3.io")
 
 _PIECE = 1 << 16  # rows decoded at a time
+_LONGEST = 1 << 20  # bytes of a header that are looked at
 _COMPRESSION = "zstd(3)"
-_stderr = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,10 @@ class Scan:
 
     def schema(self) -> core.Schema:
         """Names and types of the columns; those of a CSV by all of its values."""
-        if self.separator is None:
-            with _opened(self.path) as file:
-                return _parquet(file).schema
         with _opened(self.path) as file:
+            if self.separator is None:
+                trial.size(self.path, "parquet")
+                return io.read_parquet(file).schema
             return csv_schema(file, self.separator)
 
     def kinds(self) -> dict[str, core.DataType]:
@@ -68,17 +67,28 @@ class Scan:
             exact: whole numbers with gaps become objects, with None; else float64, with NaN.
             schema: what `schema` says, where it was asked before.
         """
-        schema = None if self.separator is None else schema or self.schema()
+        schema = schema or self.schema()
         with _opened(self.path) as file:
-            batches = _parquet(file, size) if schema is None else _csv(file, schema, self.separator or ",", size)
+            if self.separator is None:
+                batches = io.read_parquet(file, batch_size=size)
+            else:
+                batches = _csv(file, schema, self.separator, size)
+            places = _places(schema, names)
             for batch in batches:
-                yield of_table(batch if names is None else batch.select(list(names)), exact=exact)
+                yield of_table(batch.select(places), exact=exact)
 
 
 def parquet(file: Path | IO[bytes], names: Sequence[str] | None = None) -> Frame:
-    """All rows of a Parquet file, of the named columns or of all."""
+    """All rows of a Parquet file, of the named columns or of all.
+
+    Raises:
+        divulge.InputError: more than memory can take.
+        ValueError: a damaged file; what the reader says of it is best read by `store.tables`.
+    """
+    needed = trial.size(file, "parquet")
+    checks.memory(2 * needed, str(getattr(file, "name", "file")), "split the file")
     with _opened(file) as opened:
-        return _whole(_parquet(opened, _PIECE), names)
+        return _whole(io.read_parquet(opened, batch_size=_PIECE), names)
 
 
 def csv(file: Path | IO[bytes], separator: str = ",", *, names: Sequence[str] | None = None, texts: str = "") -> Frame:
@@ -89,16 +99,36 @@ def csv(file: Path | IO[bytes], separator: str = ",", *, names: Sequence[str] | 
         separator: between its values.
         names: of the columns wanted; all when None.
         texts: name of a column that holds texts, also where all of them look like numbers.
+
+    Raises:
+        divulge.InputError: two columns of one name that is wanted.
     """
     with _opened(file) as opened:
         start = opened.tell()
         schema = csv_schema(opened, separator, texts)
+        _places(schema, names)
         opened.seek(start)
         return _whole(_csv(opened, schema, separator, _PIECE), names)
 
 
+def header(file: Path | IO[bytes], separator: str = "") -> list[str]:
+    """Names of the columns of a CSV file, or of a Parquet file where there is no separator.
+
+    What came open stays where it stands.
+    """
+    if not separator:
+        trial.size(file, "parquet")
+    with _opened(file) as opened:
+        start = opened.tell()
+        names = csv_header(opened, separator) if separator else list(io.read_parquet(opened).schema.names)
+        if not isinstance(file, Path):
+            opened.seek(start)
+        return names
+
+
 def csv_header(file: IO[bytes], separator: str) -> list[str]:
-    """Names of the columns of a CSV file."""
+    """Names of the columns of a CSV file; errors as for `csv_schema`."""
+    _refuse_zeros(file)
     return list(io.infer_csv_schema(file, has_header=True, max_records=0, delimiter=separator).names)
 
 
@@ -106,19 +136,50 @@ def csv_schema(file: IO[bytes], separator: str, texts: str = "") -> core.Schema:
     """Names and types of the columns of a CSV file, by all of its values: numbers, truth values, and else texts.
 
     Raises:
-        divulge.InputError: two columns of one name.
+        ValueError: no header, or a byte of zero in it.
     """
+    _refuse_zeros(file)
     schema = io.infer_csv_schema(file, has_header=True, delimiter=separator)
-    _refuse_twice(schema)
-    plain = [
-        core.Field(field.name, core.DataType.utf8()) if field.name == texts else field for field in arrow.text(schema)
-    ]
-    return core.Schema(plain)
+    if not schema.names:
+        raise ValueError("there is no header")
+    text = core.DataType.utf8()
+    return core.Schema([core.Field(one.name, text) if one.name == texts else one for one in arrow.text(schema)])
+
+
+def _refuse_zeros(file: IO[bytes]) -> None:
+    """Raise where a zero stands in the header, which the reader cannot hand on as a name."""
+    start = file.tell()
+    line = b""
+    while (line.count(b'"') % 2 or not line.strip()) and len(line) < _LONGEST and (more := file.readline(_LONGEST)):
+        line += more
+    file.seek(start)
+    if b"\0" in line:
+        raise ValueError("a byte of zero in the header; the file must be saved as UTF-8")
 
 
 def ipc_stream(file: IO[bytes]) -> Frame:
-    """All rows of an Arrow stream, as Hugging Face `datasets` saves them."""
+    """All rows of an Arrow stream, as Hugging Face `datasets` saves them; errors as for `parquet`."""
+    trial.size(file, "ipc")
     return _whole(io.read_ipc_stream(file), None)
+
+
+def ipc_streams(paths: Sequence[Path]) -> Frame:
+    """The rows of several Arrow streams of the same columns, one file after the other.
+
+    Raises:
+        divulge.InputError: a file that is damaged, or has other columns than the first; more than memory can take.
+    """
+    needed, tables = 0, []
+    for path in paths:
+        with store.tables(str(path)), path.open("rb") as opened:
+            needed += trial.size(path, "ipc")
+            checks.memory(2 * needed, str(path.parent), "use fewer records")
+            tables.append(io.read_ipc_stream(opened).read_all())
+    kinds = [{field.name: field.type for field in table.schema} for table in tables]
+    for path, own in zip(paths, kinds, strict=True):
+        if own != kinds[0]:
+            raise checks.InputError(f"{path}: the columns of {paths[0].name} are needed, of the same names and types")
+    return concat([of_table(table.select(list(kinds[0]))) for table in tables])
 
 
 def write_parquet(
@@ -132,9 +193,9 @@ def write_parquet(
         kinds: see `Frame.table`; of many frames, those that the first one has no value for.
 
     Raises:
-        ValueError: no frame at all.
+        ValueError: no frame at all; a column of another type than in the first frame.
+        KeyError: a column that the first frame has and another lacks.
         divulge.InputError: a column of objects of several kinds.
-        Exception: whatever making the frames raises.
     """
     if isinstance(frames, Frame):
         io.write_parquet(frames.table(kinds), file, compression=_COMPRESSION)
@@ -144,14 +205,12 @@ def write_parquet(
     if first is None:
         raise ValueError("at least 1 frame is needed, got 0")
     head = first.table(kinds)
-    raised: list[BaseException] = []
-    stream = core.RecordBatchReader.from_batches(head.schema, _batches(head, rest, raised))
+    went_wrong: list[BaseException] = []
+    stream = core.RecordBatchReader.from_batches(head.schema, _batches(head, rest, went_wrong))
     try:
         io.write_parquet(stream, file, compression=_COMPRESSION)
-    except Exception:
-        if raised:  # the writer passes on no more than what it says
-            raise raised[0] from None
-        raise
+    except Exception as error:
+        raise (went_wrong or [error])[0] from None
 
 
 def write_csv(frame: Frame, file: Path | IO[bytes]) -> None:
@@ -159,35 +218,50 @@ def write_csv(frame: Frame, file: Path | IO[bytes]) -> None:
     io.write_csv(frame.table(), file)
 
 
-def _batches(head: core.Table, rest: Iterator[Frame], raised: list[BaseException]) -> Generator[core.RecordBatch]:
+def _batches(head: core.Table, rest: Iterator[Frame], went_wrong: list[BaseException]) -> Generator[core.RecordBatch]:
+    """All rows as types of the first; what goes wrong is kept, as the writer would tell it as an error of its own."""
     kinds = {field.name: field.type for field in head.schema}
     yield from head.to_batches()
     try:
         for frame in rest:
-            yield from frame.table(kinds).to_batches()
+            table = frame.select(list(kinds)).table(kinds)
+            for name, kind in kinds.items():
+                if (own := table.field(name).type) != kind:
+                    raise ValueError(f"{name}: {arrow.said(kind)} in the first frame, {arrow.said(own)} in another")
+            yield from table.to_batches()
     except BaseException as error:
-        raised.append(error)
+        went_wrong.append(error)
         raise
 
 
-def _whole(reader: core.RecordBatchReader, names: Sequence[str] | None) -> Frame:
-    _refuse_twice(reader.schema)
-    table = reader.read_all()
-    return of_table(table if names is None else table.select(list(names)))
+def _whole(batches: core.RecordBatchReader, names: Sequence[str] | None) -> Frame:
+    places = _places(batches.schema, names)
+    wanted = core.Schema([batches.schema.field(place) for place in places])
+    return of_table(core.Table.from_batches([batch.select(places) for batch in batches], schema=wanted))
 
 
-def _refuse_twice(schema: core.Schema) -> None:
-    if twice := [name for name, count in Counter(schema.names).items() if count > 1]:
-        raise checks.InputError(f"columns of different names are needed, got {checks.shown(twice[0])} twice")
+def _places(schema: core.Schema, names: Sequence[str] | None) -> list[int]:
+    """Where the named columns stand, or all.
 
-
-def _parquet(file: IO[bytes], size: int = _PIECE) -> core.RecordBatchReader:
-    with _quiet():
-        return io.read_parquet(file, batch_size=size)
+    Raises:
+        divulge.InputError: two of one name.
+        KeyError: none.
+    """
+    every = list(schema.names)
+    wanted = every if names is None else names
+    counts = Counter(every)
+    for name in wanted:
+        if counts[name] > 1:
+            raise checks.InputError(f"columns of different names are needed, got {checks.shown(name)} twice")
+        if not counts[name]:
+            raise KeyError(name)
+    return [every.index(name) for name in wanted]
 
 
 def _csv(file: IO[bytes], schema: core.Schema, separator: str, size: int) -> core.RecordBatchReader:
-    return io.read_csv(file, schema, has_header=True, batch_size=size, delimiter=separator)
+    # Of one column, a line without anything is a row whose value is missing; the reader would leave it out.
+    whole = cast("IO[bytes]", Filled(file)) if len(schema.names) == 1 else file
+    return io.read_csv(whole, schema, has_header=True, batch_size=size, delimiter=separator)
 
 
 @contextlib.contextmanager
@@ -202,21 +276,3 @@ def _opened(file: Path | IO[bytes]) -> Generator[IO[bytes]]:
         return
     with file.open("rb") as opened:
         yield opened
-
-
-@contextlib.contextmanager
-def _quiet() -> Generator[None]:
-    """Keep what the reader writes to stderr by itself, when a footer is damaged, from the user's terminal."""
-    with _stderr:
-        try:
-            kept = os.dup(2)
-        except OSError:  # there is no stderr
-            yield
-            return
-        try:
-            with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - a descriptor is needed
-                os.dup2(nowhere.fileno(), 2)
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
