@@ -113,7 +113,7 @@ def check(table: ScoreTable, columns: Columns) -> None:
     scores = [score.column for score in columns.scores]
     words = [column for column in (columns.id, columns.text, columns.truth) if column]
     require(table, [*scores, *words])
-    _refuse_empty(table)  # first, as columns without values have no type either
+    _refuse_empty(table, scores[0])  # first, as columns without values have no type either
     for column in scores:
         if not kinds.numeric(table.kinds[column]):
             raise checks.InputError(f"{table.name}: score column {column!r} is {table.kinds[column]}, not numeric")
@@ -123,8 +123,8 @@ def check(table: ScoreTable, columns: Columns) -> None:
             raise checks.InputError(f"{table.name}: column {column!r} is {kind}, which is neither text nor numeric")
 
 
-def _refuse_empty(table: ScoreTable) -> None:
-    if not any(len(piece) for piece in table.frames(list(table.kinds)[:1])):
+def _refuse_empty(table: ScoreTable, column: str) -> None:
+    if not any(len(piece) for piece in table.frames([column])):
         raise checks.InputError(f"{table.name}: at least 1 row is needed, got 0")
 
 
