@@ -52,6 +52,24 @@ def test_of_numbers_with_gaps_those_are_nan(kind):
     np.testing.assert_array_equal(nothing, [np.nan, np.nan])
 
 
+def test_whole_numbers_with_gaps_are_not_rounded():
+    values = [2**53 + 1, None, -(2**63)]
+    assert frames.parquet(by_polars(values))["a"].tolist() == values
+    assert pl.read_parquet(written(Frame({"a": np.array(values, object)})))["a"].to_list() == values
+
+
+def test_pieces_whose_gaps_differ_make_one_file(tmp_path):
+    path, columns = tmp_path / "t.parquet", {"n": [1, 2, None, 4, 5, 2**53 + 1], "m": [None, 2, 3, 4, 5, None]}
+    columns["b"] = [True, False, None, None, True, True]
+    for kind in (pl.Int8, pl.Int64, pl.UInt32):
+        numbers = columns if kind == pl.Int64 else columns | {"n": [1, 2, None, 4, 5, 6]}
+        pl.DataFrame(numbers, schema_overrides={"n": kind}).write_parquet(path)
+        read = pl.read_parquet(written(Scan(path).frames(size=2)))
+        assert read["n"].dtype == kind
+        assert read["m"].dtype == pl.Float64
+        assert read.with_columns(pl.col("m").fill_nan(None)).to_dict(as_series=False) == numbers
+
+
 OBJECTS = {
     "texts": ["a", "", "ünï 🎉", 'q"uo,te\n', "x" * 5000],
     "texts with gaps": ["a", None, ""],
@@ -180,8 +198,14 @@ def test_what_goes_wrong_in_a_stream_is_said_as_it_is():
     for error in (dv.InputError("a.csv: row 3"), KeyboardInterrupt()):
         with pytest.raises(type(error)):
             written(parts(error))
-    with pytest.raises(ValueError, match="a: Int64 in the first frame, Float64 in another"):
-        written([Frame({"a": np.arange(3)}), Frame({"a": np.ones(3)})])
+    with pytest.raises(ValueError, match=r"a: Int64 in the first frame, Float64 in another"):
+        written([Frame({"a": np.arange(3)}), Frame({"a": np.ones(3) / 2})])
+    with pytest.raises(ValueError, match="values of type Int64 do not fit into Int8"):
+        written([Frame({"a": np.ones(3, np.int8)}), Frame({"a": np.array([300])})])
+    words = np.empty(1, object)
+    words[0] = ["x"]
+    with pytest.raises(ValueError, match="values of type text do not fit into Float32"):
+        written(Frame({"a": words}), {"a": DataType.large_list(DataType.float32())})
     with pytest.raises(KeyError):
         written([Frame({"a": np.arange(3)}), Frame({"b": np.ones(3)})])
     with pytest.raises(ValueError, match="at least 1 frame"):

@@ -137,9 +137,7 @@ def test_ids_that_repeat_far_apart_are_named(tmp_path):
         table = pl.DataFrame({"id": ids, "loss": np.arange(float(len(ids)))})
         (tmp_path / "s").mkdir(exist_ok=True)
         table.write_parquet(tmp_path / "s" / f"{number}.parquet")
-    with pytest.raises(
-        dv.InputError, match=r"ids must be unique; 2 occur more than once \('both', None\)"
-    ):
+    with pytest.raises(dv.InputError, match=r"ids must be unique; 2 occur more than once \('both', None\)"):
         gathered([tmp_path / "s"], tmp_path, Columns(ONE.scores, id="id"))
 
 

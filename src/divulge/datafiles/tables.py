@@ -327,7 +327,7 @@ def _huge(values: Array) -> bool:
     """Whether some are whole numbers that float64 cannot tell apart; of a CSV those beyond 64 bits come as texts."""
     if values.dtype != object:
         return values.dtype.kind in "iu" and bool(((values > _EXACT) | (values < -_EXACT)).any())
-    there = [value for value in values.tolist() if value is not None]
+    there = [str(value) if type(value) is int else value for value in values.tolist() if value is not None]
     digits = all(isinstance(value, str) and _DIGITS.fullmatch(value) for value in there)
     return digits and any(len(value) > 400 or abs(int(value)) > _EXACT for value in there)
 

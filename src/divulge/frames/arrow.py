@@ -19,6 +19,7 @@ else:
 
 _LISTS = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_large_list_view")
 _TEXTS = ("is_unicode", "is_large_unicode", "is_string_view")
+_EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 _TYPES: dict[type, str] = {bool: "bool", int: "int64", float: "float64", str: "large_utf8", bytes: "large_binary"}
 _SCALARS = {np.bool_: bool, np.integer: int, np.floating: float}
 
@@ -26,21 +27,22 @@ _SCALARS = {np.bool_: bool, np.integer: int, np.floating: float}
 def values(column: core.ChunkedArray | core.Array, *, exact: bool = False) -> Array:
     """One column as NumPy holds it, ``[n]``.
 
-    Numbers keep their width; where some are missing they become float64 and NaN. Truth values with gaps, texts, lists
-    and all else are objects, None where a value is missing. Categories and dates become texts, decimals float64.
+    Numbers keep their width; where some are missing they become float64 and NaN, or objects if they are whole numbers
+    that float64 cannot tell apart. Truth values with gaps, texts, lists and all else are objects, None where a value is
+    missing. Categories and dates become texts, decimals float64.
 
     Args:
         column: of a table.
-        exact: whole numbers with gaps become objects too, as float64 cannot tell large ones apart.
+        exact: whole numbers with gaps become objects in any case.
     """
     kind, told = column.type, core.DataType
     if kind.value_type is not None and told.is_dictionary(kind):
         column = column.cast(kind.value_type)
         kind = column.type
     if told.is_decimal(kind):
-        column = column.cast(told.float64())
+        column = _cast(column, told.float64())
     elif told.is_temporal(kind):
-        column = column.cast(told.large_utf8())
+        column = _cast(column, told.large_utf8())
     if not (told.is_numeric(kind) or told.is_boolean(kind)):
         return _objects(column)
     if not len(column):
@@ -49,7 +51,10 @@ def values(column: core.ChunkedArray | core.Array, *, exact: bool = False) -> Ar
         return column.to_numpy()
     if told.is_boolean(kind) or (exact and told.is_integer(kind)):
         return _objects(column)
-    return np.array([np.nan if value is None else value for value in _rows(column)], np.float64)
+    rows = _rows(column)
+    if told.is_integer(kind) and any(value is not None and abs(value) > _EXACT for value in rows):
+        return np.fromiter(rows, dtype=object, count=len(rows))
+    return np.array([np.nan if value is None else value for value in rows], np.float64)
 
 
 def column(array: Array, name: str, kind: core.DataType | None = None) -> core.Array:
@@ -90,6 +95,22 @@ def column(array: Array, name: str, kind: core.DataType | None = None) -> core.A
     return _typed(array.tolist(), name, getattr(core.DataType, wanted)())
 
 
+def fitted(array: Array, name: str, kind: core.DataType) -> core.Array:
+    """``array`` as a column of type ``kind`` where nothing is lost by it, or else of its own type; errors as `column`.
+
+    Of a file that is read piece by piece, whole numbers are floats in the pieces in which some are missing.
+    """
+    if array.dtype.kind == "f" and core.DataType.is_integer(kind):
+        there = array[~np.isnan(array)]
+        if (np.abs(there) <= _EXACT).all() and (there == np.rint(there)).all():
+            return core.Array([None if value != value else int(value) for value in array.tolist()], type=kind)
+    if array.dtype.kind in "iu" and core.DataType.is_floating(kind) and (np.abs(array.astype(float)) <= _EXACT).all():
+        return _cast(column(array.astype(float), name), kind)
+    made = column(array, name, kind)
+    whole = core.DataType.is_integer(kind) and core.DataType.is_integer(made.type)
+    return _cast(made, kind) if whole else made
+
+
 def text(schema: core.Schema) -> core.Schema:
     """The schema with numbers and truth values as they are, and all else as texts."""
     plain = core.DataType
@@ -125,6 +146,14 @@ def _typed(values: Sequence[Any], name: str, kind: core.DataType) -> core.Array:
         raise checks.InputError(f"{name}: half of a surrogate pair, which is no character") from None
 
 
+def _cast(column: Any, kind: core.DataType) -> Any:
+    """As another type; Arrow makes missing what does not fit, which is an error here."""
+    made = column.cast(kind)
+    if made.null_count != column.null_count:
+        raise ValueError(f"values of type {said(column.type)} do not fit into {said(kind)}")
+    return made
+
+
 def _is(kind: core.DataType, asked: Sequence[str]) -> bool:
     return any(getattr(core.DataType, one)(kind) for one in asked)
 
@@ -149,7 +178,7 @@ def _column_of_lists(rows: Sequence[Any], name: str, kind: core.DataType | None)
     if any(part.ndim != 1 for part in filled):
         raise checks.InputError(f"{name}: lists of numbers or texts are needed for a file, got lists of lists")
     flat = column(np.concatenate(filled) if filled else np.empty(0, np.float32), name)
-    flat = flat if kind is None else flat.cast(kind)
+    flat = flat if kind is None else _cast(flat, kind)
     ends = core.Array.from_numpy(np.cumsum([0, *map(len, inside)], dtype=np.int64))
     missing = np.array([row is None for row in rows])
     mask = core.Array.from_numpy(missing) if missing.any() else None

@@ -224,11 +224,11 @@ def _batches(head: core.Table, rest: Iterator[Frame], went_wrong: list[BaseExcep
     yield from head.to_batches()
     try:
         for frame in rest:
-            table = frame.select(list(kinds)).table(kinds)
+            columns = {name: arrow.fitted(frame[name], name, kind) for name, kind in kinds.items()}
             for name, kind in kinds.items():
-                if (own := table.field(name).type) != kind:
+                if (own := columns[name].type) != kind:
                     raise ValueError(f"{name}: {arrow.said(kind)} in the first frame, {arrow.said(own)} in another")
-            yield from table.to_batches()
+            yield from core.Table.from_arrays(list(columns.values()), names=list(columns)).to_batches()
     except BaseException as error:
         went_wrong.append(error)
         raise
