@@ -40,12 +40,14 @@ class JsonLines:
         """What the keys of the first lines hold.
 
         Raises:
-            divulge.InputError: a line that is no JSON object.
+            divulge.InputError: a line that is no JSON object, or no line at all.
         """
         seen: dict[str, set[type]] = {}
         for _, row in itertools.islice(self._objects(), _LOOKED):
             for key, value in row.items():
                 seen.setdefault(key, set()).add(type(value))
+        if not seen:
+            raise checks.InputError("there is no line with an object; at least 1 row is needed")
         return {key: _kind(types - {_NONE}) for key, types in seen.items()}
 
     def frames(self, names: Sequence[str], size: int, known: Mapping[str, Kind]) -> Iterator[Frame]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from divulge import checks, store
 from divulge.frames import Frame, Scan
@@ -14,6 +14,8 @@ from divulge.identification.json_pieces import JsonLines
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
+
+    from arro3 import core
 
     from divulge.identification.kinds import Kind
     from divulge.types import Array
@@ -35,30 +37,26 @@ def ending(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class TableFile:
     """One file of a table, and what its columns hold.
 
     Args:
         path: of the file.
         kinds: by name of the column.
-        schema: of a CSV, the types that its values have; None for other files.
+        schema: the same as Arrow says it; None for JSON lines.
     """
 
     path: Path
     kinds: Mapping[str, Kind]
-    schema: Any = None
+    schema: core.Schema | None = None
 
     @classmethod
-    def of(cls, path: Path) -> Shard:
+    def of(cls, path: Path) -> TableFile:
         """The file, with its columns looked at."""
         if ending(path) in (".jsonl", ".ndjson"):
             return cls(path, JsonLines(path).kinds())
         schema = _scan(path).schema()
-        if not schema.names:
-            raise checks.InputError("there are no columns")
-        return cls(
-            path, {one.name: kinds.of(one.type) for one in schema}, None if ending(path) == ".parquet" else schema
-        )
+        return cls(path, {one.name: kinds.of(one.type) for one in schema}, schema)
 
     def frames(self, names: Sequence[str], size: int) -> Iterator[Frame]:
         """The rows of the named columns."""
@@ -78,7 +76,7 @@ class ScoreTable:
     """
 
     name: str
-    shards: tuple[Shard, ...]
+    shards: tuple[TableFile, ...]
     kinds: Mapping[str, Kind]
 
     @classmethod
@@ -91,7 +89,7 @@ class ScoreTable:
         shards = []
         for path in paths:
             with _named(name, path):
-                shards.append(Shard.of(path))
+                shards.append(TableFile.of(path))
         return cls(name, tuple(shards), kinds.together(shard.kinds for shard in shards))
 
     def frames(self, names: Sequence[str], size: int | None = None) -> Iterator[Frame]:
@@ -106,7 +104,7 @@ class ScoreTable:
                 for piece in shard.frames(here or list(shard.kinds)[:1], size or PIECE):
                     yield Frame({name: self._column(piece, shard, name) for name in names})
 
-    def _column(self, piece: Frame, shard: Shard, name: str) -> Array:
+    def _column(self, piece: Frame, shard: TableFile, name: str) -> Array:
         if name not in shard.kinds:
             return kinds.missing(len(piece), self.kinds[name])
         same = shard.kinds[name] == self.kinds[name]
