@@ -79,8 +79,8 @@ def arrow_type(kind: Kind) -> core.DataType:
     """The type of a column in a file that holds it.
 
     Examples:
-        >>> arrow_type(np.dtype("uint8")), arrow_type(TEXT)
-        (arro3.core.DataType<UInt8>, arro3.core.DataType<LargeUtf8>)
+        >>> arrow.said(arrow_type(np.dtype("uint8"))), arrow.said(arrow_type(TEXT))
+        ('UInt8', 'text')
     """
     name = kind.name if isinstance(kind, np.dtype) else "large_utf8"
     return getattr(core.DataType, name)()
