@@ -57,8 +57,8 @@ def identification(out: Path, records: int) -> float:
     pl.DataFrame({"id": [f"other {i}" for i in range(others)], "loss": 3 + rng.normal(size=others)}).write_parquet(
         files[1]
     )
-    frame = score_files.scan(files[:1], "candidates")
-    columns = score_files.resolve(frame, ["loss:low"], name="candidates", id="id", text=None, truth="member")
+    table = score_files.scan(files[:1], "candidates")
+    columns = score_files.resolve(table, ["loss:low"], id="id", text=None, truth="member")
     policy = decide.Policy(0.05, methods.named("auto", decide.METHODS))
     begun = time.process_time()
     from_tables.run(files[:1], files[1:], out, from_tables.DecisionPlan(columns, policy))

@@ -14,7 +14,7 @@ import divulge as dv
 from divulge.cli.app import app
 from divulge.decisions.methods import named
 from divulge.identification import from_tables as runs
-from divulge.identification import redecide, score_files
+from divulge.identification import redecide, shards
 from divulge.identification.decide import METHODS, Policy
 from divulge.identification.score_files import Columns, Score
 
@@ -118,7 +118,8 @@ def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypa
             path.write_bytes(gzip.compress(content) if ending.endswith("gz") else content)
     known = [tables / "calibration.jsonl"]
     runs.run([tables / "candidates.parquet"], known, tmp_path / "a", plan(id="id", truth="member"))
-    monkeypatch.setattr(score_files, "_ROWS", 137)
+    monkeypatch.setattr(runs, "_ROWS", 137)
+    monkeypatch.setattr(shards, "PIECE", 97)
     seen = []
     runs.run([folder], known, tmp_path / "b", plan(id="id", truth="member"), progress=lambda *at: seen.append(at))
     assert selection(tmp_path / "a").equals(selection(tmp_path / "b"))
@@ -147,7 +148,8 @@ def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
         {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
     found = runs.run([next(iter(frames))], [tmp_path / "ab" / f"sx.{ending}"], folder / "out[1]", plan())
     assert found.candidates == 61
-    assert sorted(set(score_files.parquet(folder / "out[1]" / "selection.parquet").collect()["score"])) == [-2.0, -1.0]
+    kept = shards.parquet(folder / "out[1]" / "selection.parquet", ["score"])
+    assert {score for piece in kept for score in piece["score"].tolist()} == {-2.0, -1.0}
 
 
 def test_known_members_sharpen_the_share_and_stay_with_the_run(tables, tmp_path):
@@ -302,7 +304,7 @@ def test_the_terminal_says_first_that_a_guarantee_does_not_stand(tables):
     ("columns", "message"),
     [
         ((Score("los"),), "no column 'los'; nearest: loss"),
-        ((Score("id"),), "score column 'id' is String, not numeric"),
+        ((Score("id"),), "score column 'id' is text, not numeric"),
     ],
 )
 def test_wrong_columns_are_explained(tables, columns, message):

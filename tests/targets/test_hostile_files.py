@@ -345,7 +345,7 @@ class TestFolders:
 @pytest.mark.parametrize("ending", ["npz", "npy", "parquet", "csv", "json", "jsonl"])
 def test_tables_and_arrays_are_never_unpickled(tmp_path, mark, ending):
     from divulge import plan
-    from divulge.identification import score_files
+    from divulge.identification import gathering, score_files
 
     for content in pickles(mark).values():
         path = tmp_path / f"file.{ending}"
@@ -361,8 +361,8 @@ def test_tables_and_arrays_are_never_unpickled(tmp_path, mark, ending):
             refused(
                 mark,
                 "candidates: ",
-                lambda path=path, out=out, columns=columns: score_files.gather(
-                    score_files.scan([path], "candidates"), columns, out, "candidates"
+                lambda path=path, out=out, columns=columns: gathering.gather(
+                    score_files.scan([path], "candidates"), columns, out
                 ),
             )
 

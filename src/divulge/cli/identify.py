@@ -93,7 +93,7 @@ def identify(
 
     def plan(first: Sequence[Path], scores: Sequence[str]) -> from_tables.DecisionPlan:
         frame = score_files.scan(first, "candidates")
-        columns = score_files.resolve(frame, scores, name="candidates", id=id, text=text, truth=truth)
+        columns = score_files.resolve(frame, scores, id=id, text=text, truth=truth)
         policy = decide.Policy(fdr, methods.named(method, decide.METHODS, eta=eta, lam=lam))
         return from_tables.DecisionPlan(columns, policy, drop_nan, drop_overlap, seed, texts)
 

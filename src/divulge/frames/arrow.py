@@ -21,14 +21,19 @@ _LISTS = ("is_list", "is_large_list", "is_fixed_size_list", "is_list_view", "is_
 _TEXTS = ("is_unicode", "is_large_unicode", "is_string_view")
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 _TYPES: dict[type, str] = {bool: "bool", int: "int64", float: "float64", str: "large_utf8", bytes: "large_binary"}
+_SCALARS = {np.bool_: bool, np.integer: int, np.floating: float}
 
 
-def values(column: core.ChunkedArray | core.Array) -> Array:
+def values(column: core.ChunkedArray | core.Array, *, exact: bool = False) -> Array:
     """One column as NumPy holds it, ``[n]``.
 
     Numbers keep their width; where some are missing they become float64 and NaN, or objects if they are whole numbers
     that float64 cannot tell apart. Truth values with gaps, texts, lists and all else are objects, None where a value is
     missing. Categories and dates become texts, decimals float64.
+
+    Args:
+        column: of a table.
+        exact: whole numbers with gaps become objects in any case.
     """
     kind, told = column.type, core.DataType
     if kind.value_type is not None and told.is_dictionary(kind):
@@ -44,7 +49,7 @@ def values(column: core.ChunkedArray | core.Array) -> Array:
         return np.empty(0, bool if told.is_boolean(kind) else np.int64 if told.is_integer(kind) else np.float64)
     if column.null_count == 0:
         return column.to_numpy()
-    if told.is_boolean(kind):
+    if told.is_boolean(kind) or (exact and told.is_integer(kind)):
         return _objects(column)
     rows = _rows(column)
     if told.is_integer(kind) and any(value is not None and abs(value) > _EXACT for value in rows):
@@ -58,7 +63,7 @@ def column(array: Array, name: str, kind: core.DataType | None = None) -> core.A
     Args:
         array: ``[n]``; of objects, those of one kind: texts, whole numbers, floats, truth values, or arrays.
         name: of the column, for errors.
-        kind: its type where nothing but None stands in it; text when None.
+        kind: its type where nothing but None stands in it, or whole numbers as objects; text or int64 when None.
 
     Raises:
         divulge.InputError: objects of several kinds, or of a kind that no file takes; whole numbers of more than 64
@@ -78,14 +83,14 @@ def column(array: Array, name: str, kind: core.DataType | None = None) -> core.A
     lists = all(isinstance(value, list | tuple | np.ndarray) for value in there)
     if lists and (there or (kind is not None and _is(kind, _LISTS))):
         return _column_of_lists(array.tolist(), name, None if kind is None else kind.value_type)
-    kinds = {_kind(value) for value in there}
+    kinds = {_kind(kind) for kind in set(map(type, there))}
     if kinds == {int, float}:
         kinds = {float}
     if len(kinds) > 1 or not kinds <= _TYPES.keys():
         said = ", ".join(sorted(kind.__name__ for kind in kinds))
         raise checks.InputError(f"{name}: values of one kind are needed for a file, got {said}")
-    if not kinds and kind is not None:
-        return core.Array(array.tolist(), type=kind)
+    if kind is not None and (not kinds or (kinds == {int} and core.DataType.is_integer(kind))):
+        return _typed(array.tolist(), name, kind)
     wanted = _TYPES[kinds.pop() if kinds else str]
     return _typed(array.tolist(), name, getattr(core.DataType, wanted)())
 
@@ -161,10 +166,10 @@ def _rows(column: core.ChunkedArray | core.Array) -> list[Any]:
     return list(column.to_pylist())
 
 
-def _kind(value: Any) -> type:
-    """Python's own type of a scalar of NumPy's or Python's."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    return next((kind for kind in _TYPES if isinstance(plain, kind)), type(plain))
+def _kind(kind: type) -> type:
+    """Python's own type for a type of scalars, NumPy's or Python's."""
+    plain = next((plain for scalar, plain in _SCALARS.items() if issubclass(kind, scalar)), kind)
+    return next((known for known in _TYPES if issubclass(plain, known)), plain)
 
 
 def _column_of_lists(rows: Sequence[Any], name: str, kind: core.DataType | None) -> core.Array:

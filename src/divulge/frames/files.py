@@ -51,9 +51,23 @@ class Scan:
         """Types of the columns by their names."""
         return {field.name: field.type for field in self.schema()}
 
-    def frames(self, names: Sequence[str] | None = None, size: int = _PIECE) -> Iterator[Frame]:
-        """The rows of the named columns, ``size`` at a time; of all columns when None."""
-        schema = self.schema()
+    def frames(
+        self,
+        names: Sequence[str] | None = None,
+        size: int = _PIECE,
+        *,
+        exact: bool = False,
+        schema: core.Schema | None = None,
+    ) -> Iterator[Frame]:
+        """The rows, piece by piece.
+
+        Args:
+            names: of the columns wanted; all when None.
+            size: rows of a piece.
+            exact: whole numbers with gaps become objects, with None; else float64, with NaN.
+            schema: what `schema` says, where it was asked before.
+        """
+        schema = schema or self.schema()
         with _opened(self.path) as file:
             if self.separator is None:
                 batches = io.read_parquet(file, batch_size=size)
@@ -61,7 +75,7 @@ class Scan:
                 batches = _csv(file, schema, self.separator, size)
             places = _places(schema, names)
             for batch in batches:
-                yield of_table(batch.select(places))
+                yield of_table(batch.select(places), exact=exact)
 
 
 def parquet(file: Path | IO[bytes], names: Sequence[str] | None = None) -> Frame:

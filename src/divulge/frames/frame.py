@@ -116,6 +116,6 @@ def concat(frames: Sequence[Frame]) -> Frame:
     return Frame({name: np.concatenate([frame[name] for frame in frames]) for name in frames[0].names})
 
 
-def of_table(table: core.Table | core.RecordBatch) -> Frame:
-    """An Arrow table as a frame."""
-    return Frame({name: arrow.values(table.column(name)) for name in table.schema.names})
+def of_table(table: core.Table | core.RecordBatch, *, exact: bool = False) -> Frame:
+    """An Arrow table as a frame; ``exact`` as for `arrow.values`."""
+    return Frame({name: arrow.values(table.column(name), exact=exact) for name in table.schema.names})

@@ -6,9 +6,13 @@ import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy, store
+import numpy as np
+
+from divulge import checks, frames, lazy, store
 from divulge.dossier import Dossier
-from divulge.identification import score_files
+from divulge.frames import Frame
+from divulge.identification import kinds, score_files
+from divulge.identification import shards as tables
 from divulge.results import ScoringSummary, Skipped
 from divulge.signals import tokens as signals
 from divulge.targets import token_spans
@@ -18,17 +22,20 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import polars as pl
+    from arro3 import core
 
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
+    from divulge.identification.shards import ScoreTable
     from divulge.targets import text as language
     from divulge.targets.statistics import GivesTokens
+    from divulge.types import Array
 else:
+    core = lazy.module("arro3.core")
     language = lazy.module("divulge.targets.text")
-    pl = lazy.module("polars")
 
 KIND = "scores"
+_NAMED = 10  # documents that are skipped
 JOURNAL = ".journal.jsonl"
 KEPT = ("tokens", "documents", JOURNAL)
 """Finished work in a draft, from which an interrupted run is resumed."""
@@ -112,18 +119,18 @@ def into(
     with draft.workshop() as folder:
         table = folder / "texts.parquet"
         total = texts(score_files.scan(paths, "texts"), options, table)
-        done = scored = 0
+        done = resumed = 0
         names = set()
         for shard in shards(table, options.shard):
             names.add(shard.name)
             if finished(draft, shard):
-                scored += len(shard.texts)
+                resumed += len(shard.texts)
             else:
-                write(draft, shard.name, *frames(target, shard, options, journal))
+                write(draft, shard.name, *scored(target, shard, options, journal))
                 journal.unlink(missing_ok=True)
             done += len(shard.texts)
             tell(done, total)
-    return summary(draft, names, scored, target.key())
+    return summary(draft, names, resumed, target.key())
 
 
 def key(target: Mapping[str, Any], options: ScoringOptions) -> str:
@@ -151,18 +158,17 @@ def written(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, ov
         yield draft
 
 
-def summary(draft: Draft, names: set[str], scored: int, key: Mapping[str, Any]) -> ScoringSummary:
+def summary(draft: Draft, names: set[str], resumed: int, key: Mapping[str, Any]) -> ScoringSummary:
     """Take away shards that are no longer part of the table, and count the documents of the others."""
     for stale in (entry for kind in ("documents", "tokens") for entry in (draft.path / kind).glob("*.parquet")):
         if stale.name not in names:
             stale.unlink()
 
-    documents = sorted((draft.path / "documents").glob("*.parquet"))
-    lengths = score_files.parquet(documents).select("tokens").collect()["tokens"]
+    lengths = [length for piece in _documents(draft, ["tokens"]) for length in piece["tokens"].tolist()]
     return ScoringSummary(
         documents=len(lengths),
-        unscored=int((lengths == 0).sum()),
-        resumed=scored,
+        unscored=lengths.count(0),
+        resumed=resumed,
         skipped=skipped(draft),
         key=dict(key),
     )
@@ -170,11 +176,15 @@ def summary(draft: Draft, names: set[str], scored: int, key: Mapping[str, Any]) 
 
 def skipped(draft: Draft) -> Skipped | None:
     """The documents the model could not take."""
-    shards = sorted((draft.path / "documents").glob("*.parquet"))
-    rows = score_files.parquet(shards).select("id", "skipped").drop_nulls("skipped").collect()
-    if rows.is_empty():
+    rows = [row for piece in _documents(draft, ["id", "skipped"]) for row in piece.rows() if row["skipped"] is not None]
+    if not rows:
         return None
-    return Skipped(len(rows), tuple(map(str, rows["id"].head(10))), rows["skipped"][0])
+    return Skipped(len(rows), tuple(str(row["id"]) for row in rows[:_NAMED]), rows[0]["skipped"])
+
+
+def _documents(draft: Draft, names: Sequence[str]) -> Iterator[Frame]:
+    for shard in sorted((draft.path / "documents").glob("*.parquet")):
+        yield from tables.parquet(shard, names)
 
 
 def finished(draft: Draft, shard: Shard) -> bool:
@@ -184,31 +194,38 @@ def finished(draft: Draft, shard: Shard) -> bool:
     )
 
 
-def texts(frame: pl.LazyFrame, options: ScoringOptions, to: Path) -> int:
+def texts(table: ScoreTable, options: ScoringOptions, to: Path) -> int:
     """Write ids and texts of a table to ``to`` and give their number; a missing text is an empty one.
 
     Raises:
         divulge.InputError: no such column.
     """
-    known = score_files.schema(frame, "texts")
-    score_files.require(known, [options.text, *([options.id] if options.id else [])], "texts")
-    column = options.id or ("id" if "id" in known else None)
-    ids = pl.col("row") if column is None else pl.col(column)
-    rows = frame.with_row_index("row").select(id=ids, text=pl.col(options.text).cast(pl.String).fill_null(""))
-    rows.sink_parquet(to)
-    return score_files.length(to)
+    score_files.require(table, [options.text, *([options.id] if options.id else [])])
+    column = options.id or ("id" if "id" in table.kinds else None)
+    total = 0
+
+    def pieces() -> Iterator[Frame]:
+        nonlocal total
+        for piece in table.frames([options.text, *([] if column is None else [column])]):
+            row = np.arange(total, total + len(piece), dtype=np.uint32)
+            said = ["" if text is None else text for text in kinds.texts(piece[options.text]).tolist()]
+            total += len(piece)
+            yield Frame({"id": row if column is None else piece[column], "text": np.array(said, object)})
+
+    frames.write_parquet(pieces(), to, {} if column is None else {"id": kinds.arrow_type(table.kinds[column])})
+    return total
 
 
 def shards(table: Path, size: int) -> Iterator[Shard]:
     """The documents of a table, ``size`` at a time."""
-    for number, chunk in enumerate(score_files.chunks(table, ["id", "text"], size)):
-        ids, texts = chunk["id"].to_list(), chunk["text"].to_list()
+    for number, piece in enumerate(tables.parquet(table, ["id", "text"], size)):
+        ids, texts = piece["id"].tolist(), piece["text"].tolist()
         yield Shard(ids, texts, f"{number:08d}-{store.digest(ids, texts)[:16]}.parquet")
 
 
-def frames(
+def scored(
     target: GivesTokens, shard: Shard, options: ScoringOptions, journal: Path | None = None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> tuple[Frame, Frame]:
     """Token statistics and signals of a shard; a target that keeps a journal is given one."""
     if journal is not None and hasattr(target, "journal"):
         target = replace(target, journal=journal)  # ty: ignore[invalid-argument-type]
@@ -221,14 +238,18 @@ def frames(
         values["reference"] = signals.reference_difference(
             stats, options.reference.tokens(shard.texts, vocabulary=False)
         )
-    cut = {name: pl.Series(rows, dtype=pl.List(pl.Float32)) for name, rows in stats.rows().items()}
+    ids = _objects(shard.ids)
+    cut = {name: _objects([np.asarray(row, np.float32) for row in rows]) for name, rows in stats.rows().items()}
     ends = [_ends(target, text, count) for text, count in zip(shard.texts, stats.lengths, strict=True)]
-    cut["end"] = pl.Series(ends, dtype=pl.List(pl.Int32))
-    tokens = pl.DataFrame({"id": shard.ids, "zlib_bytes": stats.zlib_bytes, **cut})
-    skipped = pl.Series([stats.skipped.get(row) for row in range(len(stats))], dtype=pl.String)
-    return tokens, pl.DataFrame(
-        {"id": shard.ids, "text": shard.texts, "tokens": stats.lengths, **values, "skipped": skipped}
-    )
+    cut["end"] = _objects([None if row is None else np.asarray(row, np.int32) for row in ends])
+    skipped = _objects([stats.skipped.get(row) for row in range(len(stats))])
+    tokens = Frame({"id": ids, "zlib_bytes": np.asarray(stats.zlib_bytes), **cut})
+    documents = {"id": ids, "text": _objects(shard.texts), "tokens": np.asarray(stats.lengths), **values}
+    return tokens, Frame({**documents, "skipped": skipped})
+
+
+def _objects(values: Sequence[Any]) -> Array:
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _ends(target: GivesTokens, text: str, count: int) -> list[int] | None:
@@ -237,11 +258,15 @@ def _ends(target: GivesTokens, text: str, count: int) -> list[int] | None:
     return ends if ends is not None and len(ends) == count else None
 
 
-def write(draft: Draft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
+def write(draft: Draft, name: str, tokens: Frame, documents: Frame) -> None:
     """Keep a finished shard; the documents come last, as their file says that it is whole."""
     for kind, frame in (("tokens", tokens), ("documents", documents)):
         with store.atomic(draft.path / kind / name) as temporary:
-            frame.write_parquet(temporary)
+            frames.write_parquet(frame, temporary, {"end": _list_of_numbers()})
+
+
+def _list_of_numbers() -> core.DataType:
+    return core.DataType.large_list(core.Field("item", core.DataType.int32()))
 
 
 def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:

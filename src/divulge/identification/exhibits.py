@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy, store
+from divulge import checks, store
 from divulge.dossier import shape
-from divulge.identification import score_files
+from divulge.identification import kinds, score_files, selected_rows, shards
 from divulge.results import HeatStrip, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from divulge.dossier import Draft
     from divulge.identification.score_files import Columns
-else:
-    pl = lazy.module("polars")
+    from divulge.identification.shards import ScoreTable
 
 NAME = "exhibits"
 TOKENS = "tokens"
+_STATISTICS = ("end", "logp", "entropy")
 _SHOWN = 12
 _LONGEST = 2000  # characters of a text
 _DIGITS = 3
@@ -40,26 +38,32 @@ class Document:
     heat: HeatStrip | None = None
 
 
-def keep(draft: Draft, frame: pl.LazyFrame, columns: Columns, given: Sequence[Path]) -> None:
+def keep(draft: Draft, table: ScoreTable, columns: Columns, given: Sequence[Path]) -> None:
     """Write the texts of the candidates with the highest scores into ``draft``; nothing where there are no texts.
 
     Args:
         draft: holds ``selection.parquet``.
-        frame: the candidates.
+        table: the candidates.
         columns: which of their columns mean what.
         given: where they were read; token statistics that `divulge score` wrote there mark their tokens.
     """
     if columns.text is None:
         return
-    best = pl.scan_parquet(draft.path / "selection.parquet", glob=False)
-    best = best.select("id", "score").top_k(_SHOWN, by=["score", "id"], reverse=[False, True]).collect()
-    own = pl.col("row") if columns.id is None else pl.col(columns.id)
-    texts = frame.with_row_index("row").select(id=own, text=pl.col(columns.text).cast(pl.String).str.slice(0, _LONGEST))
-    with store.tables("candidates"):
-        told = texts.filter(pl.col("id").is_in(best["id"].implode())).collect(engine="streaming")
-    strips = {} if columns.id is None else _strips(given, {str(one) for one in best["id"].to_list()})
-    rows = [Document(str(row["id"]), row["text"], strips.get(str(row["id"]))) for row in told.to_dicts() if row["text"]]
+    best = {row["id"] for row in selected_rows.highest(draft.path / "selection.parquet", ["id", "score"], _SHOWN)}
+    told = dict(_texts(table, columns.id, columns.text, best))
+    strips = {} if columns.id is None else _strips(given, set(map(str, best)))
+    rows = [Document(str(one), text[:_LONGEST], strips.get(str(one))) for one, text in told.items() if text]
     draft.write_json(NAME, plain(rows))
+
+
+def _texts(table: ScoreTable, column: str | None, text: str, wanted: Collection[Any]) -> Iterator[tuple[Any, str]]:
+    """Ids and texts of the wanted rows; ids are numbers of rows where there is no column of them."""
+    at = 0
+    for piece in table.frames([text, *([] if column is None else [column])]):
+        ids = range(at, at + len(piece)) if column is None else piece[column].tolist()
+        here = [row for row, one in enumerate(ids) if one in wanted]
+        yield from ((ids[row], said) for row, said in zip(here, kinds.texts(piece[text][here]), strict=True))
+        at += len(piece)
 
 
 def _strips(given: Sequence[Path], wanted: Collection[str]) -> dict[str, HeatStrip]:
@@ -72,15 +76,14 @@ def _strips(given: Sequence[Path], wanted: Collection[str]) -> dict[str, HeatStr
     for path in given:
         run = path.parent if path.name == score_files.DOCUMENTS else path
         for file in sorted((run / TOKENS).glob("*.parquet")):
-            if not {"end", "logp", "entropy"} <= set(score_files.names(file)):
+            if not {"id", *_STATISTICS} <= set(score_files.names(file)):
                 continue
-            shard = score_files.parquet(file)
-            with store.tables(str(file)):
-                here = shard.select(pl.col("id").cast(pl.String).is_in(list(wanted)).any()).collect().item()
-                rows = shard.filter(pl.col("id").cast(pl.String).is_in(list(wanted))).collect() if here else None
-            for row in () if rows is None else rows.select("id", "end", "logp", "entropy").to_dicts():
-                if row["end"] and row["entropy"]:
-                    strips[str(row["id"])] = _strip(row["end"], row["logp"], row["entropy"])
+            for piece in shards.parquet(file, ["id", *_STATISTICS]):
+                here = [row for row, one in enumerate(piece["id"].tolist()) if str(one) in wanted]
+                for row in piece.where(np.array(here, np.int64)).rows():
+                    ends, logp, entropy = (row[name] for name in _STATISTICS)
+                    if ends is not None and len(ends) and entropy is not None and len(entropy):
+                        strips[str(row["id"])] = _strip(ends, logp, entropy)
     return strips
 
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy, store
 from divulge.decisions.counts import Counts
-from divulge.identification import best, doubt, score_files
+from divulge.identification import best, doubt, selected_rows, shards
 from divulge.report import (
     Chart,
     Dial,
@@ -37,14 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.identification.exhibits import Document
     from divulge.report.page import Block
     from divulge.results import IdentificationSummary
     from divulge.types import Tone
-else:
-    pl = lazy.module("polars")
 
 _SHOWN = 20_000  # scores of each kind in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
@@ -195,10 +190,7 @@ def _orientation(summary: IdentificationSummary) -> tuple[str, int]:
 
 
 def _chosen(folder: Path) -> list[dict[str, Any]]:
-    selected = score_files.parquet(folder / "selection.parquet").filter("selected")
-    with store.tables(str(folder / "selection.parquet")):
-        top = selected.top_k(_LISTED, by=["score", "id"], reverse=[False, True]).collect()
-    return top.sort("score", "id", descending=[True, False]).to_dicts()
+    return selected_rows.highest(folder / "selection.parquet", ["id", "score", "p", "q"], _LISTED, selected=True)
 
 
 def _shown_documents(
@@ -228,11 +220,14 @@ def _levels(summary: IdentificationSummary, folder: Path) -> list[Block]:
     """How many have a q-value below each level; nothing where nothing is claimed."""
     if not summary.guarantee.says:
         return []
-    frame, asked = score_files.parquet(folder / "selection.parquet"), summary.settings.fdr
+    asked = summary.settings.fdr
     levels = sorted({*_FDRS, asked})
-    with store.tables(str(folder / "selection.parquet")):
-        counts = frame.select((pl.col("q") <= level).sum().alias(str(level)) for level in levels).collect().row(0)
-    counts = [summary.selected if level == asked else count for level, count in zip(levels, counts, strict=True)]
+    counts = np.zeros(len(levels), np.int64)
+    for piece in shards.parquet(folder / "selection.parquet", ["q"]):
+        counts += (piece["q"] <= np.array(levels)[:, None]).sum(axis=1)
+    counts = [
+        summary.selected if level == asked else count for level, count in zip(levels, counts.tolist(), strict=True)
+    ]
     stops = [Stop(per_cent(level), _said(summary, count, level)) for level, count in zip(levels, counts, strict=True)]
     note = (
         "Each bound holds if it was chosen before looking. To choose after looking, use the slider of the best "
@@ -256,17 +251,14 @@ def _warnings(summary: IdentificationSummary) -> list[Block]:
 
 
 def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:
-    frame = score_files.parquet(folder / "selection.parquet").select("score", "selected")
-    with store.tables(str(folder / "selection.parquet")):
-        total = frame.select(pl.len()).collect().item()
-        step = max(-(-total // _SHOWN), 1)
-        sample = frame.gather_every(step).collect()
+    step = max(-(-summary.candidates // _SHOWN), 1)
+    sample = selected_rows.every(folder / "selection.parquet", ["score", "selected"], step)
     known = Counts.load(folder / "counts.npz").calibration
     column, sign = _orientation(summary)
     groups = {
         "known non-members": known[:: max(-(-len(known) // _SHOWN), 1)],
-        "candidates, selected": sample.filter("selected")["score"].to_numpy(),
-        "candidates, not selected": sample.filter(~pl.col("selected"))["score"].to_numpy(),
+        "candidates, selected": sample["score"][sample["selected"]],
+        "candidates, not selected": sample["score"][~sample["selected"]],
     }
     note = f"{'Smaller' if sign < 0 else 'Larger'} values are more member-like; each group is scaled to the same area."
     if step > 1:

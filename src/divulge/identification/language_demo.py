@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import lazy, seeds
+from divulge import frames, lazy, seeds
 from divulge.decisions.methods import named
 from divulge.dossier import Dossier
-from divulge.identification import document_scoring, from_tables, score_files
+from divulge.frames import Frame
+from divulge.identification import document_scoring, from_tables
 from divulge.identification.decide import METHODS, Policy
 from divulge.identification.score_files import Columns, Score
 from divulge.identification.table_results import KIND
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from pydoc_data import topics
 
-    import polars as pl
     import tokenizers
     import torch
     import transformers
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from divulge.results import IdentificationSummary
     from divulge.targets import text
 else:
-    pl = lazy.module("polars")
     text = lazy.module("divulge.targets.text")
     tokenizers = lazy.module("tokenizers")
     topics = lazy.module("pydoc_data.topics")
@@ -116,12 +115,12 @@ def run(
 def _scored(draft: Draft, name: str, target: text.CausalLM, documents: list[str], trained: int) -> Path:
     """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
     truth, options = np.arange(len(documents)) < trained, document_scoring.ScoringOptions()
-    frame = pl.DataFrame({"text": documents, "member": truth})
-    draft.write_table(name, frame)
+    draft.write_table(name, Frame({"text": np.array(documents, object), "member": truth}))
     key = document_scoring.key(target.key(), options)
     with draft.part(f"token-statistics/{name}", document_scoring.KIND, key) as inner:
         document_scoring.into(inner, [draft.path / f"{name}.parquet"], target, options)
-    draft.write_table(name, score_files.parquet(inner.path / "documents").collect().hstack(frame.select("member")))
+    signals = frames.concat([frames.parquet(path) for path in sorted((inner.path / "documents").iterdir())])
+    draft.write_table(name, signals.with_columns({"member": truth}))
     return inner.path
 
 

@@ -7,14 +7,16 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
-from divulge import lazy
+import numpy as np
+
+from divulge import frames, lazy
+from divulge.frames import Frame
 from divulge.identification import document_scoring, score_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    import polars as pl
     import ray.data
 
     from divulge.identification.document_scoring import ScoringOptions, Shard
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from divulge.results import ScoringSummary
     from divulge.targets.statistics import GivesTokens
 else:
-    pl = lazy.module("polars")
     ray = lazy.module("ray")
 
 _WAVE = 1024  # shards handed to the cluster at a time; bounds what the driver holds
@@ -88,10 +89,10 @@ def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
 
 def _map(
     wanted: list[Shard], factory: Callable[[], GivesTokens], options: ScoringOptions, actors: int, share: int
-) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame]]:
+) -> Iterator[tuple[str, Frame, Frame]]:
     if not wanted:
         return
-    rows = [{"name": s.name, "shard": _pack(pl.DataFrame({"id": s.ids, "text": s.texts}))} for s in wanted]
+    rows = [{"name": s.name, "shard": _pack(_documents(s))} for s in wanted]
     data = ray.data.from_items(rows, override_num_blocks=len(rows)).map_batches(
         _Actor,
         fn_constructor_args=(factory, options),
@@ -113,18 +114,23 @@ class _Actor:
         results = {"name": list(batch["name"]), "tokens": [], "documents": []}
         for name, packed in zip(batch["name"], batch["shard"], strict=True):
             frame = _unpack(packed)
-            shard = document_scoring.Shard(frame["id"].to_list(), frame["text"].to_list(), str(name))
-            tokens, documents = document_scoring.frames(self.target, shard, self.options)
+            shard = document_scoring.Shard(frame["id"].tolist(), frame["text"].tolist(), str(name))
+            tokens, documents = document_scoring.scored(self.target, shard, self.options)
             results["tokens"].append(_pack(tokens))
             results["documents"].append(_pack(documents))
         return results
 
 
-def _pack(frame: pl.DataFrame) -> bytes:
+def _documents(shard: Shard) -> Frame:
+    columns = {"id": shard.ids, "text": shard.texts}
+    return Frame({name: np.fromiter(values, object, len(values)) for name, values in columns.items()})
+
+
+def _pack(frame: Frame) -> bytes:
     buffer = io.BytesIO()
-    frame.write_parquet(buffer)
+    frames.write_parquet(frame, buffer)
     return buffer.getvalue()
 
 
-def _unpack(content: bytes) -> pl.DataFrame:
-    return pl.read_parquet(io.BytesIO(content))
+def _unpack(content: bytes) -> Frame:
+    return frames.parquet(io.BytesIO(content))

@@ -1,35 +1,25 @@
-"""Tables of scores: CSV, JSON lines and Parquet, one file or many, read lazily and never whole."""
+"""Tables of scores: CSV, JSON lines and Parquet, one file or many, and which of their columns mean what."""
 
 from __future__ import annotations
 
 import difflib
-import glob
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from divulge import checks, lazy, store
+from divulge import checks, store
 from divulge.dossier import Dossier
+from divulge.frames import Scan
+from divulge.identification import kinds, shards
+from divulge.identification.shards import ENDINGS, ScoreTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
-    import polars as pl
+    from arro3 import core
 
-    from divulge.types import Floats
-else:
-    pl = lazy.module("polars")
-
-_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 DOCUMENTS = "documents"
 _LONGEST = 500  # characters of the names of columns in a message
-_ROWS = 1 << 20  # read at a time
-# How membership is spelled, in lower case; a missing value is membership not known.
-_MEMBER = ("1", "1.0", "true", "t", "yes", "y", "member", "members")
-_NONMEMBER = ("0", "0.0", "false", "f", "no", "n", "nonmember", "non-member", "nonmembers", "non-members")
-_UNKNOWN = ("", "nan", "null", "none", "na")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +69,29 @@ class Columns:
     truth: str | None = None
 
 
-def scan(paths: Sequence[Path], name: str) -> pl.LazyFrame:
-    """The rows of one or more tables, one below the other, not read yet.
+def scan(paths: Sequence[Path], name: str) -> ScoreTable:
+    """The rows of one or more tables, one below the other, of which nothing but the kinds of columns is read yet.
 
     Args:
         paths: files, or folders of files of one kind (shards are read in the order of their names).
         name: of the argument, for errors.
 
     Raises:
-        divulge.InputError: nothing there, or an unknown kind of file.
+        divulge.InputError: nothing there, an unknown kind of file, or a damaged one.
     """
-    files = [one for path in paths for one in _files(Path(path), name)]
-    frames = [_scan_one(file, name) for file in files]
-    return pl.concat(frames, how="diagonal_relaxed") if len(frames) > 1 else frames[0]
+    return ScoreTable.of([one for path in paths for one in _files(Path(path), name)], name)
 
 
 def _files(path: Path, name: str) -> list[Path]:
     if not path.exists():
         raise checks.InputError(f"{name}: {path}: no such file or folder")
     if path.is_file():
+        if not shards.ending(path):
+            raise checks.InputError(f"{name}: {path}: one of {', '.join(ENDINGS)} is needed (.gz allowed)")
         return [path]
-    files = sorted(entry for entry in _shards(path).iterdir() if _kind(entry))
+    files = sorted(entry for entry in _shards(path).iterdir() if shards.ending(entry))
     if not files:
-        raise checks.InputError(f"{name}: {path}: no {', '.join(_ENDINGS)} file in this folder")
+        raise checks.InputError(f"{name}: {path}: no {', '.join(ENDINGS)} file in this folder")
     return files
 
 
@@ -113,103 +103,35 @@ def _shards(path: Path) -> Path:
     return path
 
 
-def _kind(path: Path) -> str:
-    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
-    return suffix if suffix in _ENDINGS else ""
-
-
-def _scan_one(file: Path, name: str) -> pl.LazyFrame:
-    kind = _kind(file)
-    if kind == ".parquet":
-        return parquet(file)
-    if kind in (".csv", ".tsv"):
-        return pl.scan_csv(file, glob=False, separator="\t" if kind == ".tsv" else ",", infer_schema_length=10_000)
-    if kind in (".jsonl", ".ndjson"):
-        return pl.scan_ndjson(glob.escape(str(file)), infer_schema_length=10_000)
-    raise checks.InputError(f"{name}: {file}: one of {', '.join(_ENDINGS)} is needed (.gz allowed)")
-
-
-def parquet(paths: Path | list[Path]) -> pl.LazyFrame:
-    """A Parquet file, or several, not read yet; brackets and stars in a name are part of the name."""
-    return pl.scan_parquet(paths, glob=False)
-
-
-def gather(frame: pl.LazyFrame, columns: Columns, to: Path, name: str) -> None:
-    """Write what a decision needs of a table to ``to``: id, scores (larger = member-like), truth, digest of the text.
+def check(table: ScoreTable, columns: Columns) -> None:
+    """Raise for what is wrong with a table before it is read.
 
     Raises:
-        divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, an
-            unreadable file, no rows.
+        divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, a column of texts
+            or ids of another kind, no rows.
     """
-    known = schema(frame, name)
-    require(known, [score.column for score in columns.scores], name)
-    require(known, [column for column in (columns.id, columns.text, columns.truth) if column], name)
-    _refuse_empty(frame, name)  # first, as columns without values have no type either
-    for score in columns.scores:
-        if not known[score.column].is_numeric():
-            raise checks.InputError(f"{name}: score column {score.column!r} is {known[score.column]}, not numeric")
-    picked = [
-        (pl.col("row") if columns.id is None else pl.col(columns.id)).alias("id"),
-        *((pl.col(s.column).cast(pl.Float64) * s.sign).alias(f"score{i}") for i, s in enumerate(columns.scores)),
-    ]
-    if columns.truth:
-        picked += _membership(columns.truth)
-    if columns.text:
-        picked.append(pl.col(columns.text).cast(pl.String).hash(seed=0).alias("text"))
-    with store.tables(name):
-        frame.with_row_index("row").select("row", *picked).sink_parquet(to)
-    if columns.truth:
-        _refuse_unread(to, columns.truth, name)
+    scores = [score.column for score in columns.scores]
+    words = [column for column in (columns.id, columns.text, columns.truth) if column]
+    require(table, [*scores, *words])
+    _refuse_empty(table, scores[0])  # first, as columns without values have no type either
+    for column in scores:
+        if not kinds.numeric(table.kinds[column]):
+            raise checks.InputError(f"{table.name}: score column {column!r} is {table.kinds[column]}, not numeric")
+    for column in words:
+        kind = table.kinds[column]
+        if isinstance(kind, str) and kind not in (kinds.TEXT, kinds.EMPTY):
+            raise checks.InputError(f"{table.name}: column {column!r} is {kind}, which is neither text nor numeric")
 
 
-def _membership(column: str) -> list[pl.Expr]:
-    """``truth``, and beside it the words that could not be read as one."""
-    spelled = pl.col(column).cast(pl.String).str.strip_chars()
-    word = spelled.str.to_lowercase()
-    member, other = word.is_in(_MEMBER), word.is_in(_NONMEMBER)
-    read = pl.when(member).then(True).when(other).then(False)
-    unread = pl.when(~(member | other | word.is_in(_UNKNOWN))).then(spelled)
-    return [read.alias("truth"), unread.alias("unread")]
-
-
-def _refuse_unread(path: Path, column: str, name: str) -> None:
-    """Raise for a column of membership that says something else, or nothing."""
-    written = pl.scan_parquet(path)
-    words = written.select(pl.col("unread").drop_nulls().unique()).sort("unread").head(6).collect()["unread"].to_list()
-    if words:
-        shown = ", ".join(map(repr, words[:5])) + (", …" if len(words) > 5 else "")
-        raise checks.InputError(
-            f"truth: column {column!r} of {name} must hold yes and no, true and false, 1 and 0 or member and "
-            f"nonmember, got {shown}"
-        )
-    if not written.select(pl.col("truth").is_not_null().any()).collect(engine="streaming").item():
-        raise checks.InputError(
-            f"truth: column {column!r} of {name} is empty in every row; membership is known of none"
-        )
-
-
-def _refuse_empty(frame: pl.LazyFrame, name: str) -> None:
-    with store.tables(name):
-        empty = frame.head(1).collect().is_empty()
-    if empty:
-        raise checks.InputError(f"{name}: at least 1 row is needed, got 0")
-
-
-def schema(frame: pl.LazyFrame, name: str) -> dict[str, pl.DataType]:
-    """Columns and their types.
-
-    Raises:
-        divulge.InputError: an unreadable file.
-    """
-    with store.tables(name):
-        return dict(frame.collect_schema())
+def _refuse_empty(table: ScoreTable, column: str) -> None:
+    if not any(len(piece) for piece in table.frames([column])):
+        raise checks.InputError(f"{table.name}: at least 1 row is needed, got 0")
 
 
 def resolve(
-    frame: pl.LazyFrame,
+    table: ScoreTable,
     scores: Sequence[str],
     *,
-    name: str,
     id: str | None = None,  # noqa: A002  the option's name
     text: str | None = None,
     truth: str | None = None,
@@ -221,26 +143,25 @@ def resolve(
     """
     if not scores:
         raise checks.InputError("score: name at least one column and its member-like end, such as loss:low")
-    known = schema(frame, name)
     return Columns(
         tuple(Score.parse(score) for score in scores),
-        id=id or ("id" if "id" in known else None),
-        text=text or ("text" if "text" in known else None),
+        id=id or ("id" if "id" in table.kinds else None),
+        text=text or ("text" if "text" in table.kinds else None),
         truth=truth,
     )
 
 
-def require(known: dict[str, pl.DataType], wanted: Sequence[str], name: str) -> None:
+def require(table: ScoreTable, wanted: Sequence[str]) -> None:
     """Raise when a column is missing, offering the nearest names.
 
     Raises:
         divulge.InputError: in that case.
     """
     for column in wanted:
-        if column not in known:
-            near = difflib.get_close_matches(column, known, n=3, cutoff=0.4)
+        if column not in table.kinds:
+            near = difflib.get_close_matches(column, table.kinds, n=3, cutoff=0.4)
             hint = f"; nearest: {', '.join(near)}" if near else ""
-            raise checks.InputError(f"{name}: no column {column!r}{hint} (columns: {_some(known)})")
+            raise checks.InputError(f"{table.name}: no column {column!r}{hint} (columns: {_some(table.kinds)})")
 
 
 def _some(names: Iterable[str]) -> str:
@@ -254,25 +175,10 @@ def names(path: Path) -> list[str]:
     Raises:
         divulge.InputError: missing or damaged file.
     """
-    return list(schema(parquet(path), str(path)))
+    return list(types(path))
 
 
-def length(path: Path) -> int:
-    """The number of rows of a Parquet file."""
+def types(path: Path) -> dict[str, core.DataType]:
+    """The columns of a Parquet file and their types; errors as for `names`."""
     with store.tables(str(path)):
-        return int(parquet(path).select(pl.len()).collect().item())
-
-
-def chunks(path: Path, columns: Sequence[str], size: int | None = None) -> Iterator[pl.DataFrame]:
-    """The rows of a Parquet file, ``size`` at a time, a million by default."""
-    lazy, step = parquet(path).select(columns), size or _ROWS
-    for start in range(0, length(path), step):
-        with store.tables(str(path)):
-            chunk = lazy.slice(start, step).collect()
-        yield chunk
-
-
-def matrix(frame: pl.DataFrame, count: int) -> Floats:
-    """The scores of a chunk, ``[rows]``, or ``[rows, d]`` where there are several."""
-    table = frame.select(f"score{i}" for i in range(count)).to_numpy()
-    return np.ascontiguousarray(table[:, 0] if count == 1 else table, dtype=np.float64)
+        return Scan(path).kinds()

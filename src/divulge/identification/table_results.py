@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, results, store
+from divulge import checks, frames, results, store
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
-from divulge.identification import exhibits, finished, identification_page, score_files, truth
+from divulge.identification import exhibits, finished, identification_page, score_files, shards, truth
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
 from divulge.identification.finished import KIND
 from divulge.report import html, origin
@@ -22,31 +22,19 @@ from divulge.results import Asked, ControlResult, IdentificationSummary, provena
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
-
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import Method
+    from divulge.frames import Frame
     from divulge.identification.decide import Decision
     from divulge.report import Page
     from divulge.types import Estimate, Floats
-else:
-    pl = lazy.module("polars")
 
 
-def mark(frame: pl.DataFrame, rule: Rule, calibration: Floats) -> pl.DataFrame:
+def mark(frame: Frame, rule: Rule, calibration: Floats) -> Frame:
     """Rows with a ``score``, with ``p``, ``q`` and ``selected`` beside it."""
-    rank = ranks(frame["score"].to_numpy(), calibration)
-    return frame.with_columns(
-        p=pl.Series((rank + 1.0) / (len(calibration) + 1)),
-        q=pl.Series(rule.q_values[rank]),
-        selected=pl.Series(rank <= rule.rank),
-    )
-
-
-def join(parts: Path, to: Path) -> None:
-    """Make one Parquet file of the shards in a folder, without holding them."""
-    with store.atomic(to) as temporary:
-        score_files.parquet(sorted(parts.iterdir())).sink_parquet(temporary)
+    rank = ranks(frame["score"], calibration)
+    more = {"p": (rank + 1.0) / (len(calibration) + 1), "q": rule.q_values[rank], "selected": rank <= rule.rank}
+    return frame.with_columns(more)
 
 
 def redecide(
@@ -85,11 +73,11 @@ def _again(
     orientation = truth.declared(path)
     used = _choose_again(policy, evidence, before)
     made = decide(counts, evidence, policy, used=used, orientation=orientation, notes=old.notes)
-    with draft.workshop() as parts:
-        names = [name for name in ("id", "score", "truth") if name in score_files.names(path)]
-        for number, chunk in enumerate(score_files.chunks(path, names)):
-            mark(chunk, made.rule, counts.calibration).write_parquet(parts / f"{number:06d}.parquet")
-        join(parts, draft.path / "selection.parquet")
+    types = score_files.types(path)
+    names = [name for name in ("id", "score", "truth") if name in types]
+    marked = (mark(piece, made.rule, counts.calibration) for piece in shards.parquet(path, names))
+    with store.atomic(draft.path / "selection.parquet") as temporary:
+        frames.write_parquet(marked, temporary, types)
     settings = asked(policy, old.seed, old.scores, old.notes)
     return conclude(draft, counts, made, settings, before.usage)
 
@@ -180,9 +168,8 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
 
 
 def _smallest(path: Path) -> float:
-    lowest = score_files.parquet(path).filter("selected").select(pl.col("score").min())
-    with store.tables(str(path)):
-        return lowest.collect(engine="streaming").item()
+    pieces = shards.parquet(path, ["score", "selected"])
+    return float(min(piece["score"][piece["selected"]].min(initial=np.inf) for piece in pieces))
 
 
 def _result(control: Control) -> ControlResult:

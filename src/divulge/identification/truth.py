@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks, lazy
-from divulge.identification import score_files
+import numpy as np
+
+from divulge import checks, frames
+from divulge.identification import score_files, shards
 from divulge.results import Realised
 from divulge.statistics import ranking
 from divulge.statistics.intervals import proportion
@@ -14,11 +16,8 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars as pl
-
+    from divulge.frames import Frame
     from divulge.types import Bools, Floats
-else:
-    pl = lazy.module("polars")
 
 
 def orientation(scores: Floats, truth: object) -> str:
@@ -70,20 +69,26 @@ def realised_in(path: Path) -> Realised | None:
     known = _known(path, "score", "selected")
     if known is None:
         return None
-    member = known["truth"].to_numpy().astype(bool)
-    fdp, power = realised(known["selected"].to_numpy().astype(bool), member)
-    return Realised(len(known), int(member.sum()), fdp, power, orientation(known["score"].to_numpy(), member))
+    member = known["truth"]
+    fdp, power = realised(known["selected"], member)
+    return Realised(len(known), int(member.sum()), fdp, power, orientation(known["score"], member))
 
 
 def declared(path: Path, score: str = "score") -> str:
     """`orientation` of the scores in a Parquet file, by the membership that it declares."""
     known = _known(path, score)
-    return "" if known is None else orientation(known[score].to_numpy(), known["truth"].to_numpy().astype(bool))
+    return "" if known is None else orientation(known[score], known["truth"])
 
 
-def _known(path: Path, *columns: str) -> pl.DataFrame | None:
+def _known(path: Path, *columns: str) -> Frame | None:
     """The rows whose membership is known; None where it is of none."""
     if "truth" not in score_files.names(path):
         return None
-    known = score_files.parquet(path).filter(pl.col("truth").is_not_null()).select(*columns, "truth").collect()
+    known = frames.concat([_with_truth(piece) for piece in shards.parquet(path, [*columns, "truth"])])
     return known if len(known) else None
+
+
+def _with_truth(piece: Frame) -> Frame:
+    said = piece["truth"]
+    known = piece if said.dtype == bool else piece.where(np.array([value is not None for value in said.tolist()], bool))
+    return known.with_columns({"truth": known["truth"].astype(bool)})

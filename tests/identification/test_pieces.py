@@ -1,0 +1,251 @@
+"""Tables read piece by piece: where the pieces end makes no difference, whatever columns the files have."""
+
+import gzip
+import json
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import divulge as dv
+from divulge import frames
+from divulge.identification import from_tables as runs
+from divulge.identification import (
+    gathering,
+    json_pieces,
+    redecide,
+    score_files,
+    selected_rows,
+    shards,
+    table_results,
+    text_digests,
+)
+from divulge.identification.decide import Policy
+from divulge.identification.score_files import Columns, Score
+
+ONE = Columns((Score("loss", -1),))
+
+
+@pytest.fixture(params=[1, 7, 1 << 14])
+def pieces(request, monkeypatch):
+    monkeypatch.setattr(shards, "PIECE", request.param)
+    return request.param
+
+
+def gathered(paths, tmp_path, columns, **cleaning):
+    table = score_files.scan(paths, "candidates")
+    gathering.gather(table, columns, tmp_path / "gathered", gathering.Cleaning(**cleaning))
+    return pl.read_parquet(tmp_path / "gathered")
+
+
+@pytest.mark.usefixtures("pieces")
+def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
+    """Scores tie across every border, and no row of the first pieces says whether it is a member."""
+    rng = np.random.default_rng(0)
+    scores, known = np.sort(rng.integers(-4, 3, 60)).astype(float), rng.integers(-3, 4, 80).astype(float)
+    member = [None] * 40 + [True, None] * 10
+    ids = [f"d{i}" for i in rng.permutation(60)]
+    pl.DataFrame({"id": ids, "loss": scores, "member": member}).write_parquet(tmp_path / "judged.parquet")
+    pl.DataFrame({"id": range(80), "loss": known}).write_csv(tmp_path / "known.csv")
+    plan = runs.DecisionPlan(Columns(ONE.scores, id="id", truth="member"), Policy(0.3))
+    summary = runs.run([tmp_path / "judged.parquet"], [tmp_path / "known.csv"], tmp_path / "out", plan)
+    found, want = pl.read_parquet(tmp_path / "out" / "selection.parquet"), dv.identify(-scores, -known, fdr=0.3)
+    assert found.schema == {
+        "id": pl.String,
+        "score": pl.Float64,
+        "truth": pl.Boolean,
+        "p": pl.Float64,
+        "q": pl.Float64,
+        "selected": pl.Boolean,
+    }
+    assert found["id"].to_list() == ids
+    assert found["truth"].to_list() == member
+    assert found["p"].to_list() == want.p_values.tolist()
+    assert found["selected"].to_list() == want.selected.tolist()
+    assert (summary.truth.known, summary.truth.members) == (10, 10)
+    path, key = tmp_path / "out" / "selection.parquet", {"descending": [True, False]}
+    for count in (1, 9, 100):
+        best = found.sort("score", "id", **key).head(count).select("id", "score")
+        assert selected_rows.highest(path, ["id", "score"], count) == best.to_dicts()
+        chosen = found.filter("selected").sort("score", "id", **key).head(count).select("id", "score")
+        assert selected_rows.highest(path, ["id", "score"], count, selected=True) == chosen.to_dicts()
+    assert selected_rows.every(path, ["score"], 7)["score"].tolist() == found["score"].gather_every(7).to_list()
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize("ending", ["parquet", "csv", "csv.gz", "jsonl", "jsonl.gz"])
+def test_shards_of_other_columns_stand_below_each_other_as_polars_puts_them(tmp_path, ending):
+    parts = [
+        pl.DataFrame({"id": ["a", "b"], "loss": [1, 2], "member": ["yes", "no"]}),
+        pl.DataFrame({"other": [True, False, True], "loss": [0.5, None, -1.5], "id": ["c", "d", "e"]}),
+        pl.DataFrame({"loss": [7.0], "id": ["f"], "member": ["member"], "more": ["x"]}),
+    ]
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for number, part in enumerate(parts):
+        raw = folder / f"{number}.{ending.removesuffix('.gz')}"
+        getattr(part, {"parquet": "write_parquet", "csv": "write_csv"}.get(raw.suffix[1:], "write_ndjson"))(raw)
+        if ending.endswith(".gz"):
+            raw.with_name(f"{number}.{ending}").write_bytes(gzip.compress(raw.read_bytes()))
+            raw.unlink()
+    found = gathered([folder], tmp_path, Columns(ONE.scores, id="id", truth="member"), drop_nan=True)
+    whole = pl.concat(parts, how="diagonal_relaxed").with_row_index("row").filter(pl.col("loss").is_not_null())
+    word = pl.col("member").replace_strict({"yes": True, "member": True, "no": False}, return_dtype=pl.Boolean)
+    assert_frame_equal(found, whole.select("row", "id", score0=-pl.col("loss"), truth=word), check_exact=True)
+
+
+@pytest.mark.usefixtures("pieces")
+@pytest.mark.parametrize(
+    ("first", "second", "want"),
+    [
+        ([1, 2], [3, 4], [1, 2, 3, 4]),
+        ([2**60 + 1, None], [3, 4], [2**60 + 1, None, 3, 4]),
+        ([1, 2], ["a", "b"], ["1", "2", "a", "b"]),
+        ([1, 2], [0.5, 1.5], [1.0, 2.0, 0.5, 1.5]),
+        (["é", None], ["日本", ""], ["é", None, "日本", ""]),
+        ([-1, -2], [-1 << 61, 2], [-1, -2, -1 << 61, 2]),  # of which Python's own hashes coincide
+    ],
+)
+def test_ids_keep_their_kind_across_shards(tmp_path, first, second, want):
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    for name, ids in (("a", first), ("b", second)):
+        pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(folder / f"{name}.parquet")
+    found = gathered([folder], tmp_path, Columns(ONE.scores, id="id"))
+    assert found["id"].to_list() == want
+    assert found["id"].dtype == pl.Series(want).dtype
+
+
+@pytest.mark.parametrize("kind", [pl.Int8, pl.UInt64, pl.Int32])
+def test_whole_ids_keep_their_width_where_one_is_missing(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(shards, "PIECE", 2)
+    ids = pl.Series([1, 2, None, 3, 4, 5], dtype=kind)
+    pl.DataFrame({"id": ids, "loss": np.arange(6.0)}).write_parquet(tmp_path / "t.parquet")
+    found = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    assert found["id"].to_list() == ids.to_list()
+    assert found["id"].dtype == kind
+
+
+@pytest.mark.usefixtures("pieces")
+def test_ids_that_repeat_far_apart_are_named(tmp_path):
+    for number in range(3):
+        ids = [f"{number}-{i}" for i in range(20)] + (["both"] if number != 1 else []) + ([None] if number else [])
+        table = pl.DataFrame({"id": ids, "loss": np.arange(float(len(ids)))})
+        (tmp_path / "s").mkdir(exist_ok=True)
+        table.write_parquet(tmp_path / "s" / f"{number}.parquet")
+    with pytest.raises(dv.InputError, match=r"ids must be unique; 2 occur more than once \('both', None\)"):
+        gathered([tmp_path / "s"], tmp_path, Columns(ONE.scores, id="id"))
+
+
+def test_digests_do_not_depend_on_the_process():
+    code = (
+        "import numpy as np\nfrom divulge.identification import text_digests\n"
+        "print(text_digests.of(np.array(['a', 'é', '', None], object), 3).tolist())"
+    )
+    said = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
+    assert said == {f"{text_digests.of(np.array(['a', 'é', '', None], object), 3).tolist()}\n"}
+
+
+def test_the_sample_is_of_the_distinct_texts_with_the_lowest_digests():
+    rng = np.random.default_rng(0)
+    texts = np.array([f"text {i}" for i in rng.integers(0, 300, 2000)] + ["", None], object)
+    digests = dict(zip(texts, text_digests.of(texts, 5).tolist(), strict=True))
+    want = sorted(set(texts[:-2]), key=digests.get)[:40]
+    for order in (np.arange(2002), rng.permutation(2002)):
+        lowest = text_digests.Lowest(40)
+        for start in range(0, 2002, 13):
+            piece = texts[order[start : start + 13]]
+            lowest.add(text_digests.of(piece, 5), piece, piece.astype(bool))
+        assert lowest.texts() == want
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (['{"loss": 1}', "{"], r"candidates: .*t\.jsonl: line 2 is no JSON"),
+        (['{"loss": 1}', "[1]"], "line 2: an object is needed, got a list"),
+        (['{"loss": 1}', '{"loss": "a b c d e f g h i j k l"}'], "score column 'loss' is text, not numeric"),
+        (['{"loss": 1, "id": "\\ud800"}'], "line 1: id: half of a surrogate pair"),
+        (['{"loss": 1, "id": [1]}'], "column 'id' is a list, which is neither text nor numeric"),
+        (['{"loss": 1e999}'], r"infinite scores in 1 rows \(0\)"),
+        (['{"loss": 1, "id": 123456789012345678901234567890}'], "id: whole numbers of 64 bits are needed"),
+        (['{"loss": ' + "[" * 100_000], "line 1 is no JSON"),
+        (["\xff"], "line 1 is no JSON|no column 'loss'"),
+        ([""], r"t\.jsonl: there is no line with an object; at least 1 row"),
+    ],
+)
+def test_lines_that_cannot_be_read_are_named(tmp_path, lines, message):
+    (tmp_path / "t.jsonl").write_text("\n".join(lines), "latin-1")
+    columns = Columns(ONE.scores, id="id" if any("id" in line for line in lines) else None)
+    with pytest.raises(dv.InputError, match=message):
+        gathered([tmp_path / "t.jsonl"], tmp_path, columns)
+
+
+def test_lines_after_the_first_ones_may_say_more(tmp_path, monkeypatch):
+    """Kinds are told by the first lines; what fits them is read, and what does not is named by its line."""
+    monkeypatch.setattr(json_pieces, "_LOOKED", 2)
+    rows = [{"loss": 1, "member": None}, {"loss": 2}, {"loss": 0.5, "member": "yes"}, {"member": False, "loss": 3}]
+    path = tmp_path / "t.jsonl"
+    path.write_text("\n\n".join(map(json.dumps, rows)))
+    found = gathered([path], tmp_path, Columns(ONE.scores, truth="member"))
+    assert found["score0"].to_list() == [-1.0, -2.0, -0.5, -3.0]
+    assert found["truth"].to_list() == [None, None, True, False]
+    for odd, said in (("text", "a text"), (True, "true or false"), ([1], "a list"), ({}, "an object")):
+        path.write_text("\n".join(map(json.dumps, [*rows, {"loss": odd}])))
+        with pytest.raises(dv.InputError, match=rf"t\.jsonl: line 5: loss: a number is needed, got {said}"):
+            gathered([path], tmp_path, ONE)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20, 200, -20, -200])
+@pytest.mark.parametrize("ending", ["parquet", "csv.gz", "jsonl.gz"])
+def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, ending, cut):
+    table = pl.DataFrame({"id": [f"d{i}" for i in range(500)], "loss": np.random.default_rng(0).normal(size=500)})
+    content = {
+        "parquet": lambda: table.write_parquet(tmp_path / "w.parquet") or (tmp_path / "w.parquet").read_bytes(),
+        "csv.gz": lambda: gzip.compress(table.write_csv().encode()),
+        "jsonl.gz": lambda: gzip.compress(table.write_ndjson().encode()),
+    }[ending]()
+    path = tmp_path / f"t.{ending}"
+    path.write_bytes(content[:cut])
+    with pytest.raises(dv.InputError, match=r"candidates: "):
+        gathered([path], tmp_path, ONE)
+    assert capfd.readouterr().err == ""
+
+
+def test_candidates_are_never_held_in_memory(tmp_path):
+    """Long texts pass through: what is held of them is bounded by the sample and a piece."""
+    text = ["x" * 2000 + str(i) for i in range(20_000)]
+    table = pl.DataFrame({"loss": np.random.default_rng(0).normal(size=20_000), "text": text})
+    table.write_parquet(tmp_path / "t.parquet", row_group_size=2000)
+    scan = score_files.scan([tmp_path / "t.parquet"], "candidates")
+    shards_piece = shards.PIECE
+    shards.PIECE = 500
+    tracemalloc.start()
+    try:
+        gathering.gather(scan, Columns(ONE.scores, text="text"), tmp_path / "to", gathering.Cleaning(texts=100))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+        shards.PIECE = shards_piece
+    assert most < 8e6 < sum(map(len, text))
+
+
+def test_a_run_whose_selection_polars_wrote_is_decided_and_shown(tables, tmp_path, monkeypatch):
+    files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
+    columns = Columns(ONE.scores, id="id", truth="member")
+
+    def write(made, path, kinds=None):
+        pl.concat([pl.DataFrame(frame) for frame in made]).write_parquet(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(frames, "write_parquet", write)
+        runs.run(*files, tmp_path / "old", runs.DecisionPlan(columns, Policy(0.1)))
+    again = redecide(tmp_path / "old", fdr=0.3)
+    runs.run(*files, tmp_path / "new", runs.DecisionPlan(columns, Policy(0.3)))
+    assert again == table_results.summary(tmp_path / "new")
+    old, new = (pl.read_parquet(tmp_path / name / "selection.parquet") for name in ("old", "new"))
+    assert_frame_equal(old, new, check_exact=True)
