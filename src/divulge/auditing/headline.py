@@ -108,7 +108,7 @@ def _told_apart(claim: Tested, where: str) -> Headline:
     shown = in_words.out_of(area, claim.chance)
     begun = f"{where.strip()}, shown" if where else "shown"
     words = (
-        f"{begun[0].upper()}{begun[1:]} a training record and another one, the attack tells which is which in about "
+        f"{in_words.capital(begun)} a training record and another one, the attack tells which is which in about "
         f"{shown.counted('cases')}; guessing is right in {shown.of // 2:,}."
     )
     if shown.of > MOST:

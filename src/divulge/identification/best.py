@@ -11,7 +11,7 @@ from divulge.decisions import fdp
 from divulge.decisions.counts import Counts
 from divulge.identification import finished
 from divulge.identification.decide import Choice, Policy, decide
-from divulge.report import Chart, Dial, Dots, Fold, Paragraph, Stop, Table, charts
+from divulge.report import Chart, Dial, Dots, Fold, Paragraph, Stop, Table, charts, in_words
 from divulge.report.curves import Curve
 from divulge.report.dots import MOST
 
@@ -123,7 +123,7 @@ def _dial(summary: IdentificationSummary, bounds: Envelope) -> Dial:
     most = np.unique(np.geomspace(1, len(bounds), _STOPS).round().astype(np.int64)).tolist()
     if summary.selected:
         most = sorted({*most, summary.selected})
-    stops = [Stop(f"{k:,}", f"{line(bounds, k)[0].upper()}{line(bounds, k)[1:]}.", _dots(bounds, k)) for k in most]
+    stops = [Stop(f"{k:,}", in_words.sentence(line(bounds, k)), _dots(bounds, k)) for k in most]
     start = most.index(summary.selected) if summary.selected else 0
     return Dial("best candidates", stops, start, title="How many can be wrong, by how many are taken")
 

@@ -28,7 +28,7 @@ from divulge.report import (
     heat,
     regulators,
 )
-from divulge.report.in_words import per_cent
+from divulge.report.in_words import per_cent, sentence
 from divulge.report.markdown import shown
 from divulge.report.regulators import Answers
 
@@ -76,9 +76,9 @@ def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
     if standing != "holds":
         first = next(iter(summary.warnings), summary.claim)
         if standing == "void":
-            return f"{first[0].upper()}{first[1:]}. {counted} were selected, and nothing is claimed about them.", "void"
+            return f"{sentence(first)} {counted} were selected, and nothing is claimed about them.", "void"
         claim = f"Where the bound holds, on average at most {per_cent(level)} of such a selection is not training data."
-        return f"{first[0].upper()}{first[1:]}. {counted} were selected. {claim}", "doubt"
+        return f"{sentence(first)} {counted} were selected. {claim}", "doubt"
     if not chosen:
         return f"No document could be shown to have been used at a false discovery rate of {per_cent(level)}.", "clear"
     return (
@@ -154,9 +154,11 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
 def _first(summary: IdentificationSummary, text: str) -> tuple[str, tuple[str, ...]]:
     """What was selected and is claimed, and then why that is in doubt or void."""
     reason = "" if summary.guarantee.standing == "holds" else next(iter(summary.warnings), "")
-    if not reason or len(reason) + 2 > len(text):
+    if not reason:
         return text, ()
-    return text[len(reason) + 2 :], (f"{reason[0].upper()}{reason[1:]}.",)
+    told = sentence(reason)
+    rest = text.removeprefix(f"{told} ")
+    return (text, ()) if rest == text else (rest, (told,))
 
 
 def _pictures(summary: IdentificationSummary) -> tuple[Dots, ...]:
@@ -247,7 +249,7 @@ def _said(summary: IdentificationSummary, count: int, level: float) -> str:
 
 def _warnings(summary: IdentificationSummary) -> list[Block]:
     shown = summary.warnings if summary.guarantee.standing == "holds" else summary.warnings[1:]
-    return [Paragraph(f"{warning[0].upper()}{warning[1:]}.") for warning in shown]
+    return [Paragraph(sentence(warning)) for warning in shown]
 
 
 def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:
