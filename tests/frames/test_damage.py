@@ -5,6 +5,7 @@ without the trial that `divulge.frames.trial` makes of it would end the tests.
 """
 
 import io
+import pathlib
 import random
 import subprocess
 import sys
@@ -129,6 +130,17 @@ def test_without_processes_files_are_read_untried(monkeypatch):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(trial.subprocess, "run", None)
     assert frames.parquet(io.BytesIO(parquet()))["n"].tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("program", ["/nonexistent", "/bin/true", "/bin/false"])
+def test_where_no_python_starts_files_are_read_untried(program, monkeypatch):
+    monkeypatch.setattr(sys, "executable", program)
+    assert frames.parquet(io.BytesIO(parquet()))["n"].tolist() == [1, 2, 3, 4]
+
+
+def test_places_of_modules_may_be_no_texts(monkeypatch):
+    monkeypatch.setattr(sys, "path", [pathlib.Path("elsewhere"), *sys.path])
+    assert trial.size(io.BytesIO(parquet()), "parquet") > 0
 
 
 def test_the_trial_takes_nothing_from_the_folder_it_is_started_in(tmp_path, monkeypatch):

@@ -69,11 +69,12 @@ def _known(path: Path, kind: Kind, *_content: int) -> int:
 
 
 def _tried(kind: Kind, **given: Any) -> int:
-    places = os.pathsep.join(place for place in sys.path if place and isinstance(place, str))
-    where = os.environ | {"PYTHONPATH": places, "RUST_BACKTRACE": "0"}
+    listed: list[Any] = sys.path  # where others have put paths too, which Python itself passes over
+    places = [place for place in listed if place and isinstance(place, str)]
+    given["env"] = os.environ | {"PYTHONPATH": os.pathsep.join(places), "RUST_BACKTRACE": "0"}
     command = [sys.executable, "-S", "-P", "-c", _CODE, kind]
     try:
-        done = subprocess.run(command, env=where, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, **given)  # noqa: S603 - fixed words
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, **given)  # noqa: S603 - fixed words
     except OSError:  # no such program, or no more processes
         return 0
     said = done.stdout.decode("utf-8", "replace").replace(os.linesep, "\n")
