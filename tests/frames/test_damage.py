@@ -175,6 +175,13 @@ def test_several_streams_have_the_same_columns(tmp_path):
         frames.ipc_streams([tmp_path / "no.arrow"])
 
 
+def test_whole_numbers_of_several_streams_are_not_rounded(tmp_path):
+    paths = [tmp_path / "a.arrow", tmp_path / "b.arrow"]
+    for path, values in zip(paths, ([2**53 + 1], [None, 5]), strict=True):
+        readers.write_ipc_stream(pl.DataFrame({"id": values}), path)
+    assert frames.ipc_streams(paths)["id"].tolist() == [2**53 + 1, None, 5]
+
+
 def test_random_csv_is_read_or_refused(capfd):
     rng = random.Random(0)
     whole = b'a,b,c\n1,"x ""q"" y",2.5\n-3,"line\nline",NaN\n,,\n7,plain,1e5\n'

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, cast
 from divulge import checks, lazy, store
 from divulge.frames import arrow, last_line, trial
 from divulge.frames.blank_lines import Filled
-from divulge.frames.frame import Frame, concat, of_table
+from divulge.frames.frame import Frame, of_table
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -181,7 +181,10 @@ def ipc_streams(paths: Sequence[Path]) -> Frame:
     for path, own in zip(paths, kinds, strict=True):
         if own != kinds[0]:
             raise checks.InputError(f"{path}: the columns of {paths[0].name} are needed, of the same names and types")
-    return concat([of_table(table.select(list(kinds[0]))) for table in tables])
+    # As one table, so that whether whole numbers become floats is told from all of them.
+    names, schema = list(kinds[0]), core.Schema([core.Field(name, kind) for name, kind in kinds[0].items()])
+    every = [batch.select(names).with_schema(schema) for table in tables for batch in table.to_batches()]
+    return of_table(core.Table.from_batches(every, schema=schema))
 
 
 def write_parquet(
