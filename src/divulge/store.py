@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 # How arro3 begins what it says of a file, and where it may begin to quote the file, which may hold a document.
 _BEGINS = re.compile(r"^(called `.*?` on an? `\w+` value:? ?(\w+\(\"?)?)?([A-Z][\w ]* error: )*")
+_CELL = re.compile(r"while parsing value .* as type '(\w+)' for column (\d+) ", re.DOTALL)
 _QUOTE = re.compile(r"[\s:]*(while parsing value|['\"`\[{]).*", re.DOTALL)
 
 
@@ -210,9 +211,13 @@ def unquoted(error: BaseException) -> str:
     Examples:
         >>> unquoted(ValueError("Csv error: Error while parsing value 'z' as type 'Int64'. Row data: '[z]'"))
         'Error'
+        >>> unquoted(ValueError("Csv error: Error while parsing value 'z' as type 'Int64' for column 1 at line 2."))
+        'a value in column 2 that looks like Int64 and is none'
         >>> unquoted(ValueError('called `Result::unwrap()` on an `Err` value: EOF("Parquet file too small")'))
         'Parquet file too small'
     """
+    if cell := _CELL.search(str(error)):
+        return f"a value in column {int(cell[2]) + 1} that looks like {cell[1]} and is none"
     said = _QUOTE.sub("", _BEGINS.sub("", str(error).strip()))
     return checks.reason(ValueError(said or type(error).__name__))
 

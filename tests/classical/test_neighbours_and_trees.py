@@ -19,6 +19,12 @@ def test_distances_are_those_of_scikit_learn(n, d):
     assert found[0] == found[n // 2] == 0
 
 
+def test_neighbours_far_from_zero_are_the_same():
+    near = np.random.default_rng(0).integers(0, 1000, (300, 3)).astype(float)
+    far = near + 2.0**40
+    assert neighbours.nearest_other(far).tolist() == neighbours.nearest_other(near).tolist()
+
+
 def test_a_point_alone_has_no_neighbour():
     assert neighbours.nearest_other(np.ones((1, 3))).tolist() == [0.0]
 

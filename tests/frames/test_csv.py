@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import divulge as dv
-from divulge import frames
+from divulge import frames, store
 from divulge.frames import Frame, Scan
 from divulge.frames.blank_lines import Filled
 
@@ -47,6 +47,8 @@ READ = {
     "a gap in one column": b"a\n1\n\n2\n\n\n3\n\n",
     "a gap in one column of texts": b'a\n"x\n\ny"\n\nz\n"a\n\nb"\n',
     "a gap in the first row": b"a\r\n\r\n1\r\n",
+    "empty lines before one column": b"\n\r\na\n1\n\n3\n",
+    "a byte order mark before one column": b"\xef\xbb\xbfa\n1\n\n3\n",
 }
 
 
@@ -120,31 +122,63 @@ def test_many_columns():
 
 
 def plain_filled(content):
-    """Empty lines outside of quotes as `""`, by reading one letter after the other."""
+    """Empty lines outside of quotes as `""`, by reading one letter after the other, from the header on."""
     out, quoted, start, rest = b"", False, True, content
     while rest:
-        if start and not quoted and rest.startswith((b"\n", b"\r\n")):
-            out, rest = out + b'""\n', rest[rest.index(b"\n") + 1 :]
+        end = next((end for end in (b"\r\n", b"\n", b"\r") if rest.startswith(end)), b"")
+        if end and start and not quoted:
+            out, rest = out + b'""\n', rest[len(end) :]
             continue
         if quoted and rest.startswith(b'""'):
             out, rest, start = out + b'""', rest[2:], False
             continue
         if rest[:1] == b'"' and (quoted or start):
             quoted = not quoted
-        start = rest[:1] == b"\n"
-        out, rest = out + rest[:1], rest[1:]
+        start = bool(end)
+        out, rest = out + (end or rest[:1]), rest[len(end) or 1 :]
     return out
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.sampled_from([b"\n", b"\r\n", b'"', b'""', b"a", b"1,", b"\n\n"]), max_size=14), st.integers(1, 5))
+@given(
+    st.lists(st.sampled_from([b"\n", b"\r\n", b"\r", b'"', b'""', b"a", b"1,", b"\n\n"]), max_size=14),
+    st.integers(1, 5),
+)
 def test_empty_lines_are_filled_as_letter_by_letter(parts, size):
     content = b"a\n" + b"".join(parts)
     file, got = Filled(io.BytesIO(content)), b""
     while piece := file.read(size):
         assert len(piece) <= size
         got += piece
-    assert got == plain_filled(content)
+    assert got == b"a\n" + plain_filled(content.removeprefix(b"a\n"))
+
+
+def test_lines_of_one_column_may_end_in_a_carriage_return():
+    assert read(b"a\r1\r\r3\r") == {"a": pytest.approx([1, np.nan, 3], nan_ok=True)}
+
+
+@pytest.mark.parametrize("content", [b'a\nx\n"y\nz\n', b'a,b\n1,x\n2,"y\n3,z\n', b'a,b\n1,"x', b'a,b\n1,"x""'])
+def test_a_quote_that_is_never_closed_is_refused(content, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="a quote is opened and not closed"):
+        read(content)
+    with pytest.raises(ValueError, match="a quote is opened and not closed"):
+        list(Scan(path, ",").frames(size=1))
+
+
+@pytest.mark.parametrize(
+    ("content", "last"),
+    [(b'a,b\n1,5" pipe\n', '5" pipe'), (b'a,b\n1,"x"', "x"), (b'a,b\n1,"x""y"\r\n', 'x"y'), (b'a\nx\n""', None)],
+)
+def test_quotes_that_are_closed_or_letters_are_read(content, last):
+    assert list(read(content).values())[-1][-1] == last
+
+
+def test_digits_of_other_scripts_are_refused_in_words():
+    with pytest.raises(dv.InputError, match=r"t: .*\(a value in column 2 that looks like Int64 and is none\)"):  # noqa: SIM117
+        with store.tables("t"):
+            read("a,b\nx,\u0661\n".encode())
 
 
 words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=6)

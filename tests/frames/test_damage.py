@@ -5,6 +5,7 @@ without the trial that `divulge.frames.trial` makes of it would end the tests.
 """
 
 import io
+import pathlib
 import random
 import subprocess
 import sys
@@ -131,6 +132,17 @@ def test_without_processes_files_are_read_untried(monkeypatch):
     assert frames.parquet(io.BytesIO(parquet()))["n"].tolist() == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("program", ["/nonexistent", "/bin/true", "/bin/false"])
+def test_where_no_python_starts_files_are_read_untried(program, monkeypatch):
+    monkeypatch.setattr(sys, "executable", program)
+    assert frames.parquet(io.BytesIO(parquet()))["n"].tolist() == [1, 2, 3, 4]
+
+
+def test_places_of_modules_may_be_no_texts(monkeypatch):
+    monkeypatch.setattr(sys, "path", [pathlib.Path("elsewhere"), *sys.path])
+    assert trial.size(io.BytesIO(parquet()), "parquet") > 0
+
+
 def test_the_trial_takes_nothing_from_the_folder_it_is_started_in(tmp_path, monkeypatch):
     for name in ("arro3.py", "io.py", "sitecustomize.py"):
         (tmp_path / name).write_text("raise SystemExit(0)\n")
@@ -161,6 +173,13 @@ def test_several_streams_have_the_same_columns(tmp_path):
         frames.ipc_streams([one, two])
     with pytest.raises(dv.InputError, match=r"no\.arrow: cannot be read \(No such file"):
         frames.ipc_streams([tmp_path / "no.arrow"])
+
+
+def test_whole_numbers_of_several_streams_are_not_rounded(tmp_path):
+    paths = [tmp_path / "a.arrow", tmp_path / "b.arrow"]
+    for path, values in zip(paths, ([2**53 + 1], [None, 5]), strict=True):
+        readers.write_ipc_stream(pl.DataFrame({"id": values}), path)
+    assert frames.ipc_streams(paths)["id"].tolist() == [2**53 + 1, None, 5]
 
 
 def test_random_csv_is_read_or_refused(capfd):

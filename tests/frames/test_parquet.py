@@ -141,6 +141,7 @@ KINDS = {
     "categories": (pl.Series(["x", "y", None], dtype=pl.Categorical), ["x", "y", None]),
     "enum": (pl.Series(["x", "y", None], dtype=pl.Enum(["y", "x"])), ["x", "y", None]),
     "decimals": (pl.Series([D("1.50"), D("-2.25")], dtype=pl.Decimal(10, 2)), [1.5, -2.25]),
+    "whole decimals": (pl.Series([D(2**53 + 1), None], dtype=pl.Decimal(38, 0)), [2**53 + 1, None]),
     "dates": ([dt.date(2020, 1, 31), None], ["2020-01-31", None]),
     "times": ([dt.datetime(2020, 1, 31, 1, 2, 3), None], ["2020-01-31T01:02:03", None]),
     "hours": ([dt.time(1, 2, 3), None], ["01:02:03", None]),
@@ -198,7 +199,7 @@ def test_what_goes_wrong_in_a_stream_is_said_as_it_is():
     for error in (dv.InputError("a.csv: row 3"), KeyboardInterrupt()):
         with pytest.raises(type(error)):
             written(parts(error))
-    with pytest.raises(ValueError, match=r"a: Int64 in the first frame, Float64 in another"):
+    with pytest.raises(dv.InputError, match=r"a: values of one kind are needed, got Int64 and later Float64"):
         written([Frame({"a": np.arange(3)}), Frame({"a": np.ones(3) / 2})])
     with pytest.raises(ValueError, match="values of type Int64 do not fit into Int8"):
         written([Frame({"a": np.ones(3, np.int8)}), Frame({"a": np.array([300])})])

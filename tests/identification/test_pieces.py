@@ -131,6 +131,29 @@ def test_whole_ids_keep_their_width_where_one_is_missing(tmp_path, monkeypatch, 
 
 
 @pytest.mark.usefixtures("pieces")
+def test_ids_that_are_rounded_together_are_refused(tmp_path):
+    for name, ids in (("a", pl.Series([2**64 - 1], dtype=pl.UInt64)), ("b", pl.Series([2**53 + 1]))):
+        pl.DataFrame({"id": ids, "loss": [0.0]}).write_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(dv.InputError, match="ids of one kind are needed, got int64 and uint64 in 'id'"):
+        gathered([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+
+
+def test_ids_that_are_whole_decimals_keep_every_digit(tmp_path):
+    ids = pl.Series(["9007199254740993", "9007199254740992"]).cast(pl.Decimal(38, 0))
+    pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(tmp_path / "t.parquet")
+    found = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    assert found["id"].to_list() == [2**53 + 1, 2**53]
+
+
+def test_ids_of_json_that_turn_into_floats_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(shards, "PIECE", 2)
+    monkeypatch.setattr(json_pieces, "_LOOKED", 2)
+    lines = [json.dumps({"id": one, "loss": 1.5}) for one in (1, 2, 3.5)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    with pytest.raises(dv.InputError, match="id: values of one kind are needed, got Int64 and later Float64"):
+        gathered([tmp_path / "t.jsonl"], tmp_path, Columns(ONE.scores, id="id"))
+
+
 def test_ids_that_repeat_far_apart_are_named(tmp_path):
     for number in range(3):
         ids = [f"{number}-{i}" for i in range(20)] + (["both"] if number != 1 else []) + ([None] if number else [])

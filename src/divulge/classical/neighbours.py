@@ -26,12 +26,13 @@ def nearest_other(points: Floats) -> Floats:
     """
     if len(points) < 2:
         return np.zeros(len(points))
-    squares = (points**2).sum(axis=1)
+    near_zero = points - points.mean(axis=0)
+    squares = (near_zero**2).sum(axis=1)
     nearest = np.empty(len(points), dtype=np.int64)
     for start in range(0, len(points), _BLOCK):
         block = slice(start, start + _BLOCK)
-        away = squares - 2 * points[block] @ points.T
+        away = squares - 2 * near_zero[block] @ near_zero.T
         away[np.arange(len(away)), np.arange(start, start + len(away))] = np.inf
         nearest[block] = away.argmin(axis=1)
-    # The products above only find the neighbour: differences of large squares are not exact.
+    # The products above only find the neighbour: differences of squares are not exact, less so far from zero.
     return np.linalg.norm(points - points[nearest], axis=1)

@@ -29,7 +29,7 @@ def values(column: core.ChunkedArray | core.Array, *, exact: bool = False) -> Ar
 
     Numbers keep their width; where some are missing they become float64 and NaN, or objects if they are whole numbers
     that float64 cannot tell apart. Truth values with gaps, texts, lists and all else are objects, None where a value is
-    missing. Categories and dates become texts, decimals float64.
+    missing. Categories and dates become texts, decimals float64, or int64 where they are whole by their type.
 
     Args:
         column: of a table.
@@ -40,7 +40,8 @@ def values(column: core.ChunkedArray | core.Array, *, exact: bool = False) -> Ar
         column = column.cast(kind.value_type)
         kind = column.type
     if told.is_decimal(kind):
-        column = _cast(column, told.float64())
+        column = _cast(column, told.int64() if whole(kind) else told.float64())
+        kind = column.type
     elif told.is_temporal(kind):
         column = _cast(column, told.large_utf8())
     if not (told.is_numeric(kind) or told.is_boolean(kind)):
@@ -107,8 +108,8 @@ def fitted(array: Array, name: str, kind: core.DataType) -> core.Array:
     if array.dtype.kind in "iu" and core.DataType.is_floating(kind) and (np.abs(array.astype(float)) <= _EXACT).all():
         return _cast(column(array.astype(float), name), kind)
     made = column(array, name, kind)
-    whole = core.DataType.is_integer(kind) and core.DataType.is_integer(made.type)
-    return _cast(made, kind) if whole else made
+    integers = core.DataType.is_integer(kind) and core.DataType.is_integer(made.type)
+    return _cast(made, kind) if integers else made
 
 
 def text(schema: core.Schema) -> core.Schema:
@@ -122,6 +123,17 @@ def text(schema: core.Schema) -> core.Schema:
             for field in schema
         ]
     )
+
+
+def whole(kind: core.DataType) -> bool:
+    """Whether it is one of decimals without a fraction, as databases write ids.
+
+    Examples:
+        >>> from arro3.core import DataType
+        >>> whole(DataType.decimal128(38, 0)), whole(DataType.decimal128(38, 10)), whole(DataType.int8())
+        (True, False, False)
+    """
+    return core.DataType.is_decimal(kind) and said(kind).endswith(" 0)")
 
 
 def said(kind: core.DataType) -> str:

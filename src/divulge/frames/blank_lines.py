@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
+import codecs
 import re
 from typing import IO
 
 _AT_ONCE = 1 << 20  # bytes
+_ENDS = (b"\n", b"\r\n", b"\r")  # of lines
 _CLOSED = re.compile(rb'(?:[^"]|"")*+"(?!")')  # the rest of a line up to where its quotes end
 
 
 class Filled:
-    r"""A file whose empty lines read as ``""``, but for those inside quotes.
+    r"""A file whose empty lines read as ``""``, but for those inside quotes and before the header.
 
     Args:
         file: the file, open.
@@ -27,6 +28,7 @@ class Filled:
         self._ready = b""
         self._at = 0
         self._quoted = False
+        self._begun = False
 
     def read(self, size: int) -> bytes:
         """The next bytes, ``size`` at most; none at the end."""
@@ -43,13 +45,15 @@ class Filled:
         raise OSError("a file that is read once")
 
     def _whole(self, lines: bytes) -> bytes:
-        blank = lines.startswith((b"\n", b"\r\n")) or b"\n\n" in lines or b"\n\r\n" in lines
-        if blank or self._quoted or b'"' in lines:
-            return b"".join(map(self._filled, io.BytesIO(lines)))
+        blank = lines.startswith(_ENDS) or any(two in lines for two in (b"\n\n", b"\n\r", b"\r\r"))
+        if blank or self._quoted or not self._begun or b'"' in lines:
+            return b"".join(map(self._filled, lines.splitlines(keepends=True)))
         return lines
 
     def _filled(self, line: bytes) -> bytes:
-        if not self._quoted and line in (b"\n", b"\r\n"):
+        if not self._begun:
+            self._begun = line.removeprefix(codecs.BOM_UTF8) not in _ENDS
+        elif not self._quoted and line in _ENDS:
             return b'""\n'
         if self._quoted or line.startswith(b'"'):
             self._quoted = not _CLOSED.match(line, 0 if self._quoted else 1)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from divulge import checks, lazy, store
-from divulge.frames import arrow, trial
+from divulge.frames import arrow, last_line, trial
 from divulge.frames.blank_lines import Filled
-from divulge.frames.frame import Frame, concat, of_table
+from divulge.frames.frame import Frame, of_table
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -70,7 +70,7 @@ class Scan:
         schema = schema or self.schema()
         with _opened(self.path) as file:
             if self.separator is None:
-                batches = io.read_parquet(file, batch_size=size)
+                batches: Iterable[core.RecordBatch] = io.read_parquet(file, batch_size=size)
             else:
                 batches = _csv(file, schema, self.separator, size)
             places = _places(schema, names)
@@ -88,7 +88,8 @@ def parquet(file: Path | IO[bytes], names: Sequence[str] | None = None) -> Frame
     needed = trial.size(file, "parquet")
     checks.memory(2 * needed, str(getattr(file, "name", "file")), "split the file")
     with _opened(file) as opened:
-        return _whole(io.read_parquet(opened, batch_size=_PIECE), names)
+        batches = io.read_parquet(opened, batch_size=_PIECE)
+        return _whole(batches, batches.schema, names)
 
 
 def csv(file: Path | IO[bytes], separator: str = ",", *, names: Sequence[str] | None = None, texts: str = "") -> Frame:
@@ -108,7 +109,7 @@ def csv(file: Path | IO[bytes], separator: str = ",", *, names: Sequence[str] | 
         schema = csv_schema(opened, separator, texts)
         _places(schema, names)
         opened.seek(start)
-        return _whole(_csv(opened, schema, separator, _PIECE), names)
+        return _whole(_csv(opened, schema, separator, _PIECE), schema, names)
 
 
 def header(file: Path | IO[bytes], separator: str = "") -> list[str]:
@@ -160,7 +161,8 @@ def _refuse_zeros(file: IO[bytes]) -> None:
 def ipc_stream(file: IO[bytes]) -> Frame:
     """All rows of an Arrow stream, as Hugging Face `datasets` saves them; errors as for `parquet`."""
     trial.size(file, "ipc")
-    return _whole(io.read_ipc_stream(file), None)
+    batches = io.read_ipc_stream(file)
+    return _whole(batches, batches.schema, None)
 
 
 def ipc_streams(paths: Sequence[Path]) -> Frame:
@@ -179,7 +181,10 @@ def ipc_streams(paths: Sequence[Path]) -> Frame:
     for path, own in zip(paths, kinds, strict=True):
         if own != kinds[0]:
             raise checks.InputError(f"{path}: the columns of {paths[0].name} are needed, of the same names and types")
-    return concat([of_table(table.select(list(kinds[0]))) for table in tables])
+    # As one table, so that whether whole numbers become floats is told from all of them.
+    names, schema = list(kinds[0]), core.Schema([core.Field(name, kind) for name, kind in kinds[0].items()])
+    every = [batch.select(names).with_schema(schema) for table in tables for batch in table.to_batches()]
+    return of_table(core.Table.from_batches(every, schema=schema))
 
 
 def write_parquet(
@@ -193,9 +198,9 @@ def write_parquet(
         kinds: see `Frame.table`; of many frames, those that the first one has no value for.
 
     Raises:
-        ValueError: no frame at all; a column of another type than in the first frame.
+        ValueError: no frame at all.
         KeyError: a column that the first frame has and another lacks.
-        divulge.InputError: a column of objects of several kinds.
+        divulge.InputError: a column of objects of several kinds, or of another type than in the first frame.
     """
     if isinstance(frames, Frame):
         io.write_parquet(frames.table(kinds), file, compression=_COMPRESSION)
@@ -227,16 +232,17 @@ def _batches(head: core.Table, rest: Iterator[Frame], went_wrong: list[BaseExcep
             columns = {name: arrow.fitted(frame[name], name, kind) for name, kind in kinds.items()}
             for name, kind in kinds.items():
                 if (own := columns[name].type) != kind:
-                    raise ValueError(f"{name}: {arrow.said(kind)} in the first frame, {arrow.said(own)} in another")
+                    types = f"{arrow.said(kind)} and later {arrow.said(own)}"
+                    raise checks.InputError(f"{name}: values of one kind are needed, got {types}")
             yield from core.Table.from_arrays(list(columns.values()), names=list(columns)).to_batches()
     except BaseException as error:
         went_wrong.append(error)
         raise
 
 
-def _whole(batches: core.RecordBatchReader, names: Sequence[str] | None) -> Frame:
-    places = _places(batches.schema, names)
-    wanted = core.Schema([batches.schema.field(place) for place in places])
+def _whole(batches: Iterable[core.RecordBatch], schema: core.Schema, names: Sequence[str] | None) -> Frame:
+    places = _places(schema, names)
+    wanted = core.Schema([schema.field(place) for place in places])
     return of_table(core.Table.from_batches([batch.select(places) for batch in batches], schema=wanted))
 
 
@@ -258,10 +264,11 @@ def _places(schema: core.Schema, names: Sequence[str] | None) -> list[int]:
     return [every.index(name) for name in wanted]
 
 
-def _csv(file: IO[bytes], schema: core.Schema, separator: str, size: int) -> core.RecordBatchReader:
+def _csv(file: IO[bytes], schema: core.Schema, separator: str, size: int) -> Iterator[core.RecordBatch]:
     # Of one column, a line without anything is a row whose value is missing; the reader would leave it out.
-    whole = cast("IO[bytes]", Filled(file)) if len(schema.names) == 1 else file
-    return io.read_csv(whole, schema, has_header=True, batch_size=size, delimiter=separator)
+    columns = len(schema.names)
+    whole = cast("IO[bytes]", last_line.Followed(Filled(file) if columns == 1 else file, columns, separator))
+    return last_line.without(io.read_csv(whole, schema, has_header=True, batch_size=size, delimiter=separator))
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from typing import IO, Any, Literal, TypeAlias
 Kind: TypeAlias = Literal["parquet", "ipc"]
 
 _FAILED, _MISSING = 64, 65
+_BEGUN = "trial\n"  # what a Python says first: what else `sys.executable` may be, says nothing of the file
 
 # Prints how many bytes the decoded file takes, or what is wrong with it.
 _CODE = f"""
@@ -24,6 +25,7 @@ try:
     from arro3 import io as readers
 except ImportError:
     sys.exit({_MISSING})
+print(end={_BEGUN!r}, flush=True)
 try:
     with open(0, "rb") as file:
         whole = file if file.seekable() else io.BytesIO(file.read())
@@ -67,13 +69,19 @@ def _known(path: Path, kind: Kind, *_content: int) -> int:
 
 
 def _tried(kind: Kind, **given: Any) -> int:
-    where = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "RUST_BACKTRACE": "0"}
+    listed: list[Any] = sys.path  # where others have put paths too, which Python itself passes over
+    places = [place for place in listed if place and isinstance(place, str)]
+    given["env"] = os.environ | {"PYTHONPATH": os.pathsep.join(places), "RUST_BACKTRACE": "0"}
     command = [sys.executable, "-S", "-P", "-c", _CODE, kind]
-    done = subprocess.run(command, env=where, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, **given)  # noqa: S603 - fixed words
-    if done.returncode == _MISSING:
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False, **given)  # noqa: S603 - fixed words
+    except OSError:  # no such program, or no more processes
+        return 0
+    said = done.stdout.decode("utf-8", "replace").replace(os.linesep, "\n")
+    if done.returncode == _MISSING or not said.startswith(_BEGUN):
         return 0
     if done.returncode == _FAILED:
-        raise ValueError(done.stdout.decode("utf-8", "replace"))
+        raise ValueError(said.removeprefix(_BEGUN))
     if done.returncode:
         raise ValueError("the reader cannot go on")
-    return int(done.stdout)
+    return int(said.removeprefix(_BEGUN))

@@ -37,7 +37,7 @@ def of(kind: core.DataType) -> Kind:
     if told.is_boolean(kind):
         return np.dtype(bool)
     if told.is_decimal(kind):
-        return np.dtype(np.float64)
+        return np.dtype(np.int64 if arrow.whole(kind) else np.float64)
     if told.is_integer(kind) or told.is_floating(kind):
         return np.dtype(arrow.said(kind).lower())
     if told.is_null(kind):

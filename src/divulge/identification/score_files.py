@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from divulge import checks, store
 from divulge.dossier import Dossier
 from divulge.frames import Scan
@@ -121,6 +123,18 @@ def check(table: ScoreTable, columns: Columns) -> None:
         kind = table.kinds[column]
         if isinstance(kind, str) and kind not in (kinds.TEXT, kinds.EMPTY):
             raise checks.InputError(f"{table.name}: column {column!r} is {kind}, which is neither text nor numeric")
+    if columns.id:
+        _refuse_rounded(table, columns.id)
+
+
+def _refuse_rounded(table: ScoreTable, column: str) -> None:
+    """Raise where files have whole numbers that only floats are together, which cannot tell large ones apart."""
+    own = {str(shard.kinds[column]) for shard in table.shards if column in shard.kinds} - {kinds.EMPTY}
+    if table.kinds[column] == np.float64 and all("int" in kind for kind in own):
+        raise checks.InputError(
+            f"{table.name}: ids of one kind are needed, got {' and '.join(sorted(own))} in {column!r} of "
+            "several files; save them as texts"
+        )
 
 
 def _refuse_empty(table: ScoreTable, column: str) -> None:
