@@ -2,6 +2,8 @@
 
 import json
 import re
+import shutil
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -10,6 +12,7 @@ import pytest
 import divulge as dv
 from divulge import plan
 from divulge.datafiles import FileLayout, read, read_labels, refuse_unlabelled
+from divulge.identification import score_files
 
 X, Y = np.array([[0.5, 2.0], [1.5, 4.0], [2.5, 6.0]]), np.array([0, 1, 0])
 
@@ -223,9 +226,9 @@ GOOD = {"body": "a text", "class": 1}
         ([GOOD | {"class": "1"}], "line 3: class: a number is needed, got '1'"),
         ([GOOD | {"class": True}], "line 3: class: a number is needed, got True"),
         ([GOOD | {"class": 2**70}], "class: cannot be read as a column"),
-        ([GOOD | {"class": 0.5}], "y: whole-number labels are needed"),
-        ([GOOD | {"class": None}], "y: 1 values are NaN"),
-        ([b'{"body": "a", "class": NaN}'], "y: 1 values are NaN"),
+        ([GOOD | {"class": 0.5}], "'class': whole-number labels are needed"),
+        ([GOOD | {"class": None}], "'class': 1 values are NaN"),
+        ([b'{"body": "a", "class": NaN}'], "'class': 1 values are NaN"),
         ([b'{"body": "a", "class": -1}'], "labels must be"),
     ],
 )
@@ -234,8 +237,17 @@ def test_broken_lines_are_named(tmp_path, lines, message):
     encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in [GOOD, b"", *lines, GOOD]]
     path.write_bytes(b"\n".join(encoded))
     with pytest.raises(dv.InputError, match=message) as caught:
-        read(path, TEXTS)
+        read(path, replace(TEXTS, named=frozenset({"label"})))
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("label", ["a source", 0.5, -1])
+def test_labels_that_no_language_model_needs_are_read_by_whoever_asks(tmp_path, label):
+    pl.DataFrame({"text": ["one", "two"], "label": [label] * 2}).write_parquet(tmp_path / "data.parquet")
+    file = read(tmp_path / "data.parquet", FileLayout(text="text"))
+    assert file.records.y is None
+    with pytest.raises(dv.InputError, match=r"data\.members: .*'label'"):
+        refuse_unlabelled({"members": file}, FileLayout(text="text"))
 
 
 def test_lines_without_any_object_and_marks_of_byte_order(tmp_path):
@@ -364,6 +376,30 @@ def test_a_data_set_saved_by_datasets_is_read_like_a_table(tmp_path):
             read(saved(tmp_path / name.replace("/", "_"), frame, (name,)), FileLayout())
 
 
+def test_lists_and_images_in_a_table_are_asked_for_as_arrays(tmp_path):
+    for number, cell in enumerate(([1.0, 2.0], {"bytes": b"png", "path": None})):
+        folder = saved(tmp_path / str(number), pl.DataFrame({"image": [cell, cell], "label": [0, 1]}))
+        with pytest.raises(dv.InputError, match=r"the columns image hold lists or images, .* array x of an \.npz"):
+            read(folder, FileLayout())
+
+
+def test_a_data_set_saved_by_datasets_is_a_table_to_score_and_to_identify(tmp_path):
+    frame = pl.DataFrame({"text": ["one", "two", "three"], "loss": [1.0, None, 3.0]})
+    folder = saved(tmp_path / "all" / "train", frame, ("data-0.arrow", "data-1.arrow"))
+    frame.write_ipc_stream(folder / "cache-1.arrow")  # what `datasets` computed from it later
+    table = score_files.scan([folder], "candidates")
+    pieces = list(table.frames(["loss", "text"], 2))
+    assert [len(piece) for piece in pieces] == [2, 1, 2, 1]
+    assert [text for piece in pieces for text in piece["text"]] == ["one", "two", "three"] * 2
+    assert np.isnan(pieces[0]["loss"]).tolist() == [False, True]
+    (tmp_path / "all" / "dataset_dict.json").write_text("{}")
+    with pytest.raises(dv.InputError, match="several data sets; name one of its folders: train"):
+        score_files.scan([tmp_path / "all"], "candidates")
+    (folder / "data-1.arrow").write_bytes(b"damaged")
+    with pytest.raises(dv.InputError, match=r"candidates: .*data-1\.arrow"):
+        score_files.scan([folder], "candidates")
+
+
 def painted(folder, mode, size=(4, 3), start=0):
     from PIL import Image
 
@@ -397,6 +433,46 @@ def test_a_folder_of_images_has_a_class_for_each_folder(tmp_path):
         read(tmp_path / "cat", FileLayout())
 
 
+def test_what_a_system_leaves_in_folders_of_images_is_no_image_and_no_class(tmp_path):
+    painted(tmp_path / "cat", "L")
+    painted(tmp_path / "dog" / "more", "L")
+    for stray in (".DS_Store", "cat/Thumbs.db", "cat/._0.png", "__MACOSX/cat/._0.png", "notes.txt"):
+        (tmp_path / stray).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / stray).write_bytes(b"no image")
+    file = read(tmp_path, FileLayout())
+    assert file.folders == ("cat", "dog")
+    assert file.records.y.tolist() == [0, 0, 1, 1]
+    from PIL import Image
+
+    Image.fromarray(np.full((3, 4), 60_000, np.uint16)).save(tmp_path / "cat" / "0.png")
+    with pytest.raises(dv.InputError, match=r"0\.png: pixels of 8 bits are needed, and its mode is 'I;16'"):
+        read(tmp_path, FileLayout())
+
+
+def test_folders_of_images_may_share_names_of_files_but_must_share_their_classes(tmp_path):
+    for name in ("members", "nonmembers", "population"):
+        painted(tmp_path / name / "cat", "L")
+        painted(tmp_path / name / "dog", "L")
+    (tmp_path / "images_model.py").write_text("def scores(x):\n    return x.reshape(len(x), -1)[:, :2]\n")
+    text = """recipes = ["loss"]
+[target]
+model = "images_model:scores"
+[data]
+members = "members/"
+nonmembers = "nonmembers"
+population = "population"
+"""
+    (tmp_path / "plan.toml").write_text(text)
+    ready = plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)
+    assert ready.subject.members.ids.tolist()[0] == "members/cat/0.png"
+    assert ready.subject.nonmembers.ids.tolist()[-1] == "nonmembers/dog/255.png"
+    shutil.rmtree(tmp_path / "population" / "cat")  # 'dog' would be class 0 there
+    with pytest.raises(dv.InputError, match=r"data\.population: the folders of the classes differ .* in cat; set data"):
+        plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path)
+    (tmp_path / "plan.toml").write_text(text + 'classes = ["cat", "dog"]\n')
+    assert plan.resolve(plan.read(tmp_path / "plan.toml"), tmp_path).subject.population.y.tolist() == [1, 1]
+
+
 def test_a_torch_data_set_becomes_records():
     torch = pytest.importorskip("torch")
     dataset = torch.utils.data.TensorDataset(torch.arange(6.0).reshape(3, 2), torch.tensor([1, 0, 1]))
@@ -408,6 +484,7 @@ def test_a_torch_data_set_becomes_records():
         ([(1, 2, 3)], "pairs"),
         ([([1.0], 0), ([1.0, 2.0], 0)], "one shape"),
         (7, "dataset: an object"),
+        (torch.utils.data.DataLoader(dataset), r"a loader of batches; pass its \.dataset"),
         ([], "dataset: its length"),
     ):
         with pytest.raises(dv.InputError, match=message):

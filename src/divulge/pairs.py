@@ -23,6 +23,11 @@ def from_pairs(dataset: Any) -> Records:
         >>> from_pairs([(np.zeros(3), 0), (np.ones(3), 1)])
         Records(n=2, shape=(3,), classes=2)
     """
+    if not hasattr(dataset, "__getitem__") and hasattr(dataset, "dataset"):
+        raise checks.InputError(
+            "dataset: a data set is needed, got a loader of batches; pass its .dataset (or divulge.Records(x, y) of "
+            "what it gives, if it is changed on the way)"
+        )
     checks.able(dataset, "dataset", "__len__", "__getitem__")
     with errors.theirs("dataset: its length"):
         count = len(dataset)
@@ -33,7 +38,10 @@ def from_pairs(dataset: Any) -> Records:
         with errors.theirs("dataset"):
             pair = dataset[row]
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise checks.InputError(f"dataset: pairs (x, y) are needed, got {checks.shown(pair)} at {row}")
+            raise checks.InputError(
+                f"dataset: pairs (x, y) are needed, got {checks.shown(pair)} at {row}; divulge.Records(x, y) takes "
+                "columns as they are"
+            )
         with errors.theirs("dataset: as an array"):
             x.append(pair[0] if isinstance(pair[0], str) else np.asarray(pair[0]))
             y.append(np.asarray(pair[1]).tolist())

@@ -95,13 +95,15 @@ def test_a_reference_and_a_csv_file(divulge, home, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"--text": "body"}, "'body' is unknown"),
+        ({"--text": "body"}, "--text: 'body' is unknown"),
         ({"--members": "none.jsonl"}, "no such file"),
-        ({"--model": "nowhere"}, "nowhere is no Hugging Face model"),
-        ({"--temperature": 0}, "temperature: must lie in"),
-        ({"--top-p": 1.5}, "top_p: must lie in"),
-        ({"--place": "middle"}, "place: "),
-        ({"--bos": "both"}, "bos: "),
+        ({"--model": "nowhere"}, "--model: nowhere is no Hugging Face model"),
+        ({"--temperature": 0}, "--temperature: must lie in"),
+        ({"--top-p": 1.5}, "--top-p: must lie in"),
+        ({"--reference": "nowhere"}, "--reference: nowhere is no Hugging Face model"),
+        ({"--members": "data.text"}, "no such file: data.text"),
+        ({"--place": "middle"}, "--place: "),
+        ({"--bos": "both"}, "--bos: "),
     ],
 )
 def test_user_errors_exit_with_2(divulge, home, changes, message):

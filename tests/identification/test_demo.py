@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from divulge.cli.app import app
-from divulge.identification import language_demo
+from divulge.identification import exhibits, language_demo
 from divulge.results import plain
 
 pytest.importorskip("torch")
@@ -27,6 +27,9 @@ def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
     assert seen[-1][0] == seen[-1][1]
     assert json.loads((tmp_path / "summary.json").read_text()) == plain(summary)
     assert "Training-data identification" in (tmp_path / "report.html").read_text()
+    kept = exhibits.read(tmp_path)
+    assert kept
+    assert all(document.heat is not None for document in kept.values())  # its tokens are marked
 
 
 def shortened(seed, whole=language_demo.paragraphs):

@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
 
 import divulge as dv
 from divulge import targets
+from divulge.identification import document_scoring
 from divulge.targets.pretrained import fingerprint
 
 torch = pytest.importorskip("torch")
@@ -200,6 +202,21 @@ def test_folders_of_another_kind_say_what_they_lack(tmp_path, config, message):
         (tmp_path / "config.json").write_text(config)
     with pytest.raises(dv.InputError, match=message):
         load(tmp_path)
+
+
+def test_a_folder_of_checkpoints_says_which_there_are(base, tmp_path):
+    for step in (80, 160):
+        shutil.copytree(base, tmp_path / "trained" / f"checkpoint-{step}")
+    with pytest.raises(dv.InputError, match=r"name one of the folders in it: checkpoint-80, checkpoint-160$"):
+        load(tmp_path / "trained")
+    with pytest.raises(dv.InputError, match=r"holds no adapter .* folders in it: checkpoint-80, checkpoint-160$"):
+        load(tmp_path / "trained", base=str(base))
+
+
+def test_an_adapter_can_be_scored(base, make, tmp_path):
+    save(adapt(make("llama")), tmp_path / "adapter")
+    target = document_scoring.load(str(tmp_path / "adapter"), None, device="cpu")
+    np.testing.assert_array_equal(logp(target), logp(load(tmp_path / "adapter")))
 
 
 def test_weights_that_are_missing_are_not_drawn_at_random(base):

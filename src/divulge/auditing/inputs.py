@@ -90,7 +90,10 @@ def check(subject: Subject, options: Options, *, documents: bool = False) -> Inp
         )
     for name, given in (("members", members), ("nonmembers", nonmembers), ("population", population)):
         if not isinstance(given, Records):
-            raise checks.InputError(f"{name}: divulge.Records is needed, got {type(given).__name__}")
+            raise checks.InputError(
+                f"{name}: divulge.Records is needed, got {type(given).__name__}; divulge.Records(x, y) makes them of "
+                "arrays, tensors, lists or columns, divulge.from_pairs(dataset) of a torch data set"
+            )
     names = None if subject.groups is None else checks.plain(subject.groups, "groups")
     if names is not None and names.shape != (len(members) + len(nonmembers),):
         raise checks.InputError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from divulge import lazy
-from divulge.cli import printing
+from divulge.cli import options, printing
 from divulge.cli.app import app
 from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError, MissingExtraError, UserCodeError, missing
@@ -53,7 +53,9 @@ def run(arguments: Sequence[str]) -> int:
         printing.lines(sys.stderr, error.traceback())
     except BrokenPipeError:  # whoever read a help page has gone
         pass
-    except (InputError, MissingExtraError, OSError, MemoryError) as error:
+    except InputError as error:
+        printing.error(options.spoken(str(error), _command(arguments), arguments))
+    except (MissingExtraError, OSError, MemoryError) as error:
         printing.error(str(error) or "out of memory")
     except Exception as error:
         if hasattr(error, "format_message"):
@@ -64,6 +66,14 @@ def run(arguments: Sequence[str]) -> int:
             printing.error(_fault(error))
             return Exit.INTERNAL
     return Exit.INPUT
+
+
+def _command(arguments: Sequence[str]) -> Any:
+    """The command that the first of ``arguments`` name."""
+    named: Any = typer.main.get_command(app)
+    for word in arguments:
+        named = getattr(named, "commands", {}).get(word, named)
+    return named
 
 
 def _usage(error: Any) -> None:

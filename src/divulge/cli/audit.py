@@ -139,7 +139,7 @@ def _show(result: auditing.Audit, title: str) -> None:
     for note in audit_page.notes(summary):
         printing.line(f"note: {note}")
     for warning in result.warnings:
-        printing.line(f"warning: {warning}")
+        printing.remark(warning)
 
 
 def _identified(run: Path) -> bool:
@@ -184,7 +184,7 @@ def decide(
         whose = [name for name, d in decisions.items() if note in d.warnings]
         # What is said of some recipes only names them.
         named = len(whose) == len(decisions) or note.startswith(f"{whose[0]}: ")
-        printing.line(f"warning: {note}" if named else f"warning: {', '.join(whose)}: {note}")
+        printing.remark(note if named else f"{', '.join(whose)}: {note}")
 
 
 def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json: bool) -> None:

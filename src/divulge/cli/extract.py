@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge import lazy
-from divulge.cli import printing
+from divulge.cli import options, printing
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -72,7 +72,8 @@ def extract(
     inside, outside = (datafiles.read(path, layout).records for path in (members, nonmembers))
     chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}
     target = folders.load(model, base=base, **chosen)
-    other = None if reference is None else folders.load(reference, **chosen)
+    with options.naming("--reference"):
+        other = None if reference is None else folders.load(reference, **chosen)
     with _interruptible(out), printing.bar("asking the model") as progress:
         result = extraction.measure(
             target,

@@ -158,16 +158,17 @@ def score(
         "truncation": truncation,
         "budget": budget,
     }
-    other = document_scoring.load(reference, None, **local) if reference else None
-    options = document_scoring.ScoringOptions(text, id, lowercase, other, shard)
+    with options.naming("--reference"):
+        other = document_scoring.load(reference, None, **local) if reference else None
+    asked = document_scoring.ScoringOptions(text, id, lowercase, other, shard)
     checks.choice(engine, "--engine", ("local", "ray"))
     with printing.bar("scoring") as progress:
         if engine == "ray":
             factory = partial(document_scoring.load, model, endpoint, **local)
-            counted = ray_scoring.score(texts, factory, out, options, overwrite=overwrite, progress=progress)
+            counted = ray_scoring.score(texts, factory, out, asked, overwrite=overwrite, progress=progress)
         else:
             target = document_scoring.load(model, endpoint, **local)
-            counted = document_scoring.score(texts, target, out, options, overwrite=overwrite, progress=progress)
+            counted = document_scoring.score(texts, target, out, asked, overwrite=overwrite, progress=progress)
     if json:
         printing.as_json(results.plain(counted))
         return
@@ -224,7 +225,7 @@ def warn(summary: IdentificationSummary) -> None:
     """Print the warnings; what voids the guarantee or puts it in doubt stands first, in its colour."""
     colour = {"void": "red", "doubtful": "yellow"}.get(summary.guarantee.standing)
     for number, warning in enumerate(summary.warnings):
-        printing.line(f"warning: {warning}", style=f"bold {colour}" if colour and not number else "")
+        printing.remark(warning, style=f"bold {colour}" if colour and not number else "")
 
 
 def stands(summary: IdentificationSummary, folder: Path) -> None:

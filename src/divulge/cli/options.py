@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from divulge.errors import InputError
+
+# A key of a plan wherever it stands, or what a message begins with.
+_NAMED = re.compile(r"(?<![\w./-])(?:data|target|references)\.(?P<dotted>\w+)|^(?P<first>\w+)(?=: )")
 Out = Annotated[Path | None, typer.Option(help="Run directory to write (default: runs/NAME-TIME).", show_default=False)]
 Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")]
 
@@ -19,6 +25,34 @@ Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .sko
 def folder(out: Path | None, name: str) -> Path:
     """The run directory asked for, or a fresh one under ``runs``."""
     return out if out is not None else Path("runs") / f"{name or 'run'}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def spoken(message: str, command: Any, arguments: Sequence[str]) -> str:
+    """The message with keys of a plan, and arguments of a function, as the options of a command that takes no plan.
+
+    Args:
+        message: of an error; it may begin with the name of an argument, and hold keys such as ``data.text``.
+        command: as Click knows it.
+        arguments: what the user typed, which is left as it is.
+    """
+    if any(one.name == "plan" for one in command.params):
+        return message
+    flags = {one.name: one.opts[0] for one in command.params if one.opts[0].startswith("--") and not one.is_flag}
+
+    def option(found: re.Match[str]) -> str:
+        whole, name = found[0], found["dotted"] or found["first"]
+        return whole if whole in arguments else flags.get(name, whole)
+
+    return _NAMED.sub(option, message)
+
+
+@contextlib.contextmanager
+def naming(option: str) -> Generator[None]:
+    """Errors about a model that is loaded inside the block name this option."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(re.sub(r"^(target\.)?(model|base): ", f"{option}: ", str(error))) from None
 
 
 def unfold(command: Callable[..., None]) -> Callable[..., None]:

@@ -57,6 +57,15 @@ def line(text: object = "", *, style: str = "") -> None:
         _write(sys.stdout, f"{visible(text)}\n")
 
 
+# What an `auto` says of its choice where nothing spoke against it.
+_CHOICE = re.compile(r"auto[\w-]*: (used|chose) |auto chose (?!bh, not )")
+
+
+def remark(text: str, *, style: str = "") -> None:
+    """Print what a result says beside its numbers: a warning, or a note of what ``auto`` chose."""
+    line(f"{'note' if _CHOICE.match(text) else 'warning'}: {text}", style=style)
+
+
 def lines(stream: TextIO, text: str) -> None:
     """Print several lines to ``stream``, each as `line` would."""
     _write(stream, "".join(f"{visible(part)}\n" for part in text.splitlines()))
@@ -113,7 +122,8 @@ def answer(question: str) -> str | None:
 @contextmanager
 def bar(title: str) -> Generator[Callable[[int, int], None]]:
     """A progress bar on standard error, so that standard output stays for results."""
-    with rich_progress.Progress(console=_console(sys.stderr), transient=True) as shown:
+    console = _console(sys.stderr)
+    with rich_progress.Progress(console=console, transient=True, disable=not console.is_terminal) as shown:
         task = shown.add_task(rich_text.Text(visible(title)).markup, total=None)
         yield lambda done, total: shown.update(task, completed=done, total=total)
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
+from divulge.datafiles.layout import FileLayout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.types import Array
+    from divulge.types import Array, Ints
 
 _USUAL = ("label", "labels", "class", "classes", "target", "y", "category", "outcome", "diagnosis")
 _SHOWN = 20  # names in a message
@@ -49,6 +50,26 @@ def numbered(values: Array, classes: Sequence[str] | None, column: str) -> Array
     for name in names:
         checks.choice(str(name), f"data.classes: a class in {column!r}", classes)
     return np.array([place[str(name)] for name in names], dtype=np.int64)[places]
+
+
+def of_documents(values: Array, layout: FileLayout) -> tuple[Ints | None, str]:
+    """Labels of documents, or None and why they cannot be read: no language model needs them, and whoever does asks.
+
+    Raises:
+        divulge.InputError: they cannot be read, and the user named their column.
+
+    Examples:
+        >>> of_documents(np.array(["dog", "cat"]), FileLayout(classes=("cat", "dog")))
+        (array([1, 0]), '')
+        >>> of_documents(np.array([-1, 0]), FileLayout())
+        (None, "'label': labels must be ≥ 0, got -1")
+    """
+    try:
+        return checks.labels(numbered(values, layout.classes, layout.label), repr(layout.label)), ""
+    except checks.InputError as error:
+        if "label" in layout.named:
+            raise
+        return None, str(error)
 
 
 def likely(columns: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ else:
     Image = lazy.module("PIL.Image")
 
 _STATE = "state.json"
+_PLAIN = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of 8 bits in each channel
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 
 
@@ -37,10 +38,15 @@ def saved(path: Path) -> bool:
 
 
 def arrow(path: Path) -> Frame:
-    """The table of a data set that `datasets` saved.
+    """The table of a data set that `datasets` saved; errors as for `shards`, and for a damaged file."""
+    return frames.ipc_streams(shards(path))
+
+
+def shards(path: Path) -> list[Path]:
+    """The files of a data set that `datasets` saved; beside them may lie others, of its cache.
 
     Raises:
-        divulge.InputError: a damaged file, or one outside the folder.
+        divulge.InputError: the list of them is damaged, or names a file outside the folder.
     """
     listed = store.read_json(path / _STATE)
     try:
@@ -52,11 +58,13 @@ def arrow(path: Path) -> Frame:
     for name in names:
         if Path(name).name != name:
             raise checks.InputError(f"{path / _STATE}: a file of the folder itself is needed, got {checks.shown(name)}")
-    return frames.ipc_streams([path / name for name in names])
+    return [path / name for name in names]
 
 
-def images(path: Path, classes: Sequence[str] | None) -> Records:
-    """Images ``[n, channels, height, width]`` from 0 to 1, as torchvision's ``ToTensor`` makes them.
+def images(path: Path, classes: Sequence[str] | None) -> tuple[Records, tuple[str, ...]]:
+    """Images ``[n, channels, height, width]`` from 0 to 1, as torchvision's ``ToTensor`` makes them, and their classes.
+
+    Hidden files, and folders without an image, are passed over.
 
     Args:
         path: a folder with one folder of images for each class.
@@ -68,18 +76,25 @@ def images(path: Path, classes: Sequence[str] | None) -> Records:
         divulge.MissingExtraError: Pillow is not installed.
     """
     folders = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
-    files = [sorted(each for each in folder.rglob("*") if each.suffix.lower() in _IMAGES) for folder in folders]
-    if not any(files):
+    by_class = {folder.name: own for folder in folders if (own := _files(folder))}
+    if not by_class:
         raise checks.InputError(
-            f"{path} is no folder of images (one folder for each class), nor a data set that was saved by `datasets`"
+            f"{path} is no folder of images (one folder for each class, of {' '.join(_IMAGES)}), nor a data set that "
+            "was saved by `datasets`"
         )
-    names = [folder.name for folder in folders]
+    names, files = list(by_class), list(by_class.values())
     place = {name: at for at, name in enumerate(names if classes is None else classes)}
     for name in names:
         checks.choice(name, "data.classes: a folder's name", place)
     labels = np.repeat([place[name] for name in names], [len(own) for own in files])
     every = [file for own in files for file in own]
-    return Records(_read(every), labels, [file.relative_to(path).as_posix() for file in every])
+    return Records(_read(every), labels, [file.relative_to(path).as_posix() for file in every]), tuple(place)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(
+        each for each in folder.rglob("*") if each.suffix.lower() in _IMAGES and not each.name.startswith(".")
+    )
 
 
 def _read(files: Sequence[Path]) -> np.ndarray:
@@ -103,6 +118,11 @@ def _read(files: Sequence[Path]) -> np.ndarray:
 
 def _mode(file: Path) -> str:
     with _opened(file) as image:
+        if image.mode not in _PLAIN:
+            raise checks.InputError(
+                f"{file}: pixels of 8 bits are needed, and its mode is {image.mode!r}; save it with 8 bits, or bring "
+                "the arrays as an .npz"
+            )
         return image.mode
 
 

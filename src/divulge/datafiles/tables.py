@@ -6,14 +6,15 @@ A folder of images, or a data set that Hugging Face `datasets` saved, is read li
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import checks, frames, store
 from divulge.datafiles import classes, folders, json_lines
+from divulge.datafiles.layout import DataFile, FileLayout
 from divulge.frames import Frame
 from divulge.ragged import SEPARATOR
 from divulge.types import Records
@@ -29,42 +30,6 @@ _LONGEST = 60  # characters of a column's name
 _SHOWN = 40  # columns in a message that suggests one
 _DIGITS = re.compile(r"-?[0-9]+")
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
-
-
-@dataclass(frozen=True, slots=True)
-class FileLayout:
-    """What stands where in a file.
-
-    Args:
-        label: column of the classes.
-        id: column of the identifiers.
-        group: column of the subgroups; None where there are none.
-        text: column of the documents; None for records of numbers.
-        scale: factor on every value.
-        separator: between the values of a ``.csv``; where the user did not set it, that of the header.
-        columns: of the values of a record, in their order; all that are left when None.
-        classes: names of the classes, in the order of the model's outputs; None where they are numbers.
-        named: which of these the user set, so that they must be there.
-    """
-
-    label: str = "label"
-    id: str = "id"
-    group: str | None = None
-    text: str | None = None
-    scale: float = 1.0
-    separator: str = ","
-    columns: tuple[str, ...] | None = None
-    classes: tuple[str, ...] | None = None
-    named: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class DataFile:
-    """Records of one file, the group column where one is named, and the names of columns where they have some."""
-
-    records: Records
-    group: Any = None
-    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +111,8 @@ def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:
         divulge.InputError: it does; its columns are named.
     """
     for key, file in files.items():
+        if file.unlabelled:
+            raise checks.InputError(f"data.{key}: {file.unlabelled}")
         if file.records.y is None:
             there = f"no column {layout.label!r} among {_some(file.columns)}" if file.columns else "no array 'y'"
             raise checks.InputError(
@@ -169,10 +136,10 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
 
 
 def _from_images(path: Path, layout: FileLayout) -> DataFile:
-    records = folders.images(path, layout.classes)
+    records, names = folders.images(path, layout.classes)
     if layout.group is not None or layout.text is not None or layout.columns is not None:
         raise checks.InputError("data.group, data.text, data.columns: a folder of images has no columns")
-    return DataFile(Records(_scaled(records.x, layout.scale), records.y, records.ids))
+    return DataFile(Records(_scaled(records.x, layout.scale), records.y, records.ids), folders=names)
 
 
 def _from_table(path: Path, layout: FileLayout) -> DataFile:
@@ -222,9 +189,10 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     _named(layout, header)
     if not len(frame):
         raise checks.InputError(f"a header ({_some(frame.names)}) and no rows; at least 1 record is needed")
-    apart = _apart(frame, layout)
-    records = Records(_texts(frame[text], text, where), apart.get(layout.label), apart.get(layout.id))
-    return DataFile(records, apart.get(layout.group or ""), (text,))
+    apart = _apart(frame, replace(layout, label=""))
+    y, why = classes.of_documents(frame[layout.label], layout) if layout.label in frame else (None, "")
+    records = Records(_texts(frame[text], text, where), y, apart.get(layout.id))
+    return DataFile(records, apart.get(layout.group or ""), (text,), unlabelled=why)
 
 
 def _columns(path: Path, kind: str, layout: FileLayout, wanted: Sequence[str]) -> tuple[Sequence[str], Frame]:
@@ -305,6 +273,11 @@ def _refuse_odd(rest: Frame) -> None:
         raise checks.InputError("no column is left for the values of the records")
     huge = [name for name, values in rest.columns.items() if _huge(values)]
     wrong = [name for name, values in rest.columns.items() if name not in huge and not _numeric(values)]
+    if nested := [name for name in wrong if _nested(rest[name])]:
+        raise checks.InputError(
+            f"the columns {_some(nested)} hold lists or images, and a value is a number; bring them as the array "
+            "x of an .npz, or images in a folder for each class"
+        )
     if wrong:
         raise checks.InputError(
             f"the columns {_some(wrong)} are not numeric; encode them, or name one as data.label, data.id or "
@@ -321,6 +294,11 @@ def _numeric(values: Array) -> bool:
     """Whether a column holds numbers or truth values, of which some may be missing."""
     kinds = set(map(type, values.tolist())) if values.dtype == object else {bool}
     return values.dtype.kind in "biuf" or kinds == {bool, type(None)}
+
+
+def _nested(values: Array) -> bool:
+    """Whether each value of a column holds several, as lists and the images of `datasets` do."""
+    return any(isinstance(value, list | tuple | dict | np.ndarray) for value in values.tolist())
 
 
 def _huge(values: Array) -> bool:

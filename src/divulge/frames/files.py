@@ -25,15 +25,18 @@ else:
 _PIECE = 1 << 16  # rows decoded at a time
 _LONGEST = 1 << 20  # bytes of a header that are looked at
 _COMPRESSION = "zstd(3)"
+_STREAM = ".arrow"
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A Parquet or CSV file, read piece by piece. A damaged one raises whatever the reader says; see `store.tables`.
+    """A Parquet, CSV or ``.arrow`` file, read piece by piece.
+
+    A damaged one raises whatever the reader says; see `store.tables`.
 
     Args:
-        path: of the file; a ``.csv`` may be compressed by gzip.
-        separator: between the values of a CSV; None for Parquet.
+        path: of the file; a ``.csv`` may be compressed by gzip; a ``.arrow`` is a stream, as `datasets` saves them.
+        separator: between the values of a CSV; None for the others.
     """
 
     path: Path
@@ -42,6 +45,9 @@ class Scan:
     def schema(self) -> core.Schema:
         """Names and types of the columns; those of a CSV by all of its values."""
         with _opened(self.path) as file:
+            if self.path.suffix == _STREAM:
+                trial.size(self.path, "ipc")
+                return io.read_ipc_stream(file).schema
             if self.separator is None:
                 trial.size(self.path, "parquet")
                 return io.read_parquet(file).schema
@@ -69,8 +75,10 @@ class Scan:
         """
         schema = schema or self.schema()
         with _opened(self.path) as file:
-            if self.separator is None:
-                batches: Iterable[core.RecordBatch] = io.read_parquet(file, batch_size=size)
+            if self.path.suffix == _STREAM:
+                batches: Iterable[core.RecordBatch] = _cut(io.read_ipc_stream(file), size)
+            elif self.separator is None:
+                batches = io.read_parquet(file, batch_size=size)
             else:
                 batches = _csv(file, schema, self.separator, size)
             places = _places(schema, names)
@@ -244,6 +252,13 @@ def _whole(batches: Iterable[core.RecordBatch], schema: core.Schema, names: Sequ
     places = _places(schema, names)
     wanted = core.Schema([schema.field(place) for place in places])
     return of_table(core.Table.from_batches([batch.select(places) for batch in batches], schema=wanted))
+
+
+def _cut(batches: Iterable[core.RecordBatch], size: int) -> Generator[core.RecordBatch]:
+    """Batches as they were saved, in pieces of at most ``size`` rows."""
+    for batch in batches:
+        for start in range(0, batch.num_rows, size):
+            yield batch.slice(start, min(size, batch.num_rows - start))
 
 
 def _places(schema: core.Schema, names: Sequence[str] | None) -> list[int]:

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
     from divulge.identification.shards import ScoreTable
-    from divulge.targets import text as language
+    from divulge.targets import folders
     from divulge.targets.statistics import GivesTokens
     from divulge.types import Array
 else:
     core = lazy.module("arro3.core")
-    language = lazy.module("divulge.targets.text")
+    folders = lazy.module("divulge.targets.folders")
 
 KIND = "scores"
 _NAMED = 10  # documents that are skipped
@@ -270,13 +270,13 @@ def _list_of_numbers() -> core.DataType:
 
 
 def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:
-    """The target a user named: an endpoint's model, or ``hf:NAME``.
+    """The target a user named: an endpoint's model, a folder, also of a LoRA adapter, or ``hf:NAME``.
 
     Raises:
         divulge.InputError: neither, or an option that the kind of target does not have.
     """
     if not name:
-        raise checks.InputError("--model: hf:NAME, or with --endpoint the name of the model there, is needed")
+        raise checks.InputError("--model: a folder, hf:NAME, or with --endpoint a name there, is needed")
     if endpoint:
         return Endpoint(endpoint, name, length=options.get("length"))
-    return language.CausalLM.load(name, **options)
+    return checks.able(folders.load(name, **options), "--model: a language model", "tokens")

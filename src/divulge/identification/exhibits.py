@@ -74,8 +74,7 @@ def _strips(given: Sequence[Path], wanted: Collection[str]) -> dict[str, HeatStr
     """
     strips: dict[str, HeatStrip] = {}
     for path in given:
-        run = path.parent if path.name == score_files.DOCUMENTS else path
-        for file in sorted((run / TOKENS).glob("*.parquet")):
+        for file in sorted((_scored(path) / TOKENS).glob("*.parquet")):
             if not {"id", *_STATISTICS} <= set(score_files.names(file)):
                 continue
             for piece in shards.parquet(file, ["id", *_STATISTICS]):
@@ -85,6 +84,13 @@ def _strips(given: Sequence[Path], wanted: Collection[str]) -> dict[str, HeatStr
                     if ends is not None and len(ends) and entropy is not None and len(entropy):
                         strips[str(row["id"])] = _strip(ends, logp, entropy)
     return strips
+
+
+def _scored(path: Path) -> Path:
+    """Where `divulge score` ran: what it wrote was given, or a table beside it, as the demo's is."""
+    if path.suffix == ".parquet":
+        return path.parent / "token-statistics" / path.stem
+    return path.parent if path.name == score_files.DOCUMENTS else path
 
 
 def _strip(ends: Sequence[int], logp: Sequence[float], entropy: Sequence[float]) -> HeatStrip:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, store
+from divulge.datafiles import folders as saved
 from divulge.dossier import Dossier
 from divulge.frames import Scan
 from divulge.identification import kinds, shards
@@ -75,7 +76,8 @@ def scan(paths: Sequence[Path], name: str) -> ScoreTable:
     """The rows of one or more tables, one below the other, of which nothing but the kinds of columns is read yet.
 
     Args:
-        paths: files, or folders of files of one kind (shards are read in the order of their names).
+        paths: files, or folders of files of one kind (shards are read in the order of their names), or that Hugging
+            Face `datasets` saved.
         name: of the argument, for errors.
 
     Raises:
@@ -91,6 +93,8 @@ def _files(path: Path, name: str) -> list[Path]:
         if not shards.ending(path):
             raise checks.InputError(f"{name}: {path}: one of {', '.join(ENDINGS)} is needed (.gz allowed)")
         return [path]
+    if saved.saved(path):
+        return saved.shards(path)
     files = sorted(entry for entry in _shards(path).iterdir() if shards.ending(entry))
     if not files:
         raise checks.InputError(f"{name}: {path}: no {', '.join(ENDINGS)} file in this folder")

@@ -18,13 +18,14 @@ from divulge.references import FineTune, LoRA, Train
 from divulge.request import Options, Subject
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.targets import files as models
+from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.completion import Imputer
     from divulge.targets import GivesLabels
-    from divulge.types import Bools, Records
+    from divulge.types import Bools
 
 _MODELS, _EPOCHS = 16, 20  # of reference models that are no fine-tunes
 
@@ -157,6 +158,8 @@ def _labelled(plan: Plan, sets: dict[str, DataFile], *, documents: bool) -> None
     """Raise where recipes read labels and there are none; of documents under a language model, none does."""
     if any(book.resolve(name, documents=documents).needs_labels for name in plan.recipes):
         datafiles.refuse_unlabelled(sets, _layout(plan.data))
+    elif not documents:
+        datafiles.refuse_unlabelled({key: file for key, file in sets.items() if file.unlabelled}, _layout(plan.data))
 
 
 def _origins(plan: Plan, folder: Path) -> dict[str, str]:
@@ -219,9 +222,15 @@ def _base(name: str, folder: Path) -> str:
 
 
 def _same_columns(sets: dict[str, DataFile]) -> None:
-    """Files are compared column by column, so the columns must be the same, in the same order."""
-    first = sets["members"].columns
+    """Files are compared column by column, so the columns must be the same, in the same order; and so the classes."""
+    first, folders = sets["members"].columns, sets["members"].folders
     for key, read in sets.items():
+        if read.folders != folders and read.folders and folders:
+            odd = sorted(set(folders) ^ set(read.folders))
+            raise checks.InputError(
+                f"data.{key}: the folders of the classes differ from those of data.members in {', '.join(odd)}; set "
+                "data.classes to all of them, in the order of the model's outputs"
+            )
         if read.columns != first:
             odd = sorted(set(first) ^ set(read.columns))
             what = (
@@ -291,7 +300,12 @@ def _layout(plan: DataPlan) -> FileLayout:
 
 def _records(folder: Path, plan: DataPlan, key: str) -> DataFile:
     """Records of one file, and the group column where one is named."""
+    name = getattr(plan, key)
     try:
-        return datafiles.read(folder / getattr(plan, key), _layout(plan))
+        read = datafiles.read(folder / name, _layout(plan))
     except checks.InputError as error:
         raise checks.InputError(f"data.{key}: {error}") from None
+    if not read.folders:
+        return read
+    ids = [f"{Path(name).as_posix()}/{one}" for one in np.asarray(read.records.ids)]  # each set may have a cat/0.png
+    return replace(read, records=Records(read.records.x, read.records.y, ids))

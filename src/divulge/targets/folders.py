@@ -22,6 +22,7 @@ else:
     transformers = lazy.module("transformers")
 
 HUB = "hf:"
+_SHOWN = 8  # checkpoints in a message
 _CONFIG = "config.json"
 _TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 _FETCHED = (_CONFIG, adapters.CONFIG, adapters.WEIGHTS, "tokenizer*", "special_tokens_map.json", "vocab*", "merges.txt")
@@ -54,7 +55,9 @@ def load(
     if (place / adapters.CONFIG).is_file():
         return _adapted(place, model, base, dtype, device, folder, options)
     if base is not None:
-        raise checks.InputError(f"target.base: {place} holds no adapter ({adapters.CONFIG}) that could need a base")
+        raise checks.InputError(
+            f"target.base: {place} holds no adapter ({adapters.CONFIG}) that could need a base" + _checkpoints(place)
+        )
     kind = _kind(place)
     source = model if model.startswith(HUB) else str(place)
     network, tokenizer = pretrained(_auto(kind), transformers.AutoTokenizer, source, dtype, device)
@@ -64,7 +67,7 @@ def load(
 def _made(kind: Any, network: Any, tokenizer: Any, name: str, options: dict[str, Any]) -> CausalLM | TextClassifier:
     known_options = [one.name for one in fields(kind)]
     for option in options:
-        checks.choice(option, f"target: options of a {kind.__name__}", known_options)
+        checks.choice(option, f"target.model: {name} makes a {kind.__name__}; its options", known_options)
     return kind(network, tokenizer, name=name, **options)
 
 
@@ -111,6 +114,7 @@ def _kind(place: Path) -> type[CausalLM] | type[TextClassifier]:
     if not (place / _CONFIG).is_file():
         raise checks.InputError(
             f"target.model: {place} is no Hugging Face model: it has neither {_CONFIG} nor {adapters.CONFIG}"
+            + _checkpoints(place)
         )
     config = store.read_json(place / _CONFIG)
     if not isinstance(config, dict):
@@ -126,6 +130,13 @@ def _kind(place: Path) -> type[CausalLM] | type[TextClassifier]:
         f"target.model: {place} holds {checks.shown(config.get('architectures') or config.get('model_type'))}, which "
         "is neither a causal language model nor a sequence classifier of transformers"
     )
+
+
+def _checkpoints(place: Path) -> str:
+    """Folders of models in a folder, as `transformers.Trainer` writes them, to be named instead."""
+    inside = [path.parent.name for kind in (_CONFIG, adapters.CONFIG) for path in place.glob(f"*/{kind}")]
+    steps = sorted(dict.fromkeys(inside), key=lambda name: (len(name), name))  # checkpoint-80 before checkpoint-160
+    return f"; name one of the folders in it: {', '.join(steps[-_SHOWN:])}" if steps else ""
 
 
 def _class(names: Any, kind: Any) -> Any:

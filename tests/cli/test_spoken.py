@@ -1,0 +1,49 @@
+"""Errors name what the user typed: options, not keys of a plan or arguments of a function."""
+
+import pytest
+import typer
+
+from divulge.cli import options, printing
+from divulge.cli.app import app
+from divulge.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "message", "said"),
+    [
+        ("extract", [], "m.csv: data.text: 'body' is unknown", "m.csv: --text: 'body' is unknown"),
+        ("extract", [], "target.model: x is no model", "--model: x is no model"),
+        ("extract", [], "top_p: must lie in [0, 1]", "--top-p: must lie in [0, 1]"),
+        ("extract", ["data.text"], "no such file: data.text", "no such file: data.text"),
+        ("extract", [], "no such file: a/data.text", "no such file: a/data.text"),
+        ("extract", [], "data.scale: texts have no scale", "data.scale: texts have no scale"),
+        ("extract", [], "texts: an on-or-off option is left alone", "texts: an on-or-off option is left alone"),
+        ("score", [], "texts: in.csv: no such file", "texts: in.csv: no such file"),
+        ("audit", [], "fpr: of a plan", "fpr: of a plan"),
+    ],
+)
+def test_an_error_names_the_option(command, typed, message, said):
+    known = typer.main.get_command(app).commands[command]
+    assert options.spoken(message, known, typed) == said
+
+
+def test_a_model_is_named_by_its_option():
+    with pytest.raises(InputError, match=r"^--reference: 'x' cannot be loaded"), options.naming("--reference"):
+        raise InputError("model: 'x' cannot be loaded")
+
+
+def test_what_auto_chose_is_a_note_and_all_else_a_warning(capsys):
+    kinds = {
+        "auto: chose lira of 9": "note",
+        "auto chose storey, not bh: x": "note",
+        "auto chose bh, not storey: x": "warning",
+    }
+    for text in kinds:
+        printing.remark(text)
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(kinds.values())
+
+
+def test_a_log_holds_nothing_of_a_bar(capsys):
+    with printing.bar("asking") as progress:
+        progress(1, 2)
+    assert capsys.readouterr() == ("", "")
