@@ -157,7 +157,7 @@ def test_what_is_said_of_one_recipe_names_it(finished):
     assert first - second
     assert first & second
     for name, said in (("loss: ", first - second), ("lira: ", second - first), ("", first & second)):
-        assert all(f"warning: {name}{warning}" in shown for warning in said)
+        assert all(any(f"{kind}: {name}{text}" in shown for kind in ("note", "warning")) for text in said)
 
 
 def test_gate_has_three_answers_and_an_exit_code_for_each(finished):

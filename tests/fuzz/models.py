@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import peft  # noqa: F401 - takes seconds to import, which no case should be charged with
 import torch
 import transformers
 from sklearn.linear_model import LogisticRegression
