@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks, lazy
@@ -60,6 +61,8 @@ def pretrained(
         divulge.InputError: unknown dtype, or a model that cannot be loaded.
     """
     checks.choice(dtype, "dtype", DTYPES)
+    if not name.startswith("hf:") and not Path(name).is_dir():
+        raise checks.InputError(f"model: {checks.shown(name)}: no such folder; one on the hub is named hf:NAME")
     where, _, revision = name.removeprefix("hf:").partition("@")
     place: dict[str, Any] = {"revision": revision} if revision else {}
     spread = {"device_map": "auto"} if device == "map" else {}

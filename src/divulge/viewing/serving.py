@@ -35,6 +35,7 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen()  # whoever is told the address waits for an answer, and is not turned away
     except OSError as error:
         listening.close()
         raise checks.InputError(f"--port: {host}:{port} cannot be had ({error.strerror or error})") from None
