@@ -62,7 +62,9 @@ def pretrained(
     """
     checks.choice(dtype, "dtype", DTYPES)
     if not name.startswith("hf:") and not Path(name).is_dir():
-        raise checks.InputError(f"model: {checks.shown(name)}: no such folder; one on the hub is named hf:NAME")
+        raise checks.InputError(
+            f"model: {checks.shown(name)} cannot be loaded: no such folder; hf:NAME is one on the hub"
+        )
     where, _, revision = name.removeprefix("hf:").partition("@")
     place: dict[str, Any] = {"revision": revision} if revision else {}
     spread = {"device_map": "auto"} if device == "map" else {}
