@@ -13,7 +13,7 @@ test: $(VENV)/.dev
 
 # The parts that need no torch, on another Python: make test-light PYTHON=python3.13
 LIGHT := .venv-light
-LIGHT_TESTS := attacks classical decisions dossier evaluation frames labels reconstruction test_ground.py test_web.py
+LIGHT_TESTS := attacks decisions dossier evaluation labels reconstruction tables test_ground.py test_web.py
 test-light:
 	rm -rf $(LIGHT)
 	$(PYTHON) -m venv $(LIGHT)

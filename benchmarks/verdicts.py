@@ -47,7 +47,9 @@ def wrong(runs: int) -> None:
             for _ in range(runs):
                 audit = null(rng, kind, m, n, 8)
                 broken += any(ruling.state == "broken" for ruling in gate(audit, POLICIES))
-                alarms += any(realised(audit[name], 0.1, tests=8).broken for name in audit)
+                outcomes = [audit[name] for name in audit]
+                nulls = [realised(one.scores[~one.members], one.calibration, 0.1, tests=8) for one in outcomes]
+                alarms += any(one.broken for one in nulls)
                 answers.append(audit.verdict.answer)
             cells = [f"{broken / runs:.3f}", *shares(answers), f"{alarms / runs:.3f}"]
             print(f"| {kind} | {m:,} / {n:,} | {' | '.join(cells)} |", flush=True)

@@ -11,6 +11,8 @@ from divulge import cli
 def divulge(monkeypatch, capsys):
     """Run the command line in this process: exit code, standard output, standard error."""
 
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)  # which the command line sets for the processes it starts
+
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["divulge", *map(str, arguments)])
         with pytest.raises(SystemExit) as left:

@@ -1,9 +1,15 @@
 """Audits made of score tables alone: what is judged of them costs no model."""
 
+from dataclasses import replace
+
 import numpy as np
+from scipy import stats
 
 from divulge import results
 from divulge.auditing import Audit
+from divulge.evaluation import covariates
+from divulge.results.recorded import TextSplit
+from divulge.statistics import two_samples
 from divulge.types import Estimate
 
 # Scores that know nothing of membership, by what they look like.
@@ -73,6 +79,45 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
         ),
         path=path,
     )
+
+
+def at_covariates(audit, held, *, texts=None, seed=0):
+    """The same audit with covariates ``held``, adjusted for them; ``texts`` is its comparison of texts."""
+    adjusted = covariates.adjust(
+        audit.scores,
+        audit.members,
+        held,
+        seed=seed,
+        groups=audit.duplicate_groups,
+        unexplained=audit.unexplained_scores,
+    )
+    return replace(audit, covariates=held, adjustment=adjusted, about=replace(audit.about, texts=texts))
+
+
+def among_equals(scores, inside, by):
+    """Van Elteren's two-sided p-value in groups of ten: do records ``inside`` score otherwise than others alike?
+
+    Runs that were made before scores were adjusted for covariates hold it.
+    """
+    group = np.floor((stats.rankdata(by) - 0.5) / 10)
+    total = variance = 0.0
+    for one in np.unique(group):
+        rows = group == one
+        n, m = int(rows.sum()), int(inside[rows].sum())
+        if m in (0, n):
+            continue
+        ranks = stats.rankdata(scores[rows]) - (n + 1) / 2
+        total += float(ranks[inside[rows]].sum()) / (n + 1)
+        variance += m * (n - m) * float((ranks**2).sum()) / (n * (n - 1) * (n + 1) ** 2)
+    return 2 * float(stats.norm.sf(abs(total) / variance**0.5)) if variance > 0 else 1.0
+
+
+def compared(scores, members, length, signs=()):
+    """What is known of texts of that ``length``: whether it tells the sets apart, and scores at equal length."""
+    p_value = two_samples.rank_sum(length[~members], length[members])
+    told = (*signs, *(("the median length",) if p_value <= 0.01 / 4 else ()))
+    equals = {name: among_equals(own, members, length) for name, own in scores.items()}
+    return TextSplit(told, "none", (0, 0), p_value, equals)
 
 
 def sizes(m, n):

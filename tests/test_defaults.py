@@ -41,3 +41,29 @@ def test_controls_raise_a_false_alarm_in_one_of_twenty_cases_by_default():
     found = dict(given("level"))
     assert any(where.startswith("divulge.decisions.controls") for where in found)
     assert {where: value for where, value in found.items() if value != 0.05} == {}
+
+
+SETTINGS = {
+    "divulge.signals.contrastive.Contrastive": {
+        "width": 128, "latent": 16, "steps": 600, "margin": 10.0, "weight": 0.1,
+    },
+    "divulge.signals.mrad.MRAD": {
+        "step": 1000.0, "iterations": 1, "access": "white", "directions": 100, "epsilon": 0.01, "clip": None,
+        "detector": "cade", "start": "zeros", "limit": None, "shadows": 0,
+    },
+    "divulge.references.tuning.Tuning": {
+        "count": 4, "epochs": 3, "lr": None, "batch_size": 8, "lora": None, "schedule": "linear", "warmup": 0.0,
+        "weight_decay": 0.0, "length": None, "bos": "tokenizer",
+    },
+    "divulge.targets.endpoint.Endpoint": {
+        "concurrency": 8, "retries": 6, "backoff": 0.5, "timeout": 120.0, "length": None, "journal": None,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", SETTINGS)
+def test_settings_are_those_that_were_measured(where):
+    """Another default is another signal, or another reference model: it is changed knowingly, and measured anew."""
+    module, _, name = where.rpartition(".")
+    parameters = inspect.signature(getattr(importlib.import_module(module), name)).parameters
+    assert {key: parameters[key].default for key in SETTINGS[where]} == SETTINGS[where]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.statistics import canonical, intervals, placements, ranking
+from divulge.statistics import canonical, intervals, placements, ranking, two_samples
 
 
 def naive_placements(inside, outside):
@@ -150,3 +150,13 @@ def test_ends_move_towards_gaffkes_bound_by_twice_the_share_of_pairs_that_repeat
         assert furthest > end
         assert placements.moved_out(end, mean, weight, 1.0, 0.025) == pytest.approx(0.8 + part * (furthest - 0.8))
     assert placements.moved_out(np.array(1.5), mean, np.array(0.9), 1.0, 0.025) == 1.5
+
+
+def test_the_rank_sum_of_scores_that_tie_is_compared_with_ten_thousand_divisions_at_most():
+    low, high = np.repeat([0.0, 1.0], 40), np.repeat([5.0, 6.0], 40)
+    assert two_samples.rank_sum(low, high) == 1e-4
+    assert two_samples.rank_sum(low, high, alternative="greater") == 1e-4
+    assert two_samples.rank_sum(high, low, alternative="greater") == 1.0
+    alike = two_samples.rank_sum(low, np.repeat([0.0, 1.0], [39, 41]))
+    assert alike > 0.5
+    assert alike * 1000 == pytest.approx(round(alike * 1000))

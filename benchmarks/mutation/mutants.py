@@ -1,13 +1,15 @@
 """The small faults that can be put into a file: a comparison, an operator, a constant, a condition, min for max.
 
-Left out is what computes nothing: annotations, docstrings, decorators, f-strings and what is raised (messages both),
-blocks under `TYPE_CHECKING`, and ``strict`` of `zip`, which only guards.
+Conditions of templates are turned round too, and what an f-string computes counts as code. Left out is what computes
+nothing: annotations, docstrings, decorators, what is raised (messages), blocks under `TYPE_CHECKING`, and ``strict`` of
+`zip`, which only guards.
 """
 
 from __future__ import annotations
 
 import ast
 import copy
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +34,9 @@ PAIRS = (
 NAMES = {a: b for pair in PAIRS for a, b in (pair, pair[::-1])}
 
 
+TEMPLATE_CONDITION = re.compile(r"{%-?\s*(?:el)?if\s+(.*?)\s*-?%}|\bif\s+(.*?)(?:\s+else\b|\s*-?[%}]})")
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault: the file below the root, its line, the expression there, what replaces it, and the faulty file.
@@ -52,34 +57,82 @@ class Fault:
 
 def faults(root: Path, file: Path) -> Iterator[Fault]:
     """Every fault this script knows how to make in ``file``, in a fixed order."""
-    code = file.read_bytes()
+    where, text = str(file.relative_to(root)), file.read_text(encoding="utf-8")
+    yield from _template_faults(where, text) if file.suffix == ".j2" else _python_faults(where, text)
+
+
+def _template_faults(file: str, text: str) -> Iterator[Fault]:
+    seen: Counter[tuple[int, str]] = Counter()
+    for match in TEMPLATE_CONDITION.finditer(text):
+        group = 1 if match[1] is not None else 2
+        before, line = match[group], text.count("\n", 0, match.start(group)) + 1
+        source = f"{text[: match.start(group)]}not ({before}){text[match.end(group) :]}"
+        shown, nth = text.splitlines()[line - 1].strip(), seen[line, before]
+        seen[line, before] += 1
+        yield Fault(file, line, True, shown, before, f"not ({before})", nth, source)
+
+
+def _python_faults(file: str, text: str) -> Iterator[Fault]:
+    code = text.encode()
     tree = ast.parse(code)
     starts = [0]
     for line in code.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     ignored = set(_ignored(tree))
-    bodies = {
-        inner for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda) for inner in _body(node)
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)]
+    bodies = {inner for function in functions for inner in _body(function)}
+    conditions = set(_conditions(tree))
+    # What stands inside an f-string has no reliable place in the file: the whole string is written anew.
+    inside = {
+        inner: whole
+        for whole in ast.walk(tree)
+        if isinstance(whole, ast.JoinedStr)
+        for inner in ast.walk(whole)
+        if inner is not whole
     }
     seen: Counter[tuple[int, str, str]] = Counter()
     for node in ast.walk(tree):
         if node in ignored or not isinstance(node, ast.expr):
             continue
-        first = starts[node.lineno - 1] + node.col_offset
-        last = starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-        for changed in _changes(node):
-            after = ast.unparse(changed)
-            fresh = after if isinstance(node, ast.Constant | ast.Name | ast.Attribute) else f"({after})"
-            source = code[:first] + fresh.encode() + code[last:]
-            text = code[starts[node.lineno - 1] : starts[node.lineno]].decode().strip()
-            where = str(file.relative_to(root))
-            before = ast.unparse(node)
-            nth = seen[node.lineno, before, after]
-            seen[node.lineno, before, after] += 1
-            yield Fault(where, node.lineno, node not in bodies, text, before, after, nth, source.decode())
+        place = _outermost(node, inside)
+        first = starts[place.lineno - 1] + place.col_offset
+        last = starts[(place.end_lineno or place.lineno) - 1] + (place.end_col_offset or 0)
+        for changed in _changes(node, node in conditions):
+            try:
+                whole = ast.unparse(changed if place is node else _replaced(place, node, changed))
+            except ValueError:  # an f-string that cannot be written in one piece
+                continue
+            before, after = ast.unparse(node), ast.unparse(changed)
+            bare = isinstance(place, ast.Constant | ast.Name | ast.Attribute)
+            source = code[:first] + (whole if bare else f"({whole})").encode() + code[last:]
+            shown = code[starts[place.lineno - 1] : starts[place.lineno]].decode().strip()
+            nth = seen[place.lineno, before, after]
+            seen[place.lineno, before, after] += 1
+            yield Fault(file, place.lineno, node not in bodies, shown, before, after, nth, source.decode())
 
 
-def _body(node: ast.FunctionDef | ast.Lambda) -> Iterator[ast.AST]:
+def _outermost(node: ast.expr, inside: dict[ast.AST, ast.JoinedStr]) -> ast.expr:
+    while node in inside:
+        node = inside[node]
+    return node
+
+
+def _replaced(whole: ast.expr, node: ast.expr, changed: ast.AST) -> ast.expr:
+    """A copy of ``whole`` with ``changed`` in the place of ``node``."""
+    return copy.deepcopy(whole, {id(node): changed})
+
+
+def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
+    """What decides a statement or whether an item is taken, where no operator of it can be changed."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.If():
+                yield node.test
+            case ast.comprehension():
+                yield from node.ifs
+
+
+def _body(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> Iterator[ast.AST]:
     for part in node.body if isinstance(node.body, list) else [node.body]:
         yield from ast.walk(part)
 
@@ -92,21 +145,21 @@ def _ignored(tree: ast.AST) -> Iterator[ast.AST]:
 
 def _computes_nothing(node: ast.AST) -> list[ast.AST]:
     match node:
-        case ast.FunctionDef():
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
             annotations = [node.returns, *(a.annotation for a in ast.walk(node.args) if isinstance(a, ast.arg))]
             return [*node.decorator_list, *(part for part in annotations if part is not None)]
         case ast.ClassDef():
             return list(node.decorator_list)
         case ast.AnnAssign():
             return [node.annotation]
-        case ast.Raise() | ast.JoinedStr() | ast.Expr(value=ast.Constant()) | ast.If(test=ast.Name("TYPE_CHECKING")):
+        case ast.Raise() | ast.Expr(value=ast.Constant()) | ast.If(test=ast.Name("TYPE_CHECKING")):
             return [node]
         case ast.Call(func=ast.Name("zip")):
             return list(node.keywords)
     return []
 
 
-def _changes(node: ast.expr) -> Iterator[ast.AST]:
+def _changes(node: ast.expr, is_condition: bool) -> Iterator[ast.AST]:
     changed = copy.deepcopy(node)
     if isinstance(changed, ast.Compare) and type(changed.ops[0]) in COMPARISONS:
         changed.ops[0] = COMPARISONS[type(changed.ops[0])]()
@@ -117,6 +170,8 @@ def _changes(node: ast.expr) -> Iterator[ast.AST]:
     elif isinstance(changed, ast.BoolOp):
         changed.op = ast.Or() if isinstance(changed.op, ast.And) else ast.And()
         yield changed
+    elif is_condition and not isinstance(changed, ast.UnaryOp | ast.Constant):
+        yield ast.UnaryOp(ast.Not(), changed)
     elif isinstance(changed, ast.UnaryOp) and isinstance(changed.op, ast.Not | ast.USub | ast.Invert):
         yield changed.operand
     elif isinstance(changed, ast.IfExp):

@@ -1,15 +1,21 @@
-"""How many small faults in the number wing do the tests notice?
+"""How many small faults in the sources do the tests notice?
 
-    OMP_NUM_THREADS=1 python benchmarks/mutation/run.py [--count 300] [--seed 0] [--rooms labels]
-    OMP_NUM_THREADS=1 python benchmarks/mutation/run.py --again ended.jsonl
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python benchmarks/mutation/run.py --count 100
 
-Draws ``count`` faults at random from all that can be made in the wing. The tests are collected once; for each fault
-the process forks, puts the fault into its modules and runs the tests that run its line: those of its room first, the
-fast ones first, until ``--seconds`` of processor time are spent. A fault is killed when a test fails or does not end. A
-fault in a line that no test runs survives, and so does one that only the tests beyond ``--seconds`` would notice.
-Each fault and how it ended goes to ``--out``; ``--again`` tries those that survived once more, in the files of today.
+Draws ``--count`` faults at random from all that can be made in `src/divulge`, pages and templates included, with a seed
+that is drawn too unless ``--seed`` gives it. Before that it measures which test runs which line, and how long each
+test takes (``--map`` keeps that; a file of tests is measured again when it, or any source, has changed). For each fault
+a child imports divulge afresh from a copy of the repository with the fault in its file, and runs the tests of its line,
+the most telling first. A fault is
 
-Which test runs which line, and how long each takes, is measured first, with `coverage`, and kept in ``--map``.
+- noticed, when a test fails or does not end;
+- survived, when all tests of its line pass, or no test runs the line;
+- undecided, when ``--budget`` seconds of processor time were spent before all tests of its line had run, or the clock
+  ran out.
+
+Only the first counts. Faults go through in the order in which they were drawn; ``--out`` holds one line for each, and
+a run that is started again goes on where it ended. ``--again FILE`` tries those of a file that were not noticed once
+more, in the sources of today.
 """
 
 from __future__ import annotations
@@ -18,185 +24,214 @@ import argparse
 import json
 import os
 import random
-import resource
-import signal
+import secrets
+import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import line_map
 import pytest
-from graft import graft
-from lines import ROOT, Measured, measure
 from mutants import Fault, faults
+from workplace import ROOT, Workplace, import_dependencies, load_json, processor_seconds, run_pytest
 
-WING = ("attacks", "decisions", "evaluation", "labels", "margin", "reconstruction", "statistics")
-TESTS = (
-    *(f"tests/{room}" for room in WING if room != "statistics"),
-    *("tests/guarantees", "tests/identification", "tests/results", "tests/unseen"),
-    *("tests/test_checks.py", "tests/test_ground.py"),
-    *(f"src/divulge/{room}" for room in WING),
-)
-ENDLESS, HANGING = 60, 900
-"""Tests never end if they take so much processor time beyond ``--seconds``, or so many seconds by the clock."""
-Place = tuple[str, int]
-"""A file and a line of the repository that the map was measured in."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trials:
-    """A plugin of pytest that runs the tests once per fault instead of once."""
-
-    drawn: Sequence[tuple[Fault, Place]]
-    measured: Measured
-    seconds: float
-    also: Sequence[str]
-    out: Path
-
-    def files(self) -> list[str]:
-        """All that has to be collected."""
-        names = {name.split("::")[0] for fault, place in self.drawn for name in self._names(fault, place)}
-        return sorted(name for name in {*names, *self.also} if (ROOT / name).exists())
-
-    def _names(self, fault: Fault, place: Place) -> list[str]:
-        room = fault.file.split("/")[2]
-        own = (f"tests/{room}/", f"src/divulge/{room}/")
-        names = self.measured.tests(place[0], None if fault.at_import else place[1])
-        return sorted(names, key=lambda name: not name.startswith(own))
-
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        """Try every fault; pytest itself runs nothing."""
-        items = {item.nodeid: item for item in session.items}
-        fresh = [item for name, item in items.items() if name not in self.measured.seconds]
-        alive = 0
-        with self.out.open("w") as out:
-            for done, (fault, place) in enumerate(self.drawn, start=1):
-                chosen = [items[name] for name in self._names(fault, place) if name in items]
-                room = (f"tests/{fault.file.split('/')[2]}/", "tests/test_", *self.also)
-                ran, end = self._try(fault, [*(item for item in fresh if item.nodeid.startswith(room)), *chosen])
-                alive += end == "survived"
-                told = {key: getattr(fault, key) for key in ("file", "line", "text", "before", "after", "nth")}
-                out.write(json.dumps({"end": end, "ran": ran, "of": len(chosen), **told}) + "\n")
-                out.flush()
-                if end == "survived":
-                    print(f"\nsurvived {fault.file}:{fault.line} ({ran} of the {len(chosen)} tests that run it)")
-                    print(f"    {fault.text}\n    {fault.before}  ->  {fault.after}")
-                if done % 10 == 0:
-                    print(f"\n{done - alive} of {done} killed", flush=True)
-        print(f"\nkilled {len(self.drawn) - alive} of {len(self.drawn)}")
-        return True
-
-    def _try(self, fault: Fault, items: Sequence[pytest.Item]) -> tuple[int, str]:
-        """How many tests ran, and how the fault ended."""
-        reads, writes = os.pipe()
-        sys.stdout.flush()
-        child = os.fork()
-        if not child:
-            os.close(reads)
-            self._notice(fault, items, writes)
-        os.close(writes)
-        with os.fdopen(reads, "rb") as pipe:
-            ran = len(pipe.read())
-        _, status = os.waitpid(child, 0)
-        return ran, "survived" if status == 0 else "killed"
-
-    def _notice(self, fault: Fault, items: Sequence[pytest.Item], progress: int) -> None:
-        """In a process of its own: status 0 if no test notices the fault."""
-        os.setsid()
-        for stream in (1, 2):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-        started = time.process_time()
-        most = int(started + self.seconds + ENDLESS)
-        resource.setrlimit(resource.RLIMIT_CPU, (most, most))
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(HANGING)
-        try:
-            graft(fault)
-            for item, following in zip(items, [*items[1:], None], strict=True):
-                if time.process_time() - started > self.seconds:
-                    break
-                os.write(progress, b".")
-                item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """End the process at the first failure."""
-        if report.failed:
-            os._exit(1)
-
-
-def every() -> Iterator[Fault]:
-    """All faults that can be made in the wing, in a fixed order."""
-    for room in WING:
-        for file in sorted((ROOT / "src" / "divulge" / room).glob("*.py")):
-            yield from faults(ROOT, file)
-
-
-def drawn(count: int, seed: int) -> list[tuple[Fault, Place]]:
-    """Random faults."""
-    known = list(every())
-    print(f"{len(known)} faults known, {min(count, len(known))} drawn with seed {seed}", flush=True)
-    return [(fault, (fault.file, fault.line)) for fault in random.Random(seed).sample(known, min(count, len(known)))]
-
-
-def survivors(ended: Path) -> Iterator[tuple[Fault, Place]]:
-    """The faults of an earlier run that survived, in the files of today, and where they were then."""
-    known = list(every())
-    for line in ended.read_text(encoding="utf-8").splitlines():
-        told = json.loads(line)
-        if told["end"] == "killed":
-            continue
-        same = [
-            fault
-            for fault in known
-            if all(getattr(fault, key) == told[key] for key in ("text", "before", "after", "nth"))
-        ]
-        if same:
-            nearest = min(same, key=lambda fault: (fault.file != told["file"], abs(fault.line - told["line"])))
-            yield nearest, (told["file"], told["line"])
-        else:
-            print(f"gone {told['file']}:{told['line']}\n    {told['text']}", flush=True)
-
-
-def unchanged(faults: Sequence[Fault]) -> list[Fault]:
-    """The same places without the faults: none may be killed."""
-    return [
-        replace(fault, source=(ROOT / fault.file).read_text(encoding="utf-8"), after=fault.before) for fault in faults
-    ]
+ENDLESS, PATIENCE = 60, 600
+"""A child is ended this many seconds of processor time beyond the budget, or this long by the clock."""
+KEYS = ("file", "line", "text", "before", "after", "nth")
 
 
 def main() -> None:
-    """Draw, try, count."""
+    """Measure, draw, try, count."""
+    given = _arguments()
+    folder = Path(tempfile.mkdtemp(prefix="divulge-mutants-"))
+    try:
+        import_dependencies()
+        for claim in given.map.glob("*.claim"):  # of a run that was ended
+            claim.unlink()
+        units = [unit for unit in line_map.test_units() if not given.tests or unit in given.tests]
+        _parallel(given.workers, lambda i: line_map.measure(
+            Workplace.copy(folder / str(i)), units, given.map, limit=2 * given.budget, reuse=given.reuse))  # fmt: skip
+        if given.measure_only:
+            return
+        chosen = list(_survivors(given.again)) if given.again else _draw(given.count, given.seed)
+        tried = _tried(given.out)
+        rest = [fault for fault in chosen if _key(fault) not in tried]
+        known = line_map.load(given.map)
+        _parallel(given.workers, lambda i: _try_all(
+            Workplace(folder / str(i)), rest[i :: given.workers], known, given))  # fmt: skip
+        print(_table(given.out))
+    finally:
+        shutil.rmtree(folder)
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--rooms", nargs="*", default=WING, help="try only the faults drawn in these")
-    parser.add_argument("--again", type=Path, help="try the survivors of this file")
-    parser.add_argument(
-        "--also",
-        nargs="*",
-        default=(),
-        help="files with tests that the map does not know: tried on every fault, and first",
-    )
-    parser.add_argument("--unchanged", action="store_true", help="put no fault in: none may be killed")
+    parser.add_argument("--seed", type=int, help="drawn and printed if left out")
+    parser.add_argument("--budget", type=int, default=20, help="seconds of processor time for one fault")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--again", type=Path, help="try what this file has not noticed")
+    parser.add_argument("--unchanged", action="store_true", help="put no fault in: none may be noticed")
+    parser.add_argument("--tests", nargs="*", help="measure only these files of tests")
+    parser.add_argument("--reuse", action="store_true", help="measure only tests that have changed, not sources")
+    parser.add_argument("--measure-only", action="store_true")
     parser.add_argument("--out", type=Path, default=Path("mutants.jsonl"))
-    parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / "divulge-mutants.coverage")
+    parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / "divulge-line-map")
     given = parser.parse_args()
-    chosen = list(survivors(given.again)) if given.again else drawn(given.count, given.seed)
-    chosen = [(fault, place) for fault, place in chosen if fault.file.split("/")[2] in given.rooms]
-    trials = Trials(
-        [(unchanged(fault), place) for fault, place in chosen] if given.unchanged else chosen,
-        measure(given.map, TESTS), given.seconds, given.also, given.out.absolute(),
-    )  # fmt: skip
-    os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT / "src"))
-    os.environ["PYTHONPATH"] = str(ROOT / "src")
-    raise SystemExit(pytest.main(["-q", "-s", "--assert=plain", *trials.files()], plugins=[trials]))
+    if given.seed is None:
+        given.seed = secrets.randbelow(10**6)
+    given.out, given.map = given.out.absolute(), given.map.absolute()
+    return given
+
+
+def _parallel(workers: int, work: Callable[[int], object]) -> None:
+    """Run ``work(0)`` … in processes of their own."""
+    children = []
+    sys.stdout.flush()
+    for i in range(workers):
+        child = os.fork()
+        if not child:
+            try:
+                work(i)
+                sys.stdout.flush()
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+                os._exit(1)
+            os._exit(0)
+        children.append(child)
+    if sum(os.waitpid(child, 0)[1] != 0 for child in children):
+        raise SystemExit("a worker failed")
+
+
+def _every_fault() -> Iterator[Fault]:
+    """All faults that can be made in the sources, in a fixed order."""
+    for file in sorted((ROOT / "src" / "divulge").rglob("*")):
+        if file.suffix in (".py", ".j2"):
+            yield from faults(ROOT, file)
+
+
+def _draw(count: int, seed: int) -> list[Fault]:
+    known = list(_every_fault())
+    print(f"{len(known)} faults known, {min(count, len(known))} drawn with seed {seed}", flush=True)
+    return random.Random(seed).sample(known, min(count, len(known)))
+
+
+def _survivors(ended: Path) -> Iterator[Fault]:
+    """The faults of an earlier run that were not noticed, in the sources of today."""
+    known = defaultdict(list)
+    for fault in _every_fault():
+        known[fault.file, fault.text, fault.before, fault.after, fault.nth].append(fault)
+    for line in ended.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        if record["end"] == "noticed":
+            continue
+        same = known[tuple(record[key] for key in KEYS if key != "line")]
+        if same:
+            yield min(same, key=lambda fault: abs(fault.line - record["line"]))
+        else:
+            print(f"gone: {record['file']}:{record['line']}  {record['text']}", flush=True)
+
+
+def _key(fault: Fault) -> tuple[object, ...]:
+    return tuple(getattr(fault, key) for key in KEYS)
+
+
+def _tried(out: Path) -> set[tuple[object, ...]]:
+    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    return {tuple(json.loads(line)[key] for key in KEYS) for line in lines}
+
+
+def _try_all(workplace: Workplace, chosen: Sequence[Fault], known: line_map.LineMap, given: argparse.Namespace) -> None:
+    for fault in chosen:
+        tests = known.tests(fault.file, None if fault.at_import else fault.line)
+        source = (ROOT / fault.file).read_text(encoding="utf-8") if given.unchanged else fault.source
+        end = _try(workplace, fault, source, tests, given.budget) if tests else {"end": "survived", "ran": 0}
+        record = end | {"of": len(tests)} | {key: getattr(fault, key) for key in KEYS}
+        with given.out.open("a", encoding="utf-8") as out:
+            out.write(json.dumps(record) + "\n")
+        print(f"{record['end']} {fault.file}:{fault.line} {fault.before} -> {fault.after} ({record['ran']} of "
+              f"{len(tests)} tests) {record.get('by', '')}", flush=True)  # fmt: skip
+
+
+def _try(workplace: Workplace, fault: Fault, source: str, tests: list[str], budget: int) -> dict:
+    with workplace.faulty(fault.file, source):
+        ended = workplace.run(
+            lambda write: Trial(tests, budget, write).run(), seconds=budget + ENDLESS, patience=PATIENCE
+        )
+    record = load_json(ended.text)
+    if record:
+        return record
+    clock = ended.signal == 14  # SIGALRM: the clock ran out, on a machine that may have been busy
+    return {"end": "undecided" if clock else "noticed", "ran": 0, "by": f"ended by signal {ended.signal}"}
+
+
+class Trial:
+    """A plugin of pytest that runs the tests of a fault, file by file, until one fails or the budget is spent."""
+
+    def __init__(self, tests: Sequence[str], budget: int, write: Callable[[str], None]) -> None:
+        self.order = {name: i for i, name in enumerate(tests)}
+        self.budget, self.write = budget, write
+        self.started, self.ran = processor_seconds(), 0
+
+    def run(self) -> None:
+        """Write how the fault ended."""
+        files: dict[str, list[str]] = defaultdict(list)
+        for name in self.order:
+            files[name.split("::")[0]].append(name)
+        try:
+            for file in files:
+                if self._spent():
+                    break
+                if run_pytest([file], self) not in (0, 5):
+                    self._end("noticed", by=file)
+        except BaseException as error:
+            self._end("noticed", by=repr(error))
+        self._end("survived" if self.ran >= len(self.order) else "undecided")
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the tests of the line, the most telling first."""
+        items[:] = sorted((i for i in items if i.nodeid in self.order), key=lambda item: self.order[item.nodeid])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Run nothing any more when the budget is spent."""
+        self.ran += not self._spent()
+        return self._spent() or None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """End at the first failure."""
+        if report.failed:
+            self._end("noticed", by=report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """A file of tests that cannot be imported any more notices as well."""
+        if report.failed:
+            self._end("noticed", by=report.nodeid)
+
+    def _spent(self) -> bool:
+        return processor_seconds() - self.started > self.budget
+
+    def _end(self, end: str, by: str = "") -> None:
+        self.write(json.dumps({"end": end, "ran": self.ran, "by": by}))
+        os._exit(0)
+
+
+def _table(out: Path) -> str:
+    """Markdown: how the faults of a file ended, by package."""
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for line in out.read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        package = record["file"].split("/")[2] if record["file"].count("/") > 2 else "modules beside the packages"
+        for group in (package, "**all**"):
+            counts[group][record["end"]] += 1
+    rows = ["| package | faults | noticed | survived | undecided |", "|---|---|---|---|---|"]
+    for group, count in sorted(counts.items(), key=lambda item: (item[0].startswith("**"), item[0])):
+        share = f" ({count['noticed'] / count.total():.1%})" if group.startswith("**") else ""
+        rows.append(f"| {group} | {count.total()} | {count['noticed']}{share} | {count['survived']} "
+                    f"| {count['undecided']} |")  # fmt: skip
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":

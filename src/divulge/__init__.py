@@ -6,6 +6,20 @@ needs neither torch nor scikit-learn.
 
 from __future__ import annotations
 
+import sys
+
+# `python -m divulge` puts the current folder, which may hold anybody's files, before every installed module. What such
+# a folder holds is never imported; this must come before anything else is.
+if (
+    sys.argv[:1] == ["-m"]
+    and not sys.flags.safe_path
+    and any(
+        (word == "-m" and name.split(".")[0] == "divulge") or word.startswith("-mdivulge")
+        for word, name in zip(sys.orig_argv, [*sys.orig_argv[1:], ""], strict=True)
+    )
+):
+    del sys.path[0]
+
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -42,12 +42,13 @@ def extra(package: str, name: str) -> MissingExtraError:
 
 
 @contextlib.contextmanager
-def theirs(name: str, *passed: type[Exception]) -> Generator[None]:
+def theirs(name: str, *passed: type[Exception], hint: str = "") -> Generator[None]:
     """What the user's code raises inside the block is raised on under one line of ours that says whose it is.
 
     Args:
         name: of the argument that the code came in by.
         passed: errors that the code may raise to say something; they pass unchanged too.
+        hint: what may have led to it, added to the line.
 
     Raises:
         UserCodeError: whatever it raised, as the cause; our own errors pass unchanged.
@@ -64,7 +65,9 @@ def theirs(name: str, *passed: type[Exception]) -> Generator[None]:
         raise
     except Exception as error:
         said = (str(error).strip() or "no message").splitlines()[0]
-        raise UserCodeError(f"{name}: your code raised {type(error).__name__}: {said}") from error
+        raise UserCodeError(
+            f"{name}: your code raised {type(error).__name__}: {said}{hint and f' ({hint})'}"
+        ) from error
 
 
 # Optional packages and the extras they come with.
@@ -76,8 +79,6 @@ _EXTRAS = {
     "opacus": "dp",
     "peft": "text",
     "ray": "ray",
-    "sklearn": "sklearn",
-    "skops": "sklearn",
     "starlette": "view",
     "uvicorn": "view",
     "tokenizers": "text",

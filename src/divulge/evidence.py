@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
-from divulge.classical import components, words
 from divulge.ragged import TokenLogs
 from divulge.signals import classification, internals
 from divulge.targets import GivesLabels, GivesLogits
@@ -19,13 +18,16 @@ from divulge.types import Evidence, Records
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scipy import sparse
+    from sklearn import decomposition
+    from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Array, Bools, Floats, Ints
+else:
+    decomposition = lazy.module("sklearn.decomposition")
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 # More columns than this are reduced to their principal components before a regressor sees them.
 COMPONENTS = 48
-_MOST_WORDS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,33 +282,29 @@ def features(records: Records, fit_on: Bools, seed: int) -> Floats:
     Returns:
         float64 ``[n, d]`` with ``d`` at most `COMPONENTS`.
     """
-    rng = seeds.generator(seed, "features")
+    state = seeds.integer(seed, "features")
     if records.x.dtype == object:
-        table = _tf_idf(records.x, fit_on)
-        width = min(COMPONENTS, table.shape[1] - 1, int(fit_on.sum()))
-        return table @ components.leading(table[fit_on], width, rng)[0].T if width > 0 else table.toarray()
+        # One-letter words count: a text of digits must have some word.
+        words = sklearn_text.TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106 - no password
+        try:
+            words.fit(records.x[fit_on])
+        except ValueError:  # an empty vocabulary
+            raise checks.InputError("records: the texts that a regressor may learn from have no words") from None
+        sparse = words.transform(records.x)
+        width = min(COMPONENTS, sparse.shape[1] - 1)
+        if width < 1:
+            return sparse.toarray()
+        return decomposition.TruncatedSVD(width, random_state=state).fit(sparse[fit_on]).transform(sparse)
     flat = records.x.reshape(len(records), -1).astype(np.float64)
     if flat.shape[1] <= COMPONENTS:
         return flat
-    return components.approximate(flat[fit_on], min(COMPONENTS, int(fit_on.sum())), rng)(flat)
-
-
-def _tf_idf(texts: Array, fit_on: Bools) -> sparse.csr_matrix:
-    """Tf-idf of the most frequent words of the texts that may be learned from, ``[n, v]``."""
-    # One-letter words count: a text of digits must have some word.
-    counts = words.count(texts, r"\S+").table
-    times = np.asarray(counts[fit_on].sum(axis=0)).ravel()
-    if not times.any():
-        raise checks.InputError("records: the texts that a regressor may learn from have no words")
-    kept = np.sort(np.argsort(-times, kind="stable")[: min(_MOST_WORDS, np.count_nonzero(times))])
-    return words.tf_idf(counts[:, kept], fit_on)
+    width = min(COMPONENTS, int(fit_on.sum()))
+    return decomposition.PCA(width, svd_solver="randomized", random_state=state).fit(flat[fit_on]).transform(flat)
 
 
 def concatenate(parts: Sequence[Records]) -> Records:
     """All records in one, in order; labels and ids are kept where every part has them."""
-    y: Any = None if any(part.y is None for part in parts) else np.concatenate([part.y for part in parts])
-    ids: Any = None if any(part.ids is None for part in parts) else np.concatenate([part.ids for part in parts])
     shapes = {part.x.shape[1:] for part in parts}
     if len(shapes) > 1:
         raise checks.InputError(f"records: all must have the same shape, got {', '.join(map(str, sorted(shapes)))}")
-    return Records(np.concatenate([part.x for part in parts]), y, ids)
+    return Records.concatenate(parts)

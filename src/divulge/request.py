@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 Duplicates: TypeAlias = Literal["error", "drop", "keep"]
 Outputs: TypeAlias = Literal["logits", "probabilities"]
+UnknownClasses: TypeAlias = Literal["error", "drop"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -20,9 +21,10 @@ class Subject:
     members: Records
     nonmembers: Records
     population: Records | None = None
-    unseen_classes: Sequence[int] = ()
+    unseen_classes: Sequence[int | str] = ()
     groups: Any = None
     known: Any = None
+    covariates: Any = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -36,6 +38,7 @@ class Options:
     calibration: float = 0.25
     duplicates: Duplicates = "error"
     outputs: Outputs = "logits"
+    unknown_classes: UnknownClasses = "error"
     device: str = "auto"
     texts: bool = True
     seed: int = 0

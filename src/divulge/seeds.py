@@ -23,7 +23,7 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
 
 
 def integer(seed: int, *path: str | int) -> int:
-    """A 31-bit seed for a library that wants a plain integer (torch, LightGBM)."""
+    """A 31-bit seed for a library that wants a plain integer (torch, scikit-learn, LightGBM)."""
     return int(_sequence(seed, path).generate_state(1)[0] >> 1)
 
 

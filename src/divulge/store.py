@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import os
-import re
 import uuid
 import zipfile
 from pathlib import Path
@@ -17,15 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divulge import checks
+from divulge.untrusted import TEXT, open_untrusted, read_untrusted
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
-
-# How arro3 begins what it says of a file, and where it may begin to quote the file, which may hold a document.
-_BEGINS = re.compile(r"^(called `.*?` on an? `\w+` value:? ?(\w+\(\"?)?)?([A-Z][\w ]* error: )*")
-_CELL = re.compile(r"while parsing value .* as type '(\w+)' for column (\d+) ", re.DOTALL)
-_QUOTE = re.compile(r"[\s:]*(while parsing value|['\"`\[{]).*", re.DOTALL)
-
+    from collections.abc import Callable, Generator, Mapping
 
 TEMPORARY = r"[0-9a-f]{32}\.tmp"
 """How the name of a file that `atomic` is writing ends, after a dot and the name it will have."""
@@ -61,8 +56,83 @@ def atomic(path: Path) -> Generator[Path]:
         yield temporary
         seal(temporary)
         temporary.replace(path)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(temporary), temporary):
+            raise  # it says of which other file
+        raise type(error)(error.errno, error.strerror, str(path)) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+class RecordingFile(io.RawIOBase):
+    """A file being written that remembers the first error of the disk.
+
+    The compiled writers of tables turn such an error into one of their own, or into a panic, that says neither which
+    file nor why. `write_file` raises the error that was remembered instead.
+
+    Args:
+        file: the file, open for writing.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, content: Any) -> int:
+        """Write all of ``content``; return its size."""
+        try:
+            return self._file.write(content)
+        except OSError as error:
+            self.error = self.error or error
+            raise
+
+    def flush(self) -> None:
+        """Hand everything to the system."""
+        if not self._file.closed:
+            try:
+                self._file.flush()
+            except OSError as error:
+                self.error = self.error or error
+                raise
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move to another place."""
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Return the place in the file."""
+        return self._file.tell()
+
+    def writable(self) -> bool:
+        """Return True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Return True."""
+        return True
+
+
+def write_file(path: Path, write: Callable[[Any], object]) -> None:
+    """Write ``path`` atomically with a writer that takes an open file.
+
+    Args:
+        path: of the file.
+        write: called with the open file.
+
+    Raises:
+        OSError: a full disk, a limit, or no permission, with the path and the reason, whatever the writer makes of it.
+    """
+    with atomic(path) as temporary:
+        recording = None
+        try:
+            with temporary.open("wb") as out:
+                recording = RecordingFile(out)
+                write(recording)
+                recording.flush()
+        except BaseException as error:
+            if recording is None or recording.error is None or isinstance(error, KeyboardInterrupt):
+                raise
+            raise recording.error from None
 
 
 def seal(path: Path) -> None:
@@ -99,14 +169,20 @@ def write_json(path: Path, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
 
 
-def read_text(path: Path) -> str:
-    """The UTF-8 text in ``path``.
+def read_text(path: Path, *, inside: Path | None = None, limit: int = TEXT) -> str:
+    """Return the UTF-8 text in ``path``.
+
+    Args:
+        path: of the file.
+        inside: directory that no link may lead out of, see `divulge.untrusted.open_untrusted`.
+        limit: bytes that it may have.
 
     Raises:
-        divulge.InputError: missing or unreadable file, or other content than text.
+        divulge.InputError: missing or unreadable file, no regular one, or other content than text.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        text = read_untrusted(path, inside=inside, limit=limit).decode("utf-8")
+        return text.replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
         raise checks.InputError(f"{path}: no such file") from None
     except OSError as error:
@@ -115,13 +191,13 @@ def read_text(path: Path) -> str:
         raise checks.InputError(f"{path}: damaged, not UTF-8 text (byte {error.start})") from None
 
 
-def read_json(path: Path) -> Any:
-    """The JSON value in ``path``.
+def read_json(path: Path, *, inside: Path | None = None) -> Any:
+    """Return the JSON value in ``path``; arguments as for `read_text`.
 
     Raises:
         divulge.InputError: missing or damaged file.
     """
-    text = read_text(path)
+    text = read_text(path, inside=inside)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # not JSON, numbers or nesting without end
@@ -133,18 +209,17 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, value in arrays.items():
         if value.dtype == object:
             raise checks.InputError(f"{name}: an object array cannot be stored without pickle")
-    with atomic(path) as temporary, temporary.open("wb") as out:
-        np.savez(out, **arrays)  # ty: ignore[invalid-argument-type]
+    write_file(path, lambda out: np.savez(out, **arrays))  # ty: ignore[invalid-argument-type]
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an ``.npz``, never unpickling.
+def read_arrays(path: Path, *, inside: Path | None = None) -> dict[str, NDArray[Any]]:
+    """Return all arrays of an ``.npz``, never unpickling; arguments as for `read_text`.
 
     Raises:
-        divulge.InputError: missing, damaged or pickled content, or more than memory can take.
+        divulge.InputError: missing, damaged or pickled content, no regular file, or more than memory can take.
     """
-    with _unpickled(path, "a readable .npz of plain arrays") as opened:
-        fits(path, str(path))
+    with _unpickled(path, "a readable .npz of plain arrays", inside) as opened:
+        fits(opened, str(path))
         loaded = np.load(opened, allow_pickle=False)
         if not isinstance(loaded, np.lib.npyio.NpzFile):
             raise ValueError("a single array without a name: save it with numpy.savez")
@@ -162,6 +237,7 @@ def read_array(path: Path) -> NDArray[Any]:
         divulge.InputError: missing, damaged or pickled content.
     """
     with _unpickled(path, "a readable .npy of one plain array") as opened:
+        checks.memory(os.fstat(opened.fileno()).st_size, str(path), "the array is larger than this machine can read")
         loaded = np.load(opened, allow_pickle=False)
         if not isinstance(loaded, np.ndarray):
             loaded.close()
@@ -170,10 +246,10 @@ def read_array(path: Path) -> NDArray[Any]:
 
 
 @contextlib.contextmanager
-def _unpickled(path: Path, kind: str) -> Generator[BinaryIO]:
+def _unpickled(path: Path, kind: str, inside: Path | None = None) -> Generator[BinaryIO]:
     """The open file; whatever NumPy says of its content is said in our words, which never advise unpickling."""
     try:
-        with path.open("rb") as opened:
+        with open_untrusted(path, inside=inside) as opened:
             yield opened
     except FileNotFoundError:
         raise checks.InputError(f"{path}: no such file") from None
@@ -186,67 +262,37 @@ def _unpickled(path: Path, kind: str) -> Generator[BinaryIO]:
         ) from None
 
 
-@contextlib.contextmanager
-def tables(name: str) -> Generator[None]:
-    """Whatever arro3 says of a damaged file inside the block, also by a panic, which is no `Exception`.
-
-    Raises:
-        divulge.InputError: it could not be read; no value of the file is shown.
-    """
-    try:
-        yield
-    except checks.InputError:
-        raise
-    except OSError as error:
-        raise checks.InputError(f"{name}: cannot be read ({error.strerror or checks.reason(error)})") from None
-    except BaseException as error:
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise checks.InputError(f"{name}: damaged or half-written ({unquoted(error)})") from None
-
-
-def unquoted(error: BaseException) -> str:
-    """What arro3 says of a file, up to where it may quote it.
-
-    Examples:
-        >>> unquoted(ValueError("Csv error: Error while parsing value 'z' as type 'Int64'. Row data: '[z]'"))
-        'Error'
-        >>> unquoted(ValueError("Csv error: Error while parsing value 'z' as type 'Int64' for column 1 at line 2."))
-        'a value in column 2 that looks like Int64 and is none'
-        >>> unquoted(ValueError('called `Result::unwrap()` on an `Err` value: EOF("Parquet file too small")'))
-        'Parquet file too small'
-    """
-    if cell := _CELL.search(str(error)):
-        return f"a value in column {int(cell[2]) + 1} that looks like {cell[1]} and is none"
-    said = _QUOTE.sub("", _BEGINS.sub("", str(error).strip()))
-    return checks.reason(ValueError(said or type(error).__name__))
-
-
-def fits(path: Path, name: str) -> None:
+def fits(file: Path | BinaryIO, name: str) -> None:
     """Raise where a zip archive says it holds more than memory can take, unpacked and read.
 
     Raises:
         divulge.InputError: it does; the size is named.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             size = sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, OSError, ValueError):
         return  # whoever reads it says what is wrong
+    finally:
+        if not isinstance(file, Path):
+            file.seek(0)
     checks.memory(2 * size, name, "the archive holds more than this machine can read")
 
 
 def begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
     """Whether a file begins with ``head``, after the length that safetensors puts first; ``cut``: it may end early."""
     skipped = 8 if ".safetensors" in path.name else 0
-    with path.open("rb") as opened:
-        start = opened.read(skipped + len(head))[skipped:]
+    try:
+        with open_untrusted(path, inside=path.parent) as opened:
+            start = opened.read(skipped + len(head))[skipped:]
+    except checks.InputError:  # nothing that anybody writes who writes such a file
+        return False
     return start == head or (cut and head.startswith(start))
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of the content of a file, read in pieces."""
-    with path.open("rb") as opened:
+def file_digest(path: Path, *, inside: Path | None = None) -> str:
+    """Return the SHA-256 of the content of a file, read in pieces; see `divulge.untrusted.open_untrusted`."""
+    with open_untrusted(path, inside=inside) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 

@@ -7,15 +7,15 @@ the others, which are the members; the rest are the non-members and what the aud
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import frames, lazy, seeds, store
+from divulge import lazy, seeds, store, tables
 from divulge.auditing import audit
 from divulge.auditing.result import KIND
 from divulge.dossier import Dossier
-from divulge.frames import Frame
 from divulge.identification import language_demo
 from divulge.references import FineTune
 from divulge.references.progress import Watching, unwatched
@@ -104,7 +104,8 @@ def _keep(draft: Draft, models: Mapping[str, CausalLM], sets: Mapping[str, Recor
             model.model.save_pretrained(folder / name)
             model.tokenizer.save_pretrained(folder / name)
     for name, records in sets.items():
-        frames.write_parquet(Frame({"text": np.array(records.x, dtype=object)}), folder / f"{name}.parquet")
+        frame = tables.from_arrays({"text": np.array(records.x, dtype=object)})
+        store.write_file(folder / f"{name}.parquet", partial(tables.write_parquet, frame))
 
 
 def _plan(size: TextSize, seed: int) -> dict[str, Any]:

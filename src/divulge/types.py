@@ -6,17 +6,20 @@ Every signal and every score is oriented so that *larger means more like a membe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import checks, ragged
+from divulge import checks, columns, ragged
+from divulge.columns import TableEncoder
 from divulge.ragged import TokenLogs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import narwhals as nw
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 Ints: TypeAlias = NDArray[np.int64]
@@ -31,50 +34,150 @@ Tone: TypeAlias = Literal["leak", "clear", "undecided", "unproven", "void", "dou
 class Records:
     """``n`` records, with labels and identifiers where the auditor has them.
 
+    A data frame keeps its column names, types, categories and missing values: the target is given a frame again
+    (`divulge.targets.SklearnTarget`), and what needs numbers reads ``x``, their numeric encoding
+    (`divulge.columns.TableEncoder`).
+
     Args:
-        x: array ``[n, ...]`` of numbers (rows, images) or of strings (documents).
-        y: integer labels ``[n]``, or None.
+        x: array ``[n, ...]`` of numbers (rows, images) or of strings (documents), or a data frame of pandas, polars or
+            PyArrow with numbers, booleans, categories, texts, dates and missing values.
+        y: class labels ``[n]``: whole numbers ≥ 0; or booleans, texts or other whole numbers, which are names of
+            classes; or None.
         ids: one unique identifier per record, or None.
+        class_names: all classes where ``y`` holds names, in the order of the target's outputs; None where the target
+            knows its classes by these names itself.
+
+    Attributes:
+        x: numbers ``[n, ...]`` or strings ``[n]``.
+        y: int64 ``[n]``, or None.
+        table: the data frame, as a `narwhals.DataFrame`, or None.
+        encoder: what made ``x`` from it, or None.
+        class_names: what the numbers in ``y`` stand for, or None.
+        has_class_order: whether the order of ``class_names`` was given, and not merely sorted.
 
     Raises:
-        divulge.InputError: empty ``x``, NaN or infinity in ``x``, labels that are not whole numbers ≥ 0,
-            lengths that differ, repeated ids.
+        divulge.InputError: empty ``x``, NaN or infinity in an array, infinity or nested values in a frame, labels that
+            are missing or no classes, lengths that differ, repeated ids.
 
     Examples:
         >>> Records([[0.0, 1.0], [2.0, 3.0]], [0, 1])
         Records(n=2, shape=(2,), classes=2)
+        >>> import polars as pl
+        >>> Records(pl.DataFrame({"age": [48, 31], "sex": ["f", "m"]}), ["ill", "well"])
+        Records(n=2, columns=('age', 'sex'), classes=2)
     """
 
     x: Array
     y: Ints | None = None
     ids: Array | None = None
+    table: nw.DataFrame[Any] | None = None
+    encoder: TableEncoder | None = None
+    class_names: tuple[str, ...] | None = None
+    has_class_order: bool = False
 
-    def __init__(self, x: object, y: object = None, ids: object = None) -> None:
-        data = checks.records(x, "x")
+    def __init__(
+        self, x: object, y: object = None, ids: object = None, *, class_names: Sequence[str] | None = None
+    ) -> None:
+        table = columns.read_frame(x, "x") if columns.is_frame(x) else None
+        encoder = None if table is None else TableEncoder.fit([table])
+        data = checks.records(x, "x") if table is None or encoder is None else encoder.encode(table)
         n = len(data)
-        object.__setattr__(self, "x", data)
-        object.__setattr__(self, "y", None if y is None else checks.labels(y, "y", length=n))
-        object.__setattr__(self, "ids", None if ids is None else checks.identifiers(ids, "ids", n))
+        numbers, names = (None, None) if y is None else checks.class_labels(y, "y", length=n, names=class_names)
+        self._put(
+            x=data,
+            y=numbers,
+            ids=None if ids is None else checks.identifiers(ids, "ids", n),
+            table=table,
+            encoder=encoder,
+            class_names=names,
+            has_class_order=class_names is not None,
+        )
+
+    def _put(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _with(self, **values: Any) -> Records:
+        """A copy in which some fields are others."""
+        changed = object.__new__(Records)
+        changed._put(**{each.name: getattr(self, each.name) for each in fields(Records)} | values)
+        return changed
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitem__(self, index: Array | slice) -> Records:
         """The records at ``index`` (a mask, positions or a slice), in that order."""
-        y = None if self.y is None else self.y[index]
-        return Records(self.x[index], y, None if self.ids is None else self.ids[index])
+        x = checks.nonempty(self.x[index], "x")
+        return self._with(
+            x=x,
+            y=None if self.y is None else self.y[index],
+            ids=None if self.ids is None else self.ids[index],
+            table=None if self.table is None else self.table[np.arange(len(self))[index].tolist()],
+        )
 
     def copy(self) -> Records:
         """The same records in arrays of their own, for whoever may write into them."""
-        made = object.__new__(Records)
-        for name in ("x", "y", "ids"):
-            value = getattr(self, name)
-            object.__setattr__(made, name, None if value is None else value.copy())
-        return made
+        arrays = {name: getattr(self, name) for name in ("x", "y", "ids")}
+        copies = {name: None if array is None else array.copy() for name, array in arrays.items()}
+        return self._with(**copies, table=None if self.table is None else self.table.clone())
+
+    def with_values(self, x: Array, template: Records | None = None) -> Records:
+        """Return the same records with other values: ``x`` of the same shape, and the frame that it stands for.
+
+        Args:
+            x: the values ``[n, ...]``.
+            template: what has no numbers of its own (rare categories, free text) is taken from its first record, so
+                that nothing of these records' own values is read; None to leave it as it is.
+        """
+        values = checks.records(x, "x")
+        if self.table is None or self.encoder is None:
+            return self._with(x=values)
+        table = self.table if template is None or template.table is None else template.table[[0] * len(values)]
+        return self._with(x=values, table=self.encoder.decode(values.reshape(len(values), -1), table))
+
+    def with_labels(self, y: object, class_names: tuple[str, ...] | None = None) -> Records:
+        """Return the same records with other labels, whole numbers ``[n]``."""
+        return self._with(y=checks.labels(y, "y", length=len(self)), class_names=class_names)
+
+    def with_ids(self, ids: object) -> Records:
+        """Return the same records under other identifiers."""
+        return self._with(ids=checks.identifiers(ids, "ids", len(self)))
+
+    def with_encoder(self, encoder: TableEncoder) -> Records:
+        """Return the same records with ``x`` encoded by ``encoder``, whose columns the frame then has, in its order."""
+        if self.table is None:
+            return self
+        table = encoder.type_missing(columns.match_columns(self.table, encoder.names, "records"))
+        return self._with(x=encoder.encode(table), table=table, encoder=encoder)
+
+    @staticmethod
+    def concatenate(parts: Sequence[Records]) -> Records:
+        """Return all records in one, in order; labels, ids and frames are kept where every part has them."""
+        first = parts[0]
+        encoder, tables = first.encoder, [part.table for part in parts if part.table is not None]
+        joined = columns.concatenate(tables) if len(tables) == len(parts) else None
+        if joined is not None and any(part.encoder is not encoder for part in parts):
+            encoder = TableEncoder.fit([joined])
+        same = joined is None or all(part.encoder is encoder for part in parts)
+        y: Any = None if any(part.y is None for part in parts) else np.concatenate([part.y for part in parts])
+        ids: Any = None if any(part.ids is None for part in parts) else np.concatenate([part.ids for part in parts])
+        return first._with(
+            x=np.concatenate([part.x for part in parts]) if same or encoder is None else encoder.encode(joined),
+            y=y,
+            ids=None if ids is None else checks.identifiers(ids, "ids", len(ids)),
+            table=joined,
+            encoder=None if joined is None else encoder,
+        )
+
+    def digests(self) -> list[bytes]:
+        """Return a digest of each record's values: equal where two records are, whatever the order of their columns."""
+        return columns.row_digests(self.table) if self.table is not None else list(columns.digest_records(self.x))
 
     def __repr__(self) -> str:
         classes = "unlabelled" if self.y is None else f"classes={len(np.unique(self.y))}"
-        return f"Records(n={len(self)}, shape={self.x.shape[1:]}, {classes})"
+        shape = f"shape={self.x.shape[1:]}" if self.table is None else f"columns={tuple(self.table.columns)}"
+        return f"Records(n={len(self)}, {shape}, {classes})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

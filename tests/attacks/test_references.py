@@ -1,5 +1,6 @@
 """Calibrated, LiRA and RMIA against slow re-implementations of the papers' formulas."""
 
+import itertools
 import os
 import subprocess
 import sys
@@ -105,7 +106,9 @@ def test_online_lira_is_the_log_likelihood_ratio(table, variance):
 @CASES
 @given(tables(least_models=3), st.sampled_from(VARIANCES), st.sampled_from(("offline", "online")))
 def test_leave_one_out_is_lira_with_every_model_as_the_target(table, variance, mode):
+    """Where a model was trained on all records or on none, there is no other side to have equal numbers with."""
     signals, trained_on = table
+    trained_on = np.repeat(trained_on[:, :1], trained_on.shape[1], axis=1)
     m = len(signals)
     rests = [np.delete(trained_on, i, axis=0) for i in range(m)]
     if any(rest.all() or (mode == "online" and not rest.any()) for rest in rests):
@@ -116,6 +119,50 @@ def test_leave_one_out_is_lira_with_every_model_as_the_target(table, variance, m
     for i, rest in enumerate(rests):
         evidence = dv.Evidence(signals[i], np.delete(signals, i, axis=0), rest)
         close(found[i], LiRA(mode, variance).score(evidence))
+
+
+@pytest.mark.parametrize("variance", VARIANCES)
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_leave_one_out_gives_members_and_others_equally_many_models(mode, variance):
+    """With each record in half of 6 models, every score is LiRA's with 2 IN and 2 OUT models, not with 2 and 3."""
+    rng = np.random.default_rng(8)
+    m, n = 6, 40
+    signals, inside = rng.normal(size=(m, n)) + 3 * rng.normal(size=n), rng.random((m, n)).argsort(0) < m // 2
+    attack = LiRA(mode, variance)
+    for i, (into, out) in enumerate(lira._without_each(signals, inside, attack, seed=0)):
+        for side, keep in ((into, inside), (out, ~inside)):
+            if side is None:
+                continue
+            assert set(side.count) == {2}
+            for j in range(n):
+                others = [k for k in range(m) if k != i and keep[k, j]]
+                pairs = [signals[list(pair), j] for pair in itertools.combinations(others, 2)]
+                assert any(
+                    np.isclose(pair.mean(), side.mean[j]) and np.isclose(pair.var() * 2, side.squares[j])
+                    for pair in pairs
+                )
+    first, again, other = (
+        lira.leave_one_out(signals, inside, mode=mode, variance=variance, seed=seed) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@pytest.mark.parametrize("mode", ["offline", "online"])
+def test_leave_one_out_keeps_nearly_all_models_of_records_drawn_independently(mode):
+    rng = np.random.default_rng(9)
+    signals, inside = rng.normal(size=(8, 20_000)), rng.random((8, 20_000)) < 0.5
+    for into, out in lira._without_each(signals, inside, LiRA(mode), seed=0):
+        left = out.count.sum() + (0 if into is None else into.count.sum())
+        asked = (7 if mode == "online" else 3.5) * 20_000
+        assert left > 0.98 * asked
+
+
+def test_leave_one_out_is_refused_where_no_equal_number_is_left():
+    """With 2 models and each record in one, a member has an OUT model left and no IN model, another the reverse."""
+    inside = np.random.default_rng(10).random((2, 30)).argsort(0) < 1
+    with pytest.raises(dv.InputError, match="without model 0, no record has an OUT model left"):
+        lira.leave_one_out(np.ones((2, 30)), inside)
 
 
 def test_without_trained_on_every_reference_is_out():

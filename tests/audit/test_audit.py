@@ -2,6 +2,7 @@
 
 import functools
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -51,7 +52,15 @@ def test_a_leak_is_the_verdict_and_its_numbers_are_estimates(run):
     assert run["loss"].epsilon().low > 0
 
 
+def test_a_model_trained_on_other_data_is_not_cleared_where_it_is_right_by_chance_alone(honest):
+    said = honest.verdict
+    assert said.answer == "too little data to say"
+    assert said.plain.startswith("Too little data to say: the model is right on ")
+
+
 def test_a_model_trained_on_other_data_leaks_nothing_and_the_power_is_stated(honest):
+    """Judged by its scores: labels that are mostly noise leave it right little more often than a constant answer."""
+    honest = replace(honest, about=replace(honest.about, accuracy=None))
     summary = honest.summary()
     assert summary.verdict.tone == "clear", summary.verdict
     assert summary.verdict.answer == "no leak found"
@@ -332,7 +341,8 @@ def test_reference_models_are_described_as_they_were(run):
     [
         ([10**30 + i for i in range(60)], "strings or whole numbers of at most 64 bits"),
         ([f"n{i // 2}" for i in range(60)], "'n0' occurs more than once"),
-        ([None, *(f"n{i}" for i in range(59))], "identifiers of one kind are needed"),
+        ([None, *(f"n{i}" for i in range(59))], "1 records have no identifier"),
+        ([1, *(f"n{i}" for i in range(59))], "identifiers of one kind are needed"),
     ],
 )
 def test_ids_that_cannot_be_kept(ids, message):

@@ -7,10 +7,9 @@ import pytest
 from scipy.special import ndtri
 
 import divulge as dv
-from divulge.auditing.compare import Limit, gate
-from divulge.results.recorded import TextSplit
-from divulge.statistics import two_samples
-from score_audits import scored, sizes
+from divulge.auditing.compare import Limit, compare, gate
+from divulge.evaluation.covariates import Adjustment, Covariates
+from score_audits import at_covariates, compared, scored, sizes
 
 
 def states(audit, *policies):
@@ -77,17 +76,63 @@ def test_nothing_is_ruled_of_a_confounded_split():
     assert "the split is confounded" in ruling.reason
 
 
-def test_what_length_alone_tells_is_not_called_broken():
+def by_length(leaks, *, texts=None, n=300, longer=0.2, seed=0):
+    """An audit of members that are a little longer; recipe → leak, in scores that fall with length."""
+    rng, members = np.random.default_rng(seed), sizes(n, n)
+    length = rng.normal(size=2 * n) + longer * members
+    scores = {name: leak * members - 2 * length + rng.normal(size=2 * n) for name, leak in leaks.items()}
+    return at_covariates(scored(scores, members), Covariates(("length",), length[:, None]), texts=texts)
+
+
+def test_what_length_alone_tells_is_neither_broken_nor_kept():
+    audit = by_length({"loss": 0.0, "deep": 3.0}, longer=0.7)
+    loss, deep = gate(audit, "auc:0.6")
+    assert dv.evaluation.auc(audit.scores["loss"], audit.members).high < 0.4
+    assert (loss.state, deep.state, deep.adjusted) == ("undecided", "broken", True)
+    assert "without adjustment" in loss.reason
+    turned = replace(audit, scores={name: -own for name, own in audit.scores.items()})
+    turned = at_covariates(turned, audit.covariates)
+    loss, deep = gate(turned, "auc:0.6")
+    assert loss.state == "undecided"
+    assert (
+        "by loss members can be told from non-members without adjustment, and not when adjusted for document length"
+        in loss.reason
+    )
+
+
+def test_a_leak_that_length_masks_breaks_the_gate():
+    audit = by_length({"loss": 0.6}, longer=0.3)
+    assert dv.evaluation.auc(audit.scores["loss"], audit.members).low < 0.5
+    (ruling,) = gate(audit, "auc:0.55")
+    assert ruling.state == "broken"
+    assert ruling.estimate.value == pytest.approx(audit.adjusted("loss").auc.value)
+
+
+def test_nothing_is_ruled_where_no_two_records_are_alike():
+    audit = by_length({"loss": 0.0}, longer=30.0)
+    (ruling,) = gate(audit, "auc:0.99")
+    assert ruling.state == "undecided"
+    assert "hardly any members and non-members are alike in document length" in ruling.reason
+
+
+def test_runs_of_before_are_acquitted_at_equal_length_and_never_cleared_against_it():
     rng, members = np.random.default_rng(0), sizes(300, 300)
     length = rng.integers(10, 60, 600) + 15 * members
     leak = {"loss": length + 2 * rng.normal(size=600), "deep": length / 50 + rng.normal(size=600) + 3 * members}
     audit = scored(leak, members)
-    equals = {name: two_samples.among_equals(scores, members, length * 1.0) for name, scores in leak.items()}
-    texts = TextSplit((), "none", (0, 0), two_samples.rank_sum(length[~members], length[members]), equals)
+    texts = replace(compared(leak, members, length * 1.0), signs=())
     audit = replace(audit, about=replace(audit.about, texts=texts))
     loss, deep, kept, _ = gate(audit, ["auc:0.6", "auc:0.99"])
     assert (loss.state, deep.state, kept.state) == ("undecided", "broken", "kept")
     assert "differ in length" in loss.reason
+    masked = by_length({"loss": 0.6}, longer=0.3)
+    texts = replace(compared(masked.scores, members, masked.covariates.values[:, 0]), signs=())
+    old = replace(masked, adjustment=None, about=replace(masked.about, texts=texts))
+    assert old.verdict.answer == "split is confounded"
+    assert (
+        "by loss members can be told from non-members among documents of like length, and not on" in old.verdict.plain
+    )
+    assert gate(old, "auc:0.6")[0].state == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -119,3 +164,55 @@ def test_a_gate_needs_a_policy():
     with pytest.raises(dv.InputError, match="at least 1"):
         gate(at(0.5, 50, 50), [])
     assert Limit.parse(" advantage : 0 ") == Limit("advantage", 0.0)
+
+
+def test_a_score_that_points_the_wrong_way_keeps_no_limit_that_the_opposite_one_breaks():
+    members = sizes(300, 300)
+    audit = scored({"loss": np.random.default_rng(0).normal(size=600) - members}, members)
+    assert audit.verdict.answer == "leak found"
+    low, high = gate(audit, ["auc:0.6", "auc:0.9"])
+    assert (low.state, high.state) == ("undecided", "kept")
+    assert "opposite score is above the limit" in low.reason
+
+
+def test_unseen_classes_of_which_none_are_alike_accuse_nobody_and_clear_nobody():
+    """Balancing leaves no non-members of the unseen class; raw scores tell its members surely."""
+    rng, members = np.random.default_rng(1), sizes(300, 300)
+    labels = np.repeat([0, 1, 0, 1], [250, 50, 250, 50])
+    own = rng.normal(size=600)
+    kept = members | (labels == 0)
+    made = Adjustment(("age",), kept, {"loss": own[kept]}, {"loss": 0.0}, 0.001, 0.5, overlap=True)
+    audit = scored({"loss": np.where(labels == 1, 5 * members, own)}, members, labels=labels, unseen=(1,))
+    audit = replace(audit, adjustment=made)
+    assert "may be confounded on the unseen class 1" in audit.verdict.plain
+    quiet = replace(audit, scores={"loss": own})
+    assert quiet.verdict.answer == "too little data to say"
+    assert "on the unseen class 1: hardly any members and non-members of these are alike in age" in quiet.verdict.plain
+    unseen, _ = gate(quiet, "auc:0.9")
+    assert (unseen.scope, unseen.state, unseen.adjusted) == ("unseen classes", "undecided", False)
+    assert "hardly any members and non-members on the unseen class 1 are alike in age" in unseen.reason
+
+
+def test_copies_do_not_narrow_a_paired_difference():
+    rng, groups = np.random.default_rng(2), np.repeat(np.arange(100), 5)
+    members, before, after = groups < 50, rng.normal(size=100)[groups], rng.normal(size=100)[groups]
+    whole = [replace(scored({"loss": own}, members), duplicate_groups=groups) for own in (before, after)]
+    once = [scored({"loss": own[::5]}, members[::5]) for own in (before, after)]
+    assert compare(*whole)[0].change == compare(*once)[0].change
+
+
+def test_nothing_is_kept_that_the_verdict_leaves_open():
+    rng, members = np.random.default_rng(3), sizes(300, 300)
+    audit = scored({"loss": rng.normal(size=600)}, members)
+    assert states(audit, "auc:0.6") == ["kept"]
+    hidden = replace(audit, unexplained_scores={"loss": rng.normal(size=600) + 0.3 * members})
+    assert "a difference between the sets may hide a leak" in hidden.verdict.plain
+    assert dv.evaluation.auc(hidden.unexplained_scores["loss"], members, 0.95).low < 0.6
+    (ruling,) = gate(hidden, "auc:0.6")
+    assert ruling.state == "undecided"
+    made = Adjustment(("age",), np.ones(600, dtype=bool), audit.scores, {"loss": 0.2}, 0.001, 0.5, overlap=True)
+    differ = replace(audit, scores={"loss": audit.scores["loss"] + 0.4 * members}, adjustment=made)
+    (ruling,) = gate(differ, "auc:0.7")
+    assert differ.verdict.answer == "split is confounded"
+    assert ruling.state == "undecided"
+    assert ruling.reason == differ.verdict.plain.rstrip(".")

@@ -1,6 +1,7 @@
 """What the first line of a report says, at every size and for every kind of score."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,11 @@ import divulge as dv
 from divulge.auditing import audit_page
 from divulge.auditing.audit_summary import decided
 from divulge.auditing.nominal import realised
+from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import html, in_words
 from divulge.report.markdown import render
 from divulge.results import plain
-from score_audits import scored, sizes
+from score_audits import at_covariates, scored, sizes
 
 
 def quiet(m, n, recipes=1, fpr=(0.05,)):
@@ -166,6 +168,68 @@ def test_unseen_classes_too_few_to_say_stand_before_all_classes():
     assert leaking.answer == "leak found"
     assert "on all classes" in leaking.text
     assert "Too little data to say on the unseen class 1" in leaking.text
+
+
+def test_what_the_unseen_classes_clear_does_not_hide_what_all_classes_show():
+    """Nothing on the unseen class; on all classes the records may explain what is seen, or the sets may differ."""
+    rng, members = np.random.default_rng(0), sizes(400, 400)
+    labels = np.tile([0, 1], 400)
+    own = rng.normal(size=800)
+    audit = scored({"loss": own}, members, labels=labels, unseen=(1,))
+    assert audit.verdict.answer == "no leak found"
+    shown = own + (labels == 0) * members
+    hidden = replace(audit, unexplained_scores={"loss": shown})
+    assert hidden.verdict.answer == "too little data to say"
+    assert (
+        "by loss members can be told from non-members only once what the records alone explain" in hidden.verdict.text
+    )
+    assert "No leak found on the unseen class 1" in hidden.verdict.text
+    explained = replace(audit, scores={"loss": shown}, unexplained_scores={"loss": own})
+    assert explained.verdict.answer == "too little data to say"
+    assert "but no longer once what the records alone explain is taken out" in explained.verdict.text
+    made = Adjustment(("age",), np.ones(800, dtype=bool), {"loss": own}, {"loss": 0.2}, 0.001, 0.5, overlap=True)
+    differ = replace(audit, scores={"loss": shown}, adjustment=made)
+    assert "may be confounded on all classes: by loss members can be told" in differ.verdict.plain
+    assert differ.verdict.answer == "split is confounded"
+    assert "No leak found" not in differ.verdict.text
+
+
+def test_no_epsilon_is_reported_that_the_judged_scores_do_not_show():
+    """The raw score bounds ε by age alone; adjusted, or less what the records explain, it bounds nothing."""
+    rng, members = np.random.default_rng(1), sizes(400, 400)
+    age = rng.normal(size=800) + 0.35 * members
+    raw = scored({"loss": age + rng.normal(size=800) / 100}, members)
+    assert raw.summary().recipes["loss"].epsilon.low > 0
+    assert "ε ≥ 0.00" not in str(raw.page())
+    explained = replace(raw, unexplained_scores={"loss": rng.normal(size=800)})
+    assert explained.verdict.answer == "too little data to say"
+    assert "bound it from below only: ε ≥ 0.00" in str(explained.page())
+
+
+def test_the_report_says_whether_covariates_tell_the_sets_apart():
+    rng, members = np.random.default_rng(2), sizes(300, 300)
+    for shift, said in (
+        (0.0, "no difference found among those that took part"),
+        (30.0, "hardly any are alike: the split is confounded"),
+    ):
+        age = rng.normal(size=600) + shift * members
+        audit = at_covariates(scored({"loss": age}, members), Covariates(("column:age",), age[:, None]))
+        page = str(audit.page())
+        assert "Covariates: can members be told from non-members by age?" in page
+        assert said in page
+    still = replace(audit, adjustment=replace(audit.adjustment, overlap=True))
+    assert "also among those that took part: the split is confounded" in str(still.page())
+    assert "also where the sets were balanced in this respect" in still.verdict.plain
+
+
+def test_a_report_of_copies_has_rates_that_the_distinct_records_resolve():
+    groups = np.repeat(np.arange(60), 20)
+    audit = scored({"loss": np.random.default_rng(3).normal(size=60)[groups]}, groups < 30, fpr=(0.1,))
+    audit = replace(audit, duplicate_groups=groups, labels=groups % 2)
+    numbers = audit.summary().recipes["loss"]
+    assert (numbers.members, numbers.nonmembers) == (30, 30)
+    assert numbers.classes["0"].members == 15
+    assert "How many are recognised" in str(audit.page())
 
 
 def test_every_answer_is_said_in_words_in_the_report_and_is_plain_data():

@@ -1,6 +1,7 @@
 """Audits of language models from end to end."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -105,18 +106,24 @@ class TestTwins:
 
 class TestLength:
     def test_a_split_by_length_is_no_leak(self, base):
-        """Members one word shorter than the others, and a model that saw neither: a draw in which `zlib` reads it."""
+        """Members one word shorter than the others, and a model that saw neither: a draw in which `zlib` reads it.
+
+        The blind baseline sees the difference, too; here the scores alone are judged.
+        """
         shorter = small.sentences(81, 50, words=13) + small.sentences(82, 50, words=13)
         sets = {"members": dv.Records(shorter), "nonmembers": small.records(83, 100)}
         sets["population"] = small.records(84, 100)
         found = audited(base, sets, recipes=("loss", "zlib", "min-k", "entropy"), seed=8)
-        assert not found.about.blind_baseline.confounded
+        found = replace(found, about=replace(found.about, blind_baseline=None))
         assert not found.about.texts.signs
         assert found.verdict.answer == "split is confounded"
-        assert "what zlib found is not seen among documents of like length" in found.verdict.plain
+        assert "by zlib members can be told from non-members without adjustment, and not when" in found.verdict.plain
 
-    def test_a_leak_is_seen_among_documents_of_like_length_too(self, run):
-        assert max(run.about.texts.among_equals[name] for name in ("loss", "base-ratio", "windows")) < 1e-4
+    def test_a_leak_is_seen_among_documents_that_are_alike_too(self, run):
+        adjusted = run.summary().adjusted
+        assert min(adjusted.recipes[name].auc.low for name in ("loss", "base-ratio", "windows")) > 0.5
+        assert adjusted.adjusted_for[0] == "length"
+        assert "adjusted AUC" in run.verdict.text or "adjusted TPR" in run.verdict.text
 
 
 class TestReport:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import divulge as dv
+from divulge import tables
 from divulge.dossier import Dossier
 from divulge.dossier.mark import Mark, read
-from divulge.frames import Frame
 
 
 def write(path, value=1, key="k", also=None, **options):
@@ -23,7 +23,7 @@ def write(path, value=1, key="k", also=None, **options):
 
 def fill(draft, value):
     draft.write_json("summary", {"value": value})
-    draft.write_table("scores", Frame({"x": np.array([value])}))
+    draft.write_table("scores", tables.from_arrays({"x": np.array([value])}))
     draft.write_arrays("more/arrays", {"a": np.array([value])})
     (draft.path / "report.html").write_text(str(value))
 

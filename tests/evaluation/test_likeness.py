@@ -23,8 +23,8 @@ def test_the_style_of_a_text_is_counted():
         "newest year": 2010,
         "mean year": 2004.5,
     }
-    assert likeness._style(text) == pytest.approx(list(wanted.values()))
-    assert likeness._style("") == [0.0] * 10
+    assert likeness.style(text) == pytest.approx(list(wanted.values()))
+    assert likeness.style("") == [0.0] * 10
     # The shares of the other control's surface: length, digits, capitals, any year, newest year, number of years.
     assert _surface(text) == pytest.approx((math.log1p(17) / 10, 8 / 17, 3 / 17, 1, 1.1, 0.2))
     assert _surface("1950 " * 12)[-1] == 1.0
@@ -39,10 +39,9 @@ def test_images_are_summarised_by_brightness_contrast_range_roughness_and_darkes
             [28 / 32, np.std([8, 6, 6, 8]) / 8, 0.75, 1, (2 + 0 + 2) / 24, 0.5],
         ]
     )
-    np.testing.assert_allclose(likeness._summaries(rows), wanted)
-    np.testing.assert_allclose(
-        likeness._summaries(np.array([[1.0, 2.0, 2.0, 5.0], [1.0, 2.0, 9.0, 9.0]]))[:, -1], [0.25, 0.25]
-    )
+    np.testing.assert_allclose(likeness.summarise(rows, rows), wanted)
+    dark = np.array([[1.0, 2.0, 2.0, 5.0], [1.0, 2.0, 9.0, 9.0]])
+    np.testing.assert_allclose(likeness.summarise(dark, dark)[:, -1], [0.25, 0.25])
 
 
 def test_columns_are_compared_in_standard_deviations_at_most_five():

@@ -16,6 +16,11 @@ POINTS = np.array([[-2.0], [0.5], [2.001]])
 SIDES = np.array([-1, 1, 1])
 
 
+def agreement(y, predictions):
+    """A metric of somebody's own."""
+    return float(np.mean(np.asarray(y) == np.asarray(predictions)))
+
+
 def settled(spec):
     """Everything that a specification decides."""
     return spec.tolerance, labels.capacity(spec).queries
@@ -76,6 +81,11 @@ LABELS = {
         use=lambda made: made.text(np.array([0.25, 0.5])),
     ),
     "labels.capacity": call(spec=SPEC),
+    "labels.Evaluated": call(function=agreement, depends_on="counts", low=0.0, high=1.0, name="share", use=repr),
+    "labels.KnownRange": call(low=0.0, high=1.0, name="score", use=repr),
+    "labels.distinct_answers": call(low=0.0, high=1.0, decimals=3),
+    "labels.information_bound": call(n=10, low=0.0, high=1.0, decimals=3, classes=2),
+    "labels.menu": call(spec=SPEC, days=3, per_day=2, public=0.5, decimals=3, step=None, seed=0, use=len),
     "labels.certify": call(spec=labels.OracleSpec(n=2, noise=0.01), predictions=np.array([[0.5, 0.5], [0.9, 0.1]])),
     "labels.defend": call(spec=SPEC, queries=100, accuracy=0.7),
     "labels.design": call(

@@ -92,7 +92,7 @@ TYPES = {
         queries=None,
     ),
     "PartialRecords": call(x=X[:4], y=Y[:4], known=np.array([True, False, True])),
-    "Records": call(x=X[:4], y=Y[:4], ids=np.arange(4), free=("ids",), use=lambda made: (repr(made), made[:2])),
+    "Records": call(x=X[:4], y=Y[:4], ids=np.arange(4), free=("ids", "y"), use=lambda made: (repr(made), made[:2])),
     "access.DropClasses": call(classes=(1,), use=lambda made: made.apply(RECORDS).y),
     "access.DropShare": call(share=0.5, use=lambda made: made.apply(RECORDS).y),
     "access.KeepPerClass": call(count=2, classes=(1,), use=lambda made: made.apply(RECORDS).y),
@@ -151,6 +151,13 @@ DECISIONS = {
     "decisions.adadetect.scores": call(candidates=X[:10], calibration=X[10:50], seed=0),
     "decisions.conformal.step_up": call(p_values=np.linspace(0.001, 1, 60), level=0.2),
     "decisions.conformal.p_values": call(calibration=CALIBRATION, scores=SCORES),
+    "decisions.blind_score.adjust_scores": call(
+        scores=SCORES,
+        calibration=CALIBRATION,
+        baseline=SCORES[::-1].copy(),
+        calibration_baseline=CALIBRATION[::-1].copy(),
+    ),
+    "decisions.blind_score.control": call(calibration_baseline=CALIBRATION, baseline=SCORES, level=0.05, seed=0),
     "decisions.controls.exchangeability": call(calibration=CALIBRATION, holdout=SCORES, level=0.05, seed=0),
     "decisions.low_end.control": call(calibration=CALIBRATION, holdout=SCORES, level=0.05),
     "decisions.controls.strongest": call(evidence=[CONTROL, CONTROL]),
@@ -258,6 +265,15 @@ DECISIONS = {
 
 SMALL = {"scores": SCORES, "members": MEMBERS, "confidence": 0.95}
 EVALUATION = {
+    "evaluation.against_baseline": call(
+        scores=SCORES,
+        baseline=SCORES[::-1].copy(),
+        members=MEMBERS,
+        fpr=(0.1,),
+        confidence=0.95,
+        seed=0,
+        use=lambda found: found.text,
+    ),
     "evaluation.advantage": call(**SMALL),
     "evaluation.auc": call(**SMALL),
     "evaluation.blind.baseline": call(

@@ -1,6 +1,7 @@
 """Tables read piece by piece: where the pieces end makes no difference, whatever columns the files have."""
 
 import gzip
+import hashlib
 import json
 import subprocess
 import sys
@@ -12,18 +13,9 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import divulge as dv
-from divulge import frames
+from divulge import tables as readers
 from divulge.identification import from_tables as runs
-from divulge.identification import (
-    gathering,
-    json_pieces,
-    redecide,
-    score_files,
-    selected_rows,
-    shards,
-    table_results,
-    text_digests,
-)
+from divulge.identification import gathering, redecide, score_files, selected_rows, table_results, text_digests
 from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
 
@@ -32,7 +24,9 @@ ONE = Columns((Score("loss", -1),))
 
 @pytest.fixture(params=[1, 7, 1 << 14])
 def pieces(request, monkeypatch):
-    monkeypatch.setattr(shards, "PIECE", request.param)
+    monkeypatch.setattr(readers.table, "BATCH", request.param)
+    monkeypatch.setattr(readers.table, "_PIECE_ROWS", 2 * request.param)
+    monkeypatch.setattr(readers.json_lines, "_BATCH", request.param)
     return request.param
 
 
@@ -55,6 +49,7 @@ def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
     summary = runs.run([tmp_path / "judged.parquet"], [tmp_path / "known.csv"], tmp_path / "out", plan)
     found, want = pl.read_parquet(tmp_path / "out" / "selection.parquet"), dv.identify(-scores, -known, fdr=0.3)
     assert found.schema == {
+        "row": pl.UInt32,
         "id": pl.String,
         "score": pl.Float64,
         "truth": pl.Boolean,
@@ -73,7 +68,7 @@ def test_ties_across_pieces_and_membership_that_begins_late(tmp_path):
         assert selected_rows.highest(path, ["id", "score"], count) == best.to_dicts()
         chosen = found.filter("selected").sort("score", "id", **key).head(count).select("id", "score")
         assert selected_rows.highest(path, ["id", "score"], count, selected=True) == chosen.to_dicts()
-    assert selected_rows.every(path, ["score"], 7)["score"].tolist() == found["score"].gather_every(7).to_list()
+    assert selected_rows.every(path, ["score"], 7)["score"].to_list() == found["score"].gather_every(7).to_list()
 
 
 @pytest.mark.usefixtures("pieces")
@@ -102,56 +97,61 @@ def test_shards_of_other_columns_stand_below_each_other_as_polars_puts_them(tmp_
 @pytest.mark.parametrize(
     ("first", "second", "want"),
     [
-        ([1, 2], [3, 4], [1, 2, 3, 4]),
-        ([2**60 + 1, None], [3, 4], [2**60 + 1, None, 3, 4]),
+        ([1, 2], [3, 4], ["1", "2", "3", "4"]),
+        ([2**60 + 1, None], [3, 4], ["1152921504606846977", None, "3", "4"]),
         ([1, 2], ["a", "b"], ["1", "2", "a", "b"]),
-        ([1, 2], [0.5, 1.5], [1.0, 2.0, 0.5, 1.5]),
-        (["é", None], ["日本", ""], ["é", None, "日本", ""]),
-        ([-1, -2], [-1 << 61, 2], [-1, -2, -1 << 61, 2]),  # of which Python's own hashes coincide
+        ([1, 2], [0.5, 1.5], ["1", "2", "0.5", "1.5"]),
+        (["é", None], ["日本", "x"], ["é", None, "日本", "x"]),
+        (["é", ""], ["日本", "007"], ["é", None, "日本", "007"]),  # an empty text is a missing value
+        ([-1, -2], [-1 << 61, 2], ["-1", "-2", "-2305843009213693952", "2"]),
     ],
 )
-def test_ids_keep_their_kind_across_shards(tmp_path, first, second, want):
+def test_ids_are_the_texts_of_the_files_across_shards(tmp_path, first, second, want):
     folder = tmp_path / "shards"
     folder.mkdir()
     for name, ids in (("a", first), ("b", second)):
         pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(folder / f"{name}.parquet")
     found = gathered([folder], tmp_path, Columns(ONE.scores, id="id"))
     assert found["id"].to_list() == want
-    assert found["id"].dtype == pl.Series(want).dtype
+    assert found["id"].dtype == pl.String
 
 
 @pytest.mark.parametrize("kind", [pl.Int8, pl.UInt64, pl.Int32])
-def test_whole_ids_keep_their_width_where_one_is_missing(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(shards, "PIECE", 2)
+def test_whole_ids_stay_whole_where_one_is_missing(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(readers.table, "BATCH", 2)
     ids = pl.Series([1, 2, None, 3, 4, 5], dtype=kind)
     pl.DataFrame({"id": ids, "loss": np.arange(6.0)}).write_parquet(tmp_path / "t.parquet")
     found = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
-    assert found["id"].to_list() == ids.to_list()
-    assert found["id"].dtype == kind
+    assert found["id"].to_list() == ["1", "2", None, "3", "4", "5"]
 
 
 @pytest.mark.usefixtures("pieces")
-def test_ids_that_are_rounded_together_are_refused(tmp_path):
+def test_ids_of_several_widths_keep_every_digit_together(tmp_path):
     for name, ids in (("a", pl.Series([2**64 - 1], dtype=pl.UInt64)), ("b", pl.Series([2**53 + 1]))):
         pl.DataFrame({"id": ids, "loss": [0.0]}).write_parquet(tmp_path / f"{name}.parquet")
-    with pytest.raises(dv.InputError, match="ids of one kind are needed, got int64 and uint64 in 'id'"):
-        gathered([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    found = gathered([tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path, Columns(ONE.scores, id="id"))
+    assert found["id"].to_list() == ["18446744073709551615", "9007199254740993"]
 
 
-def test_ids_that_are_whole_decimals_keep_every_digit(tmp_path):
+def test_ids_that_are_decimals_keep_every_digit(tmp_path):
     ids = pl.Series(["9007199254740993", "9007199254740992"]).cast(pl.Decimal(38, 0))
     pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(tmp_path / "t.parquet")
     found = gathered([tmp_path / "t.parquet"], tmp_path, Columns(ONE.scores, id="id"))
-    assert found["id"].to_list() == [2**53 + 1, 2**53]
+    assert found["id"].to_list() == ["9007199254740993", "9007199254740992"]
+    ids = pl.Series(["1.50", "0.10"]).cast(pl.Decimal(10, 2))
+    pl.DataFrame({"id": ids, "loss": [0.0, 1.0]}).write_parquet(tmp_path / "u.parquet")
+    assert gathered([tmp_path / "u.parquet"], tmp_path, Columns(ONE.scores, id="id"))["id"].to_list() == [
+        "1.50",
+        "0.10",
+    ]
 
 
-def test_ids_of_json_that_turn_into_floats_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "PIECE", 2)
-    monkeypatch.setattr(json_pieces, "_LOOKED", 2)
-    lines = [json.dumps({"id": one, "loss": 1.5}) for one in (1, 2, 3.5)]
-    (tmp_path / "t.jsonl").write_text("\n".join(lines))
-    with pytest.raises(dv.InputError, match="id: values of one kind are needed, got Int64 and later Float64"):
-        gathered([tmp_path / "t.jsonl"], tmp_path, Columns(ONE.scores, id="id"))
+def test_ids_of_json_are_as_they_are_spelled(tmp_path, monkeypatch):
+    monkeypatch.setattr(readers.json_lines, "_BATCH", 2)
+    spelled = ["1", "2", "3.50", "1e5", "123456789012345678901234567890", '"007"']
+    (tmp_path / "t.jsonl").write_text("\n".join(f'{{"id": {one}, "loss": 1.5}}' for one in spelled))
+    found = gathered([tmp_path / "t.jsonl"], tmp_path, Columns(ONE.scores, id="id"))
+    assert found["id"].to_list() == [one.strip('"') for one in spelled]
 
 
 def test_ids_that_repeat_far_apart_are_named(tmp_path):
@@ -191,11 +191,14 @@ def test_the_sample_is_of_the_distinct_texts_with_the_lowest_digests():
     [
         (['{"loss": 1}', "{"], r"candidates: .*t\.jsonl: line 2 is no JSON"),
         (['{"loss": 1}', "[1]"], "line 2: an object is needed, got a list"),
-        (['{"loss": 1}', '{"loss": "a b c d e f g h i j k l"}'], "score column 'loss' is text, not numeric"),
+        (
+            ['{"loss": 1}', '{"loss": "a b c d e f g h i j k l"}'],
+            "line 2: loss: a number is needed, got a text of 23 char",
+        ),
+        (['{"loss": "1"}'], "score column 'loss' is text, not numeric"),
         (['{"loss": 1, "id": "\\ud800"}'], "line 1: id: half of a surrogate pair"),
         (['{"loss": 1, "id": [1]}'], "column 'id' is a list, which is neither text nor numeric"),
         (['{"loss": 1e999}'], r"infinite scores in 1 rows \(0\)"),
-        (['{"loss": 1, "id": 123456789012345678901234567890}'], "id: whole numbers of 64 bits are needed"),
         (['{"loss": ' + "[" * 100_000], "line 1 is no JSON"),
         (["\xff"], "line 1 is no JSON|no column 'loss'"),
         ([""], r"t\.jsonl: there is no line with an object; at least 1 row"),
@@ -209,15 +212,15 @@ def test_lines_that_cannot_be_read_are_named(tmp_path, lines, message):
 
 
 def test_lines_after_the_first_ones_may_say_more(tmp_path, monkeypatch):
-    """Kinds are told by the first lines; what fits them is read, and what does not is named by its line."""
-    monkeypatch.setattr(json_pieces, "_LOOKED", 2)
+    """Kinds are told by all lines; a value of another kind than the first is named by its line."""
+    monkeypatch.setattr(readers.json_lines, "_BATCH", 2)
     rows = [{"loss": 1, "member": None}, {"loss": 2}, {"loss": 0.5, "member": "yes"}, {"member": False, "loss": 3}]
     path = tmp_path / "t.jsonl"
     path.write_text("\n\n".join(map(json.dumps, rows)))
     found = gathered([path], tmp_path, Columns(ONE.scores, truth="member"))
     assert found["score0"].to_list() == [-1.0, -2.0, -0.5, -3.0]
     assert found["truth"].to_list() == [None, None, True, False]
-    for odd, said in (("text", "a text"), (True, "true or false"), ([1], "a list"), ({}, "an object")):
+    for odd, said in (("text", "'text'"), (True, "True"), ([1], "a list"), ({}, "an object")):
         path.write_text("\n".join(map(json.dumps, [*rows, {"loss": odd}])))
         with pytest.raises(dv.InputError, match=rf"t\.jsonl: line 5: loss: a number is needed, got {said}"):
             gathered([path], tmp_path, ONE)
@@ -239,36 +242,56 @@ def test_a_file_that_ends_early_is_named_with_its_argument(tmp_path, capfd, endi
     assert capfd.readouterr().err == ""
 
 
-def test_candidates_are_never_held_in_memory(tmp_path):
+def test_candidates_are_never_held_in_memory(tmp_path, monkeypatch):
     """Long texts pass through: what is held of them is bounded by the sample and a piece."""
     text = ["x" * 2000 + str(i) for i in range(20_000)]
     table = pl.DataFrame({"loss": np.random.default_rng(0).normal(size=20_000), "text": text})
     table.write_parquet(tmp_path / "t.parquet", row_group_size=2000)
     scan = score_files.scan([tmp_path / "t.parquet"], "candidates")
-    shards_piece = shards.PIECE
-    shards.PIECE = 500
+    monkeypatch.setattr(gathering, "_BATCH_OF_TEXTS", 500)
+    monkeypatch.setattr(readers.table, "_PIECE_ROWS", 500)
     tracemalloc.start()
     try:
         gathering.gather(scan, Columns(ONE.scores, text="text"), tmp_path / "to", gathering.Cleaning(texts=100))
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-        shards.PIECE = shards_piece
     assert most < 8e6 < sum(map(len, text))
 
 
-def test_a_run_whose_selection_polars_wrote_is_decided_and_shown(tables, tmp_path, monkeypatch):
+def test_a_run_without_numbers_of_rows_is_decided_and_shown(tables, tmp_path):
+    """Runs of earlier versions have none, and ids of the kind of the file."""
     files = [tables / "candidates.parquet"], [tables / "calibration.jsonl"]
     columns = Columns(ONE.scores, id="id", truth="member")
-
-    def write(made, path, kinds=None):
-        pl.concat([pl.DataFrame(frame) for frame in made]).write_parquet(path)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(frames, "write_parquet", write)
-        runs.run(*files, tmp_path / "old", runs.DecisionPlan(columns, Policy(0.1)))
+    runs.run(*files, tmp_path / "old", runs.DecisionPlan(columns, Policy(0.1)))
+    path = tmp_path / "old" / "selection.parquet"
+    pl.read_parquet(path).drop("row").write_parquet(path)
+    sign(tmp_path / "old", "selection.parquet")
     again = redecide(tmp_path / "old", fdr=0.3)
     runs.run(*files, tmp_path / "new", runs.DecisionPlan(columns, Policy(0.3)))
     assert again == table_results.summary(tmp_path / "new")
     old, new = (pl.read_parquet(tmp_path / name / "selection.parquet") for name in ("old", "new"))
-    assert_frame_equal(old, new, check_exact=True)
+    assert_frame_equal(old, new.drop("row"), check_exact=True)
+
+
+def sign(folder, name):
+    """Write the digest of a file that a test changed into the mark of its run."""
+    path = folder / "run.json"
+    mark = json.loads(path.read_text())
+    mark["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    path.write_text(json.dumps(mark))
+
+
+def test_a_selection_joins_back_to_the_users_file(tmp_path):
+    """By the id as text, or by the number of the row, whatever the file's own type of ids."""
+    rng = np.random.default_rng(0)
+    ids = pl.Series([2**60 + 1, *range(2**53, 2**53 + 299)])
+    pl.DataFrame({"id": ids, "loss": rng.normal(-2, 1, 300)}).write_parquet(tmp_path / "a.parquet")
+    pl.DataFrame({"id": range(500), "loss": rng.normal(size=500)}).write_csv(tmp_path / "b.csv")
+    plan = runs.DecisionPlan(Columns(ONE.scores, id="id"))
+    runs.run([tmp_path / "a.parquet"], [tmp_path / "b.csv"], tmp_path / "out", plan)
+    found = pl.read_parquet(tmp_path / "out" / "selection.parquet")
+    own = pl.read_parquet(tmp_path / "a.parquet").with_row_index("row")
+    joined = own.with_columns(pl.col("id").cast(pl.String)).join(found, on=["row", "id"])
+    assert len(joined) == 300
+    assert joined["score"].to_list() == (-joined["loss"]).to_list()

@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import divulge as dv
+from divulge import tables as readers
 from divulge.cli.app import app
 from divulge.decisions.methods import named
 from divulge.identification import from_tables as runs
-from divulge.identification import redecide, shards
+from divulge.identification import redecide
 from divulge.identification.decide import METHODS, Policy
 from divulge.identification.score_files import Columns, Score
 
@@ -92,7 +93,7 @@ def test_files_and_arrays_decide_alike(tables, scores, tmp_path, method):
     )
     want = dv.identify(-judged, -known, fdr=0.1, method=method)
     found = selection(tmp_path / "out")
-    assert found.columns == ["id", "score", "p", "q", "selected"]
+    assert found.columns == ["row", "id", "score", "p", "q", "selected"]
     assert found["selected"].to_list() == want.selected.tolist()
     assert found["p"].to_list() == want.p_values.tolist()
     assert np.array_equal(found["q"].to_numpy() <= 0.1, want.selected)
@@ -119,7 +120,8 @@ def test_formats_shards_and_chunks_make_no_difference(tables, tmp_path, monkeypa
     known = [tables / "calibration.jsonl"]
     runs.run([tables / "candidates.parquet"], known, tmp_path / "a", plan(id="id", truth="member"))
     monkeypatch.setattr(runs, "_ROWS", 137)
-    monkeypatch.setattr(shards, "PIECE", 97)
+    monkeypatch.setattr(readers.table, "BATCH", 97)
+    monkeypatch.setattr(readers.table, "_PIECE_ROWS", 60)
     seen = []
     runs.run([folder], known, tmp_path / "b", plan(id="id", truth="member"), progress=lambda *at: seen.append(at))
     assert selection(tmp_path / "a").equals(selection(tmp_path / "b"))
@@ -148,8 +150,8 @@ def test_brackets_and_stars_are_part_of_a_name(tmp_path, ending):
         {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}[ending](path)
     found = runs.run([next(iter(frames))], [tmp_path / "ab" / f"sx.{ending}"], folder / "out[1]", plan())
     assert found.candidates == 61
-    kept = shards.parquet(folder / "out[1]" / "selection.parquet", ["score"])
-    assert {score for piece in kept for score in piece["score"].tolist()} == {-2.0, -1.0}
+    kept = readers.open_parquet(folder / "out[1]" / "selection.parquet").select("score").collect()
+    assert set(kept["score"]) == {-2.0, -1.0}
 
 
 def test_known_members_sharpen_the_share_and_stay_with_the_run(tables, tmp_path):

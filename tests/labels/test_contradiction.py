@@ -283,3 +283,22 @@ def test_a_missing_root_is_named_where_a_root_is_taken(metric, named):
     truth = np.arange(40) % 2
     answers = np.array([labels.LocalOracle(spec, truth).exact(plan.queries[i]) for i in range(plan.count)])
     assert contradiction.slip(plan, answers**2) == ("like a mean squared error, without the root" if named else "")
+
+
+@pytest.mark.parametrize(
+    ("declared", "slip", "said"),
+    [
+        ("mean", lambda score, n: score * n, "like a sum over rows, not a mean"),
+        ("sum", lambda score, n: score / n, "like a mean over rows, not a sum"),
+        ("mean", lambda score, n: -score, "negated"),
+    ],
+)
+def test_a_slip_of_the_oracle_is_named(declared, slip, said):
+    spec = labels.OracleSpec(n=20, clip=1e-3, noise=1e-9, reduction=declared)
+    true = labels.LocalOracle(spec, np.random.default_rng(4).integers(0, 2, 20))
+    plan = labels.design(spec)
+    found = labels.infer(lambda rows: slip(true.exact(rows), 20), plan)
+    assert said in str(found.contradiction)
+    assert not found.proven.any()
+    answers = np.array([slip(true.exact(plan.queries[i]), 20) for i in range(plan.count)])
+    assert said in contradiction.slip(plan, answers)

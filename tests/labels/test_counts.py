@@ -1,11 +1,13 @@
 """Accuracy, F1, AUC; stochastic noise; models that carry a query."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import divulge as dv
 from divulge import labels
-from divulge.labels import stochastic
+from divulge.labels import count_metrics, stochastic
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "f1", "auc"])
@@ -224,3 +226,13 @@ def test_a_local_oracle_answers_as_scikit_learn_does(metric):
         for y in (mixed,) if metric == "auc" else (mixed, zeros, ones):
             wanted = labels.ScikitLearn(spec, y)(hard)
             assert labels.LocalOracle(spec, y).exact(given) == pytest.approx(wanted, rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 6, 9])
+def test_sums_of_equally_many_rank_offsets_all_differ(size):
+    offsets = count_metrics._offsets(size)
+    assert offsets[0] == 0
+    assert len(offsets) == size
+    for ones in range(size + 1):
+        sums = [sum(part) for part in itertools.combinations(offsets.tolist(), ones)]
+        assert len(set(sums)) == len(sums)

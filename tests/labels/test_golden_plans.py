@@ -74,3 +74,10 @@ def test_plans_ask_and_prove_what_they_did(oracle, method, count, separation):
     plan = labels.design(labels.OracleSpec(**oracle), method)
     assert plan.count == count
     assert plan.certificate.separation == pytest.approx(separation, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("n", "queries"), [(2, 2), (3, 2), (4, 2), (7, 3), (8, 3), (9, 4), (17, 5), (31, 8), (39, 9), (60, 12)]
+)
+def test_ranks_ask_so_many_queries(n, queries):
+    assert labels.design(labels.OracleSpec("auc", n=n)).count == queries

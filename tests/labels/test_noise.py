@@ -97,3 +97,10 @@ def test_a_sign_plan_asks_as_often_as_one_label_in_a_hundred_runs_needs(n, sigma
     wanted = math.ceil((stats.norm.isf(0.01 / n) / step) ** 2)
     assert plan.count == wanted
     assert f"{stats.norm.cdf(step * math.sqrt(wanted)):.6f}" in plan.certificate.why
+
+
+@pytest.mark.parametrize("n", [1, 4, 50, 333])
+def test_a_sign_plan_asks_at_least_half_as_often_as_there_are_labels_and_six_roots_more(n):
+    plan = stochastic.plan(spec("gaussian", n=n, clip=0.01, noise=1e-9), None)
+    assert plan.count == math.ceil(n / 2 + 6 * math.sqrt(n))
+    assert stochastic.plan(spec("gaussian", n=n, clip=0.01, noise=1e-9), 3).count == 3

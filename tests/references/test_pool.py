@@ -317,3 +317,8 @@ def test_commands(pool):
     assert run(app, ["pool", "verify", folder]).exit_code == 0
     assert len(json.loads(run(app, ["pool", "prune", folder, "--older-than", "1", "--yes", "--json"]).stdout)) == 0
     assert isinstance(run(app, ["pool", "ls", folder + "/missing"]).exception, dv.InputError)
+
+
+def test_only_the_owner_may_read_or_write_the_lock_of_a_pool(pool):
+    with pool.lock():
+        assert stat.S_IMODE((pool.path / ".lock").stat().st_mode) == 0o600

@@ -160,3 +160,11 @@ LINE = Curve([0, 1], [0, 1])
 def test_nonsense_is_refused(draw, message):
     with pytest.raises(dv.InputError, match=message):
         draw()
+
+
+def test_a_logarithmic_axis_refuses_a_curve_that_begins_at_zero():
+    rising = charts.Curve([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
+    assert charts.lines({"a": rising}, x="x", y="y")
+    with pytest.raises(dv.InputError, match="must be above 0 on a logarithmic axis, got 0"):
+        charts.lines({"a": rising}, x="x", y="y", log_x=True)
+    assert charts.lines({"a": charts.Curve([0.1, 1.0], [0.0, 1.0])}, x="x", y="y", log_x=True)

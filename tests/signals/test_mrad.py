@@ -267,3 +267,16 @@ def test_rights_that_a_target_does_not_give(auxiliary, partial):
         MRAD(detector="gradient-norm").fit(auxiliary).measure(
             black_box, dv.PartialRecords(partial.x, None, partial.known)
         )
+
+
+def test_signals_are_named_after_what_they_do():
+    names = [
+        MRAD(**options).name for options in ({}, {"clip": (0, 1)}, {"shadows": 3}, {"clip": "range", "shadows": 1})
+    ]
+    assert names == [
+        "mrad-cade-white",
+        "mrad-cade-white-clipped",
+        "mrad-cade-white-shadow-ratio",
+        "mrad-cade-white-clipped-shadow-ratio",
+    ]
+    assert MRAD(access="black", detector="msad").name == "mrad-msad-black"

@@ -83,3 +83,11 @@ def test_settings_are_data():
 def test_bad_requests_are_named(wrong, message):
     with pytest.raises(InputError, match=message):
         wrong(records([0, 0, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("classes", "share", "count"), [(2, 0.99, 1), (4, 0.99, 3), (4, 0.01, 1), (4, 0.5, 2), (10, 0.3, 3), (10, 0.96, 9)]
+)
+def test_at_least_one_class_goes_and_at_least_one_stays(classes, share, count):
+    held = Records(np.zeros((classes, 1)), np.arange(classes))
+    assert len(DropShare(share).dropped(held)) == count

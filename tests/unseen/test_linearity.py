@@ -85,5 +85,5 @@ def test_bad_input_is_named(wrong, message):
 def test_a_mixture_has_as_many_parts_as_the_records_have():
     rng = np.random.default_rng(2)
     one = rng.normal(size=(400, 2))
-    assert len(linearity.mixture(one, 0).weights) == 1
-    assert len(linearity.mixture(np.vstack([one, one + 12]), 0).weights) == 2
+    assert len(linearity.mixture(one, 0).weights_) == 1
+    assert len(linearity.mixture(np.vstack([one, one + 12]), 0).weights_) == 2

@@ -8,6 +8,7 @@ import numpy as np
 
 from divulge import lazy, seeds
 from divulge.attacks.reference_moments import equal_counts
+from divulge.statistics.duplicate_groups import keep_together
 from divulge.types import Evidence
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ def played(evidence: Evidence, most: int, count: int, seed: int) -> Iterator[tup
     for model in range(min(len(signals), count)):
         rng = seeds.generator(seed, "auto", model)
         rows = rng.permutation(inside.shape[1])[:most]
-        asked, known = np.sort(rows[::2]), np.sort(rows[1::2])
+        half = np.arange(len(rows)) % 2 == 0
+        if evidence.population_features is not None and evidence.population_features.dtype != object:
+            half = keep_together(half, evidence.population_features[rows])
+        asked, known = np.sort(rows[half]), np.sort(rows[~half])
         known = known[~inside[model, known]]
         out = np.vstack([np.delete(~inside, model, axis=0), np.ones(inside.shape[1], bool)])
         drawn, full = equal_counts(out[:, asked], inside[model, asked], rng)

@@ -7,16 +7,21 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import checks, lazy, seeds
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, equal_counts, moments
-from divulge.classical import logistic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
+
+    from sklearn import linear_model, pipeline, preprocessing
 
     from divulge.types import Bools, Evidence, Floats, Ints
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    pipeline = lazy.module("sklearn.pipeline")
+    preprocessing = lazy.module("sklearn.preprocessing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +112,7 @@ class Learned:
         within = [_averages(view, inside) for view in views[:2]] if self.mode == "online" else []
         own = _features(_views(evidence.target), out, within)
         said = [(one.target, _references(one)) for one in more]
-        return learned(_with(own, [(values, _averages(others, ~inside)) for values, others in said]))
+        return learned.decision_function(_with(own, [(values, _averages(others, ~inside)) for values, others in said]))
 
     def run(self, evidence: Evidence) -> Scored:
         """`score`, as an audit takes it."""
@@ -143,7 +148,7 @@ class Learned:
 
     def _fit_few(
         self, signals: Floats, trained_on: Bools, evidence: Evidence, more: Sequence[Evidence]
-    ) -> Callable[[Floats], Floats]:
+    ) -> pipeline.Pipeline:
         """As `_fit`, with the target among the OUT models, and equally many of these for every record."""
         target = self._of_target(evidence)
         further = [(self._lessons(one, _references(one))[0], self._of_target(one)) for one in more]
@@ -158,7 +163,7 @@ class Learned:
             extra = [(said[model, full], _others(said, asked, model, full, drawn)) for said, asked in further]
             rows.append(_with(own, extra))
             truth.append(held[full])
-        return _regression(np.concatenate(rows), np.concatenate(truth))
+        return _regression().fit(np.concatenate(rows), np.concatenate(truth))
 
     def _of_target(self, evidence: Evidence) -> Floats:
         """The target's signals of the records to learn from."""
@@ -166,7 +171,7 @@ class Learned:
         assert evidence.population_references is not None
         return population[self._rows(evidence.population_references)]
 
-    def _fit(self, signals: Floats, trained_on: Bools) -> Callable[[Floats], Floats]:
+    def _fit(self, signals: Floats, trained_on: Bools) -> pipeline.Pipeline:
         views = _views(signals)
         out = [LessOne(moments(view, trained_on, complement=True)) for view in views]
         within = [LessOne(moments(view, trained_on)) for view in views[:2]] if self.mode == "online" else []
@@ -176,7 +181,7 @@ class Learned:
             others = [less(values, ~held) for less, values in zip(out, own, strict=True)]
             left_out = [less(values, held) for less, values in zip(within, own[: len(within)], strict=True)]
             rows.append(_features(own, others, left_out))
-        return _regression(np.concatenate(rows), trained_on.ravel())
+        return _regression().fit(np.concatenate(rows), trained_on.ravel())
 
 
 def _references(evidence: Evidence) -> Floats:
@@ -199,11 +204,8 @@ def _with(features: Floats, further: Sequence[tuple[Floats, ColumnMoments]]) -> 
     return np.column_stack([features, *(column for own, out in further for column in (own, _mean(out)))])
 
 
-def _regression(rows: Floats, truth: Bools) -> Callable[[Floats], Floats]:
-    """Log-odds of a logistic regression on standardised columns."""
-    units = logistic.Standard.of(rows)
-    fitted = logistic.fit(units(rows), truth)
-    return lambda asked: fitted.log_odds(units(asked))
+def _regression() -> pipeline.Pipeline:
+    return pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression(max_iter=1000))
 
 
 def _views(logits: Floats) -> list[Floats]:

@@ -181,13 +181,19 @@ def _block(values: Floats, chosen: Bools | None) -> tuple[Floats, Floats, Floats
 
 
 def means(into: ColumnMoments, out: ColumnMoments) -> tuple[Floats, Floats]:
-    """Means of both sides; a side without models borrows the other's, moved by the average difference."""
+    """Means of both sides; a side without models borrows the other's, moved by the average difference.
+
+    A record without any model is described by the means of all records.
+    """
     no_in, no_out = into.count == 0, out.count == 0
     if not (no_in.any() or no_out.any()):
         return into.mean, out.mean
     both = ~(no_in | no_out)
     apart = float((into.mean - out.mean)[both].mean()) if both.any() else into.grand_mean - out.grand_mean
-    return np.where(no_in, out.mean + apart, into.mean), np.where(no_out, into.mean - apart, out.mean)
+    mean_in, mean_out = np.where(no_in, out.mean + apart, into.mean), np.where(no_out, into.mean - apart, out.mean)
+    if (neither := no_in & no_out).any():
+        mean_in[neither], mean_out[neither] = into.grand_mean, out.grand_mean
+    return mean_in, mean_out
 
 
 def _or_one(variance: float) -> float:

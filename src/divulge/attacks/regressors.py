@@ -15,6 +15,7 @@ import numpy as np
 
 from divulge import checks, lazy, seeds
 from divulge.attacks.boosting import Booster, crossfit
+from divulge.statistics.duplicate_groups import keep_together
 
 if TYPE_CHECKING:
     from scipy import special
@@ -186,6 +187,7 @@ class Boosted:
         location, scale = base.predict(features, labels)
         standard = (signal - location) / scale
         folds = seeds.generator(seed, "boosted", "folds").permutation(len(signal)) % self.folds
+        folds = keep_together(folds, _with_labels(table, labels))
         draw = seeds.integer(seed, "boosted", "trees")
         means, mean = crossfit(self.booster, "regression", table, standard, folds, draw)
         squares = (standard - mean) ** 2
@@ -252,6 +254,7 @@ class Pinball:
         if table.shape[1] == 0 or len(signal) < self.least:
             return FittedQuantiles(base, self.levels, tuple(np.quantile(standard, self.levels).tolist()))
         stop = seeds.generator(seed, "pinball", "stop").permutation(len(signal)) % 5 == 0
+        stop = keep_together(stop, _with_labels(table, labels))
         draw = seeds.integer(seed, "pinball", "trees")
         heads = tuple(
             self.booster.fit("quantile", table, standard, ~stop, stop, draw, alpha=level) for level in self.levels
@@ -323,3 +326,8 @@ def _table(features: Array) -> Floats:
         raise checks.InputError("features: numbers are needed by this regressor, got texts")
     table = features.reshape(len(features), int(np.prod(features.shape[1:])))
     return table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
+
+
+def _with_labels(table: Floats, labels: Ints | None) -> Array:
+    """Features beside classes: rows that are equal are one record."""
+    return table if labels is None else np.column_stack([table, labels])

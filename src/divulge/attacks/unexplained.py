@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.statistics.duplicate_groups import keep_together
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
@@ -40,7 +41,7 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
     checks.integer(folds, "folds", least=2, most=n)
     table, kinds = _table(features), _kinds(labels, n)
     pooled = np.hstack([table, 3.0 * kinds])
-    fold = seeds.generator(seed, "transductive", "folds").permutation(n) % folds
+    fold = keep_together(seeds.generator(seed, "transductive", "folds").permutation(n) % folds, pooled)
     scores = np.empty(n)
     for k in range(folds):
         held = fold == k

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from divulge import seeds
 from divulge.recipes import PartialSignal, PreparedSignal
 from divulge.references import Custom, splits
+from divulge.statistics.duplicate_groups import number_groups
 from divulge.targets import GivesLogits, GivesTokens, Metered, adapt
 
 if TYPE_CHECKING:
@@ -102,7 +103,11 @@ def _shadows(references: Any, population: Records, count: int, classes: int, see
     Reference models leave their outputs behind; these can still be asked, for gradients too.
     """
     halves = splits.offline(
-        len(population), max(count, 2), seeds.integer(seed, "shadow halves"), labels=population.y
+        len(population),
+        max(count, 2),
+        seeds.integer(seed, "shadow halves"),
+        labels=population.y,
+        groups=number_groups(population.x, population.y),
     ).trained_on
     return [
         _trained(references, population[half], classes, seeds.integer(seed, "shadow", at))

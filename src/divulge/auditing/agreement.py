@@ -40,8 +40,13 @@ def check_documents(sets: Sets) -> None:
     """
     for name, records in sets.items():
         if records.x.dtype != object:
+            texts = [] if records.encoder is None else [
+                column.name for column in records.encoder.columns if column.measure in ("text", "category")
+            ]  # fmt: skip
+            instead = f"; name the column of the documents as data.text (it may be {texts[0]!r})" if texts else ""
             raise checks.InputError(
-                f"{name}: the target is a language model, so documents (strings) are needed, got {records.x.dtype}"
+                f"{name}: the target is a language model, so documents (strings) are needed, got "
+                f"{records.x.dtype}{instead}"
             )
         empty = [row for row, text in enumerate(records.x) if not text.strip()]
         if empty:

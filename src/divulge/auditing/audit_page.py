@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from divulge import checks, evaluation
 from divulge.auditing import class_lanes, decision_tables, exposed, fairness, known, recipe_tables, shift, trade_off
 from divulge.auditing.recipe_tables import notes, table
-from divulge.auditing.verdict import counted, verdict
+from divulge.auditing.verdict import at_once, counted, scopes, verdict
 from divulge.report import Fold, Link, Page, Section, Table, advice, in_words, origin, regulators
-from divulge.report.markdown import percent
+from divulge.report.markdown import percent, shown
 from divulge.report.regulators import Answers
 from divulge.results import plain
 
@@ -58,7 +59,7 @@ def page(
         *([] if said.answer == "split is confounded" else [exposed.section(audit, strongest)]),
         fairness.section(summary),
         _others(inner),
-        regulators.section(_answers(said, summary, strongest)),
+        regulators.section(_answers(audit, said, summary, strongest)),
         _origin(summary, made),
     ]
     return Page(
@@ -84,13 +85,13 @@ def _advice(audit: Findings, summary: AuditSummary) -> Section:
     return Section(advice.TITLE, advice.against_membership(documents=audit.about.texts is not None) if leaks else [])
 
 
-def _answers(said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
+def _answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
     valid = summary.verdict.answer != "split is confounded"
-    bound = summary.recipes[strongest].epsilon
+    bound = _epsilon(audit, strongest) if valid else None
     epsilon = None
-    if valid and bound is not None:
+    if bound is not None:
         epsilon = (
-            f"Scores under one trained model bound it from below only: ε ≥ {in_words.least(bound.low)}. A claim that "
+            f"Scores under one trained model bound it from below only: ε ≥ {in_words.least(bound)}. A claim that "
             "training keeps an ε is tested by divulge canaries."
         )
     return Answers(
@@ -100,6 +101,20 @@ def _answers(said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
         epsilon=epsilon,
         unit="One record, as it was given to the audit.",
     )
+
+
+def _epsilon(audit: Findings, recipe: str) -> float | None:
+    """Bound ε by the scores that the verdict judges, and by what the records leave unexplained of them if that is less.
+
+    None where there are too few records.
+    """
+    outcome, confidence = scopes(audit)[-1].outcomes[list(audit).index(recipe)], at_once(audit)
+    judged = [scores for scores in (outcome.scores, outcome.unexplained) if scores is not None]
+    try:
+        bounds = [evaluation.epsilon_lower_bound(one, outcome.members, confidence=confidence) for one in judged]
+    except checks.InputError:
+        return None
+    return min(bound.low for bound in bounds)
 
 
 def _others(inner: Mapping[str, Findings]) -> Section:
@@ -112,8 +127,12 @@ def _origin(summary: AuditSummary, made: Provenance | None) -> Section:
     settings = about.settings
     told = {"seed": str(settings.seed), "target": settings.target}
     if (accuracy := about.accuracy) is not None:
-        told |= {"target's accuracy on members": percent(accuracy.members)}
-        told |= {"target's accuracy on non-members": percent(accuracy.nonmembers)}
+        of = "completed " if accuracy.completed else ""
+        told |= {f"target's accuracy on {of}members": percent(accuracy.members)}
+        told |= {f"target's accuracy on {of}non-members": percent(accuracy.nonmembers)}
+    if (fit := about.token_fit) is not None:
+        told |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
+        told |= {f"beyond {fit.unit} frequencies of the population": shown(fit.gain, "+")}
     rows = [[f"{name}, SHA-256", digest] for name, digest in plain(settings.data).items()]
     rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
@@ -131,6 +150,7 @@ def _facts(summary: AuditSummary) -> dict[str, str]:
     return {
         "candidates": counted(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
-        "unseen classes": ", ".join(map(str, summary.unseen_classes)) or "none",
+        "unseen classes": ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
+        or "none",
         "divulge": summary.divulge,
     }

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from divulge import checks, evaluation
+from divulge.auditing import covariate_adjustment
 from divulge.auditing.nominal import realised
 from divulge.auditing.verdict import at_once, detectable, scopes, verdict
 from divulge.decisions import fpr as by_fpr
 from divulge.results import (
+    AdjustmentSummary,
     AuditSummary,
     Called,
     DecisionSummary,
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.auditing.verdict import Verdict
-    from divulge.types import Array, Estimate, Selection
+    from divulge.types import Array, Estimate, Ints, Selection
 
 
 def summarise(audit: Findings, said: Verdict | None = None) -> AuditSummary:
@@ -47,7 +51,16 @@ def summarise(audit: Findings, said: Verdict | None = None) -> AuditSummary:
         about=audit.about,
         texts={str(row): text for row, text in audit.exhibits.items() if isinstance(text, str)},
         heat={str(row): strip for row, strip in audit.heat.items()},
+        class_names=audit.class_names,
+        adjusted=_adjusted(audit),
     )
+
+
+def _adjusted(audit: Findings) -> AdjustmentSummary | None:
+    """The comparison that the verdict judges; None where there is nothing to adjust for."""
+    tests, confidence = len(audit) * len(audit.fpr) * len(scopes(audit)), at_once(audit)
+    own = {name: numbers(audit.adjusted(name), audit.fpr, tests, confidence) for name in audit}
+    return covariate_adjustment.summarise(audit, own)
 
 
 def numbers(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: float) -> Numbers:
@@ -59,6 +72,7 @@ def numbers(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: fl
         tests: how many realised FPRs the audit judges.
         confidence: of each interval; the verdict's, so that a number has one interval wherever it is read.
     """
+    outcome = outcome.distinct
     scores, truth = outcome.scores, outcome.members
     bound = _or_none(lambda: evaluation.epsilon_lower_bound(scores, truth, confidence=confidence))
     return Numbers(
@@ -83,10 +97,11 @@ def decided(outcome: Outcome, made: Selection, fpr: float | None, tests: int) ->
         fpr: the false-positive rate asked for; None where the decision bounds something else.
         tests: how many such questions are asked.
     """
-    kept = None if fpr is None else realised(outcome.scores[~outcome.members], outcome.calibration, fpr, tests)
+    one, counted = outcome.distinct, slice(None) if outcome.counted is None else outcome.counted
+    kept = None if fpr is None else realised(one.scores[~one.members], one.calibration, fpr, tests)
     above = kept is not None and kept.rate.low > kept.nominal
     over = [f"{outcome.recipe}: the realised FPR at nominal {fpr:g} is {kept.rate}, {kept.judged}"] if above else []
-    rates = evaluation.rates(made.selected, outcome.members)
+    rates = evaluation.rates(made.selected[counted], one.members)
     return DecisionSummary(
         selected=made.count,
         threshold=made.threshold if made.count else None,
@@ -112,6 +127,7 @@ def _realised(outcome: Outcome, level: float, tests: int) -> RealisedRate | None
 
 def _recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     tests, level = len(audit) * len(audit.fpr) * len(scopes(audit)), max(audit.fpr)
+    counted = slice(None) if outcome.counted is None else outcome.counted
     confidence = at_once(audit)
     whole = numbers(outcome, audit.fpr, tests, confidence)
     raw = audit.about.recipes[outcome.recipe].raw_thresholds
@@ -120,9 +136,16 @@ def _recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
         decisions={f"{each:g}": _called(outcome, each, made) for each, made in outcome.selections(audit.fpr).items()},
         raw_fpr={each: _raw_fpr(outcome, threshold) for each, threshold in raw.items()},
         unseen=numbers(outcome.unseen, audit.fpr, tests, confidence) if audit.unseen_classes else None,
-        classes={} if audit.labels is None else _subgroups(outcome, audit.labels, level),
-        groups={} if audit.groups is None else _subgroups(outcome, audit.groups, level),
+        classes={}
+        if audit.labels is None
+        else _subgroups(outcome.distinct, _class_names(audit, audit.labels)[counted], level),
+        groups={} if audit.groups is None else _subgroups(outcome.distinct, audit.groups[counted], level),
     )
+
+
+def _class_names(audit: Findings, labels: Ints) -> Array:
+    """The class of each candidate by its name, where it has one."""
+    return labels if audit.class_names is None else np.array(audit.class_names)[labels]
 
 
 def _called(outcome: Outcome, level: float, made: Selection | None) -> Called | None:
@@ -141,7 +164,8 @@ def _subgroups(outcome: Outcome, names: Array, level: float) -> Mapping[str, Gro
 
 def _raw_fpr(outcome: Outcome, threshold: float) -> Estimate:
     """FPR of the threshold the regressor would set by itself."""
-    outside = outcome.scores[~outcome.members]
+    one = outcome.distinct
+    outside = one.scores[~one.members]
     return evaluation.intervals.proportion(int((outside > threshold).sum()), len(outside))
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from divulge.auditing.partial_knowledge import Partial
     from divulge.evidence import Layout
     from divulge.references import Progress
+    from divulge.results import TokenFit
     from divulge.targets import GivesLabels, GivesLogits, GivesTokens
     from divulge.types import Ints, Records
 
@@ -64,13 +65,19 @@ class Case:
 
 @dataclass(slots=True)
 class Log:
-    """The clock, the meters and the warnings of an audit; and the class that the target calls each record, ``[n]``."""
+    """The clock, the meters and the warnings of an audit; what the target calls or finds each record.
+
+    Args:
+        told: the class that the target calls each record, ``[n]``; None for a language model.
+        token_fit: how well a language model knows its training documents; None for others.
+    """
 
     timings: dict[str, float] = field(default_factory=dict)
     queries: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     engines: list[str] = field(default_factory=list)
     told: Ints | None = None
+    token_fit: TokenFit | None = None
 
     def timed(self, name: str, work: Callable[[], T]) -> T:
         """What ``work`` returns; the seconds it took are added to those of ``name``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import Chart, Fold, Section, Table
+from divulge.report import Chart, Fold, Section, Table, in_words
 from divulge.report.lanes import LANES, lanes
 from divulge.report.markdown import shown
 
@@ -39,7 +39,11 @@ def _groups(groups: Mapping[str, Group]) -> Mapping[str, Group]:
 
 
 def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one: str, strongest: str) -> Chart:
-    unseen = {str(label) for label in summary.unseen_classes} if one == "class" else set()
+    unseen = (
+        {in_words.class_name(label, summary.class_names) for label in summary.unseen_classes}
+        if one == "class"
+        else set()
+    )
     estimates = {
         name: {
             f"{one} {group}{' (unseen)' if group in unseen else ''}": row.auc

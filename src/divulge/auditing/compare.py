@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks, evaluation
-from divulge.auditing.verdict import CONFIDENCE, scopes
+from divulge.auditing import covariate_adjustment, plausibility
+from divulge.auditing.verdict import CONFIDENCE, hidden_leaks, raw_scopes, scopes, verdict
 from divulge.evaluation.comparison import STATISTICS, asked_fpr
+from divulge.results.recorded import UNEQUAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 
 METRICS = ("auc", "advantage", "epsilon")
 CONFOUNDED = "the split is confounded: members can be told from non-members without the model"
-LENGTHS = "members and non-members differ in length, and nothing is seen among documents of like length"
+REVERSED = "the score points the wrong way: the AUC of the opposite score is above the limit"
+EXPLAINED = (
+    "not so once what the records alone explain is taken out of the score: a difference between the sets that is too "
+    "small for the blind baseline to see could do the same, or hide it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,8 @@ def compare(
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
     for name in shared:
         first, second = before[name].on(to), after[name].on(of)
+        if first.counted is not None:  # copies are no further observations
+            first, second = first.on(first.counted), second.on(first.counted)
         differences += [_difference(name, first, second, statistic, confidence) for statistic in statistics]
     return differences
 
@@ -176,6 +184,7 @@ class Ruling:
         estimate: the statistic, with an interval that holds together with those of all other rulings; None where
             there are too few records for it.
         doubt: why nothing can be ruled whatever the interval; empty where that is not so.
+        adjusted: whether the statistic is one of scores adjusted for covariates.
     """
 
     recipe: str
@@ -184,6 +193,7 @@ class Ruling:
     limit: float
     estimate: Estimate | None
     doubt: str = ""
+    adjusted: bool = False
 
     @property
     def state(self) -> State:
@@ -219,8 +229,11 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
 
     Returns:
         A ruling for each recipe, scope and policy. Where the split is confounded all are undecided: no number can
-        be blamed on the model. Where documents differ in length, none is "broken" by a recipe that does not tell
-        members from non-members of like length.
+        be blamed on the model. Where there are covariates, the statistics are those of scores adjusted for them, and
+        nothing is "kept" that is above its limit without adjustment, or whose AUC is so when it is turned round. None
+        is "broken", or "kept", where the score less what the records alone explain says otherwise. None is "kept" by a
+        target that is no better on its own training records than a constant answer: it may be another model than the
+        one that was trained on them.
 
     Raises:
         divulge.InputError: no policy, one that cannot be read, a confidence outside (0, 1).
@@ -229,37 +242,111 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     if not limits:
         raise checks.InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    metrics = {one.metric: None for one in limits}
     asked = {
-        (outcome.recipe, scope.name, metric): (outcome, _lacking(scope, metric))
-        for scope in scopes(audit)
-        for outcome in scope.outcomes
-        for metric in {one.metric: None for one in limits}
+        (outcome.recipe, scope.name, metric): (outcome, without, scope.adjusted, _lacking(audit, scope, metric))
+        for scope, raw in zip(scopes(audit), raw_scopes(audit), strict=True)
+        for outcome, without in zip(scope.outcomes, raw.outcomes, strict=True)
+        for metric in metrics
     }
-    each = 1 - error / max(1, sum(not lacking for _, lacking in asked.values()))
+    each = 1 - error / max(1, sum(not lacking for *_, lacking in asked.values()))
     rulings = {
         key: None if lacking else evaluation.measure(outcome.scores, outcome.members, key[-1], each)
-        for key, (outcome, lacking) in asked.items()
+        for key, (outcome, *_, lacking) in asked.items()
     }
-    blind = audit.about.blind_baseline
+    unadjusted = {
+        key: evaluation.measure(without.scores, without.members, key[-1], each)
+        for key, (_, without, adjusted, lacking) in asked.items()
+        if adjusted and not lacking
+    }
+    blind, adjustment = audit.about.blind_baseline, audit.adjustment
     void = CONFOUNDED if audit.about.told_apart or (blind is not None and blind.confounded) else ""
-    texts = audit.about.texts
-    owed = () if texts is None else texts.owed_to_length(1 - each)
+    if adjustment is not None and adjustment.confounded:
+        void = covariate_adjustment.describe_confounding(adjustment).rstrip(".")
+    if not void and (found := verdict(audit)).answer == "split is confounded":
+        void = found.plain.rstrip(".")
+    unlike = plausibility.doubt(audit)
+    hidden = {(name, scope.name) for scope in scopes(audit) for name in hidden_leaks(audit, scope)}
+    unexplained = {
+        key: evaluation.measure(outcome.unexplained, outcome.members, key[-1], each)
+        for key, (outcome, *_, lacking) in asked.items()
+        if outcome.unexplained is not None and not lacking
+    }
     return [
-        Ruling(name, scope, metric, one.limit, measured, void or lacking or _long(measured, one.limit, name in owed))
+        Ruling(
+            name,
+            scope,
+            metric,
+            one.limit,
+            measured,
+            void
+            or lacking
+            or _contrary(audit, name, one, measured, unadjusted.get((name, scope, metric)), each)
+            or _explained(measured, unexplained.get((name, scope, metric)), one, hidden=(name, scope) in hidden)
+            or _reversed(measured, one)
+            or _unlike(measured, one.limit, unlike),
+            adjusted=adjusted,
+        )
         for one in limits
-        for (name, scope, metric), (_, lacking) in asked.items()
+        for (name, scope, metric), (*_, adjusted, lacking) in asked.items()
         if metric == one.metric
         for measured in [rulings[name, scope, metric]]
     ]
 
 
-def _long(measured: Estimate | None, limit: float, owed: bool) -> str:
-    """Why a broken limit is not blamed on the model; empty where it is, or nothing is broken."""
-    return LENGTHS if owed and measured is not None and measured.low > limit else ""
+def _contrary(
+    audit: Audit, recipe: str, limit: Limit, measured: Estimate | None, raw: Estimate | None, confidence: float
+) -> str:
+    """Why another comparison of the same run forbids the ruling; empty where none does."""
+    if measured is None:
+        return ""
+    texts = audit.about.texts
+    if audit.adjustment is None:
+        if texts is None:
+            return ""
+        if measured.low > limit.limit:
+            owed = recipe in texts.owed_to_length(1 - confidence)
+            return covariate_adjustment.OWED_TO_LENGTH if owed else ""
+        masked = texts.length <= UNEQUAL and recipe in texts.seen_at_equal_length(1 - confidence)
+        return covariate_adjustment.contrary_evidence(audit, (), confidence) if masked else ""
+    if measured.high <= limit.limit and raw is not None and _exceeds(raw, limit):
+        return covariate_adjustment.contrary_evidence(audit, [recipe], confidence)
+    return ""
 
 
-def _lacking(scope: Scope, metric: str) -> str:
+def _explained(measured: Estimate | None, unexplained: Estimate | None, limit: Limit, *, hidden: bool) -> str:
+    """Why a limit is not ruled broken, or kept, where the unexplained score does not say the same; empty if it does.
+
+    ``hidden`` where the verdict finds a leak in the unexplained score alone.
+    """
+    if measured is None or unexplained is None:
+        return ""
+    broken, kept = measured.low > limit.limit, measured.high <= limit.limit
+    contradicted = (broken and unexplained.low <= limit.limit) or (kept and (hidden or _exceeds(unexplained, limit)))
+    return EXPLAINED if contradicted else ""
+
+
+def _reversed(measured: Estimate | None, limit: Limit) -> str:
+    """Why a limit on the AUC is not kept by a score that finds members when it is turned round; empty elsewhere."""
+    kept = measured is not None and measured.high <= limit.limit
+    return REVERSED if measured is not None and kept and _exceeds(measured, limit) else ""
+
+
+def _exceeds(estimate: Estimate, limit: Limit) -> bool:
+    """Whether the interval lies above the limit; of an AUC, also that of the opposite score."""
+    return estimate.low > limit.limit or (limit.metric == "auc" and 1 - estimate.high > limit.limit)
+
+
+def _unlike(measured: Estimate | None, limit: float, doubt: str) -> str:
+    """Why a limit is not kept by a target that may be another model; empty where it is broken all the same."""
+    return doubt if doubt and (measured is None or measured.low <= limit) else ""
+
+
+def _lacking(audit: Audit, scope: Scope, metric: str) -> str:
     """What the statistic lacks, in words; empty where there are records enough."""
+    if audit.adjustment is not None and not scope.adjusted:
+        apart = covariate_adjustment.named(audit.adjustment)
+        return f"hardly any members and non-members{scope.where} are alike in {apart}"
     if not metric.startswith("tpr@fpr="):
         return ""
     level = asked_fpr(metric)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from divulge.auditing import plausibility
 from divulge.auditing.compare import compare
 from divulge.auditing.verdict import CONFIDENCE
 from divulge.report import Chart, Dots, Page, Paragraph, Section, Table, charts, in_words, regulators
@@ -31,11 +32,13 @@ def at_once(before: Audit, after: Audit) -> list[Difference]:
     return compare(before, after, confidence=1 - (1 - CONFIDENCE) / len(single))
 
 
-def finding(changes: Sequence[Difference]) -> tuple[str, Tone]:
+def finding(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
     """The answer in a sentence, and its tone.
 
     Args:
         changes: differences whose intervals hold together.
+        doubt: why the second target may be another model, see `divulge.auditing.plausibility.doubt`; then nothing
+            that fell is to the credit of a defence.
     """
     fallen = [one for one in changes if one.change.high < 0]
     risen = [one for one in changes if one.change.low > 0]
@@ -48,6 +51,12 @@ def finding(changes: Sequence[Difference]) -> tuple[str, Tone]:
             f"The second run gives away less by some measures and more by others: {_told(fallen)}, but {_told(risen)}. "
             f"{counted}",
             "doubt",
+        )
+    if fallen and doubt:
+        return (
+            f"What a defence changed cannot be told: of the second run, {doubt}. So it may be another model. "
+            f"{in_words.capital(_told(fallen))}. {counted}",
+            "undecided",
         )
     which, way = (fallen, "less") if fallen else (risen, "more")
     return f"The second run gives away {way}: {_told(which)}. {counted}", "clear" if fallen else "leak"
@@ -77,8 +86,9 @@ def rows(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
 
 def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
     """The finding, a chart of the changes for each statistic, and all of them in figures."""
-    said, tone = finding(changes)
+    said, tone = finding(changes, plausibility.doubt(after))
     sure = in_words.per_cent(CONFIDENCE)
+    unlike = tone == "undecided" and any(one.change.high < 0 for one in changes)
     note = (
         "The same records in both runs; changes are paired record by record. The intervals of all changes hold "
         f"together with {sure} confidence. Before and after have {sure} intervals of their own."
@@ -87,7 +97,7 @@ def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
         title="What a defence changed",
         verdict=said,
         tone=tone,
-        heading=_HEADINGS[tone],
+        heading="Nothing can be said of the second model" if unlike else _HEADINGS[tone],
         pictures=_pictures(changes, tone),
         more=(f"Before: {before.verdict.plain}", f"After: {after.verdict.plain}"),
         sections=[

@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import checks, evaluation, people
 from divulge.attacks import Need
-from divulge.auditing import active, reference_models
+from divulge.auditing import active, plausibility, reference_models
 from divulge.auditing.measuring import conditions
 from divulge.evidence import Measurements, Models
 from divulge.ragged import TokenLogs
@@ -74,6 +74,7 @@ def measure(case: Case, log: Log) -> list[Measurements]:
     vocabulary = any(recipe.signal not in _OWN_TOKENS for recipe in named)
     stats = log.timed("target", partial(_asked, target, texts, log, vocabulary=vocabulary))
     _refuse_unscored(case, stats)
+    log.token_fit = plausibility.measure_tokens(case, stats)
     names = tuple(dict.fromkeys(recipe.signal_name for recipe in named))
     log.queries |= dict.fromkeys(names, len(people.parts(texts)[0]))
     logs = TokenLogs(stats.offsets, stats.logp)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import columns
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -30,6 +32,8 @@ def choose(
         return {}
     inside = np.flatnonzero(truth)
     rows = {int(row) for one in scores.values() for row in inside[np.argsort(-one[inside], kind="stable")[:SHOWN]]}
+    if (table := candidates.table) is not None:
+        return {row: columns.describe_row(table, row)[:_LONGEST_TEXT] for row in sorted(rows)}
     return {row: _kept(candidates.x[row]) for row in sorted(rows)}
 
 

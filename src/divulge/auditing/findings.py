@@ -15,6 +15,7 @@ from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
 from divulge.identification.decide import Policy, decide
 from divulge.report import in_words
+from divulge.statistics.duplicate_groups import first_of_each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from divulge.decisions.methods import Method
     from divulge.evaluation import ROC
+    from divulge.evaluation.covariates import Adjustment, Covariates
     from divulge.results import About, HeatStrip
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
@@ -41,6 +43,9 @@ class Outcome:
         calibration: scores of calibration records, known non-members that nothing was trained on, ``[k]``.
         calibration_labels: their classes, or None.
         unseen_classes: classes the auditor holds no records of.
+        class_names: of the classes, by their numbers; None where they have no names.
+        unexplained: scores less what the records alone explain, ``[n]``, or None.
+        counted: True for the first of equal records on each side, ``[n]``; None where each record counts.
     """
 
     recipe: str
@@ -50,21 +55,32 @@ class Outcome:
     calibration: Floats
     calibration_labels: Ints | None = None
     unseen_classes: tuple[int, ...] = ()
+    class_names: tuple[str, ...] | None = None
+    unexplained: Floats | None = None
+    counted: Bools | None = None
+
+    @property
+    def distinct(self) -> Outcome:
+        """The same with one record for all that are equal and on one side: copies are no further observations."""
+        return self if self.counted is None else replace(self.on(self.counted), counted=None)
 
     @property
     def auc(self) -> Estimate:
         """Area under the ROC curve, with DeLong's interval."""
-        return evaluation.auc(self.scores, self.members)
+        one = self.distinct
+        return evaluation.auc(one.scores, one.members)
 
     @property
     def advantage(self) -> Estimate:
         """Largest TPR - FPR over all thresholds."""
-        return evaluation.advantage(self.scores, self.members)
+        one = self.distinct
+        return evaluation.advantage(one.scores, one.members)
 
     @property
     def roc(self) -> ROC:
         """The ROC curve with pointwise bands."""
-        return evaluation.roc(self.scores, self.members)
+        one = self.distinct
+        return evaluation.roc(one.scores, one.members)
 
     def tpr_at_fpr(self, fpr: float) -> Estimate:
         """Share of members found where at most ``fpr`` of the non-members are taken for members.
@@ -72,11 +88,13 @@ class Outcome:
         Raises:
             divulge.InputError: fewer non-members than the level needs.
         """
-        return evaluation.tpr_at_fpr(self.scores, self.members, fpr)
+        one = self.distinct
+        return evaluation.tpr_at_fpr(one.scores, one.members, fpr)
 
     def epsilon(self, delta: float = 0.0) -> Estimate:
         """Empirical lower bound on ε at ``delta``."""
-        return evaluation.epsilon_lower_bound(self.scores, self.members, delta=delta)
+        one = self.distinct
+        return evaluation.epsilon_lower_bound(one.scores, one.members, delta=delta)
 
     def selection(
         self, *, fpr: float | None = None, fdr: float | None = None, method: Method | str = "auto"
@@ -126,7 +144,7 @@ class Outcome:
         """
         if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
             return ""
-        which = in_words.classes(self.unseen_classes)
+        which = in_words.classes(self.unseen_classes, self.class_names)
         return (
             f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {which}, of which there are no "
             "calibration records"
@@ -137,7 +155,8 @@ class Outcome:
 
         Both are known non-members, so a difference is no matter of what members are like: the assumption fails.
         """
-        outside = self.scores[~self.members]
+        one = self.distinct
+        outside = one.scores[~one.members]
         if not len(outside):
             return ""
         control = controls.exchangeability(self.calibration, outside, level=FALSE_ALARM)
@@ -145,12 +164,17 @@ class Outcome:
 
     def realised_fpr(self, fpr: float) -> Estimate:
         """Share of true non-members called members at nominal ``fpr``: the realised rate."""
-        return nominal.realised(self.scores[~self.members], self.calibration, fpr).rate
+        one = self.distinct
+        return nominal.realised(one.scores[~one.members], self.calibration, fpr).rate
 
     def on(self, rows: Bools | Ints) -> Outcome:
         """The same for the candidates in ``rows`` (a mask or positions) alone; the calibration records stay."""
         labels = None if self.labels is None else self.labels[rows]
-        return replace(self, scores=self.scores[rows], members=self.members[rows], labels=labels)
+        beside = {
+            name: None if values is None else values[rows]
+            for name, values in (("unexplained", self.unexplained), ("counted", self.counted))
+        }
+        return replace(self, scores=self.scores[rows], members=self.members[rows], labels=labels, **beside)
 
     @property
     def unseen(self) -> Outcome:
@@ -193,7 +217,14 @@ class Findings:
         exhibits: the candidates' own values where the report shows them: row → array or text.
         heat: row → the values of a text's tokens.
         groups: subgroup names a candidate, or None.
+        covariates: of each candidate, beside membership; None without any.
+        adjustment: the comparison of candidates that are alike in these; None where there is nothing to adjust for.
         path: the run directory, or None.
+        class_names: of the classes, by their numbers; None where they have no names.
+        unexplained_scores: recipe name → scores less what the records alone explain, ``[n]``; empty where that is not
+            known.
+        duplicate_groups: number of the distinct record that each candidate is, ``[n]``, where equal records count once;
+            None where each counts.
     """
 
     scores: Mapping[str, Floats]
@@ -209,7 +240,12 @@ class Findings:
     exhibits: Mapping[int, Array | str] = field(default_factory=dict)
     heat: Mapping[int, HeatStrip] = field(default_factory=dict)
     groups: Array | None = None
+    covariates: Covariates | None = None
+    adjustment: Adjustment | None = None
     path: Path | None = None
+    class_names: tuple[str, ...] | None = None
+    unexplained_scores: Mapping[str, Floats] = field(default_factory=dict)
+    duplicate_groups: Ints | None = None
 
     def __getitem__(self, recipe: str) -> Outcome:
         """The outcome of the recipe of that name."""
@@ -222,7 +258,24 @@ class Findings:
             self.calibration[name],
             self.calibration_labels,
             self.unseen_classes,
+            self.class_names,
+            self.unexplained_scores.get(name),
+            None if self.duplicate_groups is None else first_of_each(self.duplicate_groups, self.members),
         )
+
+    def adjusted(self, recipe: str) -> Outcome:
+        """The outcome that verdict and gate judge: scores adjusted for the covariates, of the records that take part.
+
+        The same as ``self[recipe]`` where there is nothing to adjust for.
+        """
+        outcome = self[recipe]
+        if self.adjustment is None:
+            return outcome
+        # Equal records of one side take part once, so that each of those that are left counts.
+        kept, unexplained = outcome.on(self.adjustment.kept), self.adjustment.unexplained.get(recipe)
+        if unexplained is None:
+            unexplained = kept.unexplained
+        return replace(kept, scores=self.adjustment.scores[recipe], unexplained=unexplained, counted=None)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.scores)

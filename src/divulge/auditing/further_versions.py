@@ -63,4 +63,4 @@ def _made(name: str, versions: Versions, records: Records, seed: int) -> tuple[R
             )
     if len(more) != count:
         raise checks.InputError(f"recipes: {name}: {count} further versions are needed, got {len(more)}")
-    return tuple(Records(one.x, records.y, records.ids) for one in more)
+    return tuple(one if one.table is not None else records.with_values(one.x) for one in more)

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """One statistic of one recipe beside what a model that leaks nothing would have: for a TPR, its FPR."""
+    """One statistic of one recipe beside what a model that leaks nothing would have: for a TPR, its FPR.
+
+    ``adjusted`` where the scores are adjusted for covariates.
+    """
 
     recipe: str
     statistic: Literal["AUC", "TPR", "ε"]
     chance: float
     estimate: Estimate
+    adjusted: bool = False
 
     @property
     def below(self) -> bool:
@@ -43,11 +47,12 @@ class Tested:
 
     def __str__(self) -> str:
         e, chance = self.estimate, f"where a model that leaks nothing has {self.chance:g}"
+        statistic = f"adjusted {self.statistic}" if self.adjusted else self.statistic
         if not self.chance:
-            return f"{self.recipe}: {self.statistic} ≥ {in_words.least(e.low)}, {chance}"
+            return f"{self.recipe}: {statistic} ≥ {in_words.least(e.low)}, {chance}"
         turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
         level = f" at FPR {self.chance:g}" if self.statistic == "TPR" else ""
-        return f"{self.recipe}: {self.statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{level}, {chance}{turned}"
+        return f"{self.recipe}: {statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{level}, {chance}{turned}"
 
 
 @dataclass(frozen=True, slots=True)

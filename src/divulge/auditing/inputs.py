@@ -10,22 +10,24 @@ import numpy as np
 from divulge import checks, completion, evaluation, seeds
 from divulge import recipes as book
 from divulge.attacks import adapt
-from divulge.auditing import agreement
+from divulge.auditing import agreement, covariate_adjustment
 from divulge.auditing.separation import separate
 from divulge.evidence import Layout, concatenate
 from divulge.references import FineTune, Train
 from divulge.report import in_words
 from divulge.request import Duplicates
+from divulge.statistics.duplicate_groups import first_of_each, number_groups
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from divulge.columns import TableEncoder
     from divulge.recipes import Recipe
     from divulge.request import Options, Subject
     from divulge.targets import GivesLabels
-    from divulge.types import Array, Bools
+    from divulge.types import Array, Bools, Ints
 
 _ASKED = 64  # candidates that show what the target's outputs are
 
@@ -45,6 +47,8 @@ class Inputs:
         duplicates: number of records that stood in more than one set.
         groups: a subgroup's name for each candidate, or None.
         known: bool, the candidates' shape, True where a value is known; None where whole records are.
+        covariates: columns that the user names, of each candidate; None where none are named.
+        duplicate_groups: which candidates are equal, where equal ones count once; None where each counts.
     """
 
     candidates: Records
@@ -57,6 +61,8 @@ class Inputs:
     duplicates: int
     groups: Array | None
     known: Bools | None = None
+    covariates: Mapping[str, Array] | None = None
+    duplicate_groups: Ints | None = None
 
     @property
     def layout(self) -> Layout:
@@ -100,6 +106,7 @@ def check(subject: Subject, options: Options, *, documents: bool = False) -> Inp
             f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got shape "
             f"{names.shape}"
         )
+    columns = covariate_adjustment.check_columns(subject.covariates, len(members) + len(nonmembers))
     sets = {"members": members, "nonmembers": nonmembers, "population": population}
     if documents:
         agreement.check_documents(sets)
@@ -109,11 +116,16 @@ def check(subject: Subject, options: Options, *, documents: bool = False) -> Inp
     separated = separate(sets, options.duplicates)
     members, nonmembers, population = separated.members, separated.nonmembers, separated.population
     unseen = _unseen(classes, members, nonmembers, population, wanted)
+    outside = len(nonmembers)
+    if separated.groups is not None:
+        outside = len(np.unique(separated.groups[len(members) :]))
     for level in levels:
-        _enough(level, len(nonmembers))
+        _enough(level, outside, "" if separated.groups is None else "distinct ")
     notes = [*separated.notes, *_scarce(unseen, levels, members, nonmembers), *_half_named(sets)]
     named = _identified(members, nonmembers)
-    learned, held = _halves(population, options.calibration, seed)
+    # Where copies of candidates are kept in what is learned from, copies of calibration records are, too.
+    apart = separated.duplicates == 0 or options.duplicates == "drop"
+    learned, held = _halves(population, options.calibration, seed, apart=apart)
     return Inputs(
         candidates=named,
         truth=np.arange(len(named)) < len(members),
@@ -125,6 +137,8 @@ def check(subject: Subject, options: Options, *, documents: bool = False) -> Inp
         duplicates=separated.duplicates,
         groups=None if names is None else names.astype(str)[separated.kept],
         known=None if masks is None else masks[separated.kept],
+        covariates=None if columns is None else {name: own[separated.kept] for name, own in columns.items()},
+        duplicate_groups=separated.groups,
     )
 
 
@@ -253,7 +267,11 @@ def _unseen(
         )
     held = {c: int((population.y == c).sum()) for c in wanted}
     if any(held.values()):
-        listed = ", ".join(f"{count} records of class {c}" for c, count in held.items() if count)
+        listed = ", ".join(
+            f"{count} records of class {in_words.class_name(c, population.class_names)}"
+            for c, count in held.items()
+            if count
+        )
         raise checks.InputError(
             f"unseen_classes: the population holds {listed}, so the class is not unseen; "
             "leave these records out of the population"
@@ -293,19 +311,37 @@ def _known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed
     members, nonmembers = sets["members"], sets["nonmembers"]
     if members.x.dtype == object:
         raise checks.InputError("known: partial knowledge needs numeric records, got text")
-    shape = (len(members) + len(nonmembers), *members.x.shape[1:])
+    n = len(members) + len(nonmembers)
+    if members.encoder is not None and not members.encoder.is_plain:
+        return _known_columns(known, members.encoder, n, seed)
+    shape = (n, *members.x.shape[1:])
     if isinstance(known, str):
-        known = completion.mask(known, shape[1:], seed=seed)
+        names = () if members.encoder is None else members.encoder.names
+        known = completion.mask(known, shape[1:], columns=names, seed=seed)
     masks = checks.mask(known, "known", shape)
     PartialRecords(np.zeros(shape), None, masks)
     return masks
 
 
-def _enough(fpr: float, nonmembers: int) -> None:
+def _known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -> Bools:
+    """Which values of the encoding are known, where the user says which columns of a table are."""
+    if free := [column.name for column in encoder.columns if column.measure == "text"]:
+        raise checks.InputError(
+            f"known: partial knowledge needs numbers, categories and dates; column {free[0]!r} holds free text"
+        )
+    if isinstance(known, str):
+        known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed)
+    masks = checks.mask(known, "known", (n, len(encoder.names)))
+    PartialRecords(np.zeros(masks.shape), None, masks)
+    return np.repeat(masks, [column.width for column in encoder.columns], axis=1)
+
+
+def _enough(fpr: float, nonmembers: int, what: str) -> None:
     checks.number(fpr, "fpr", above=0, below=1)
     if nonmembers < (least := evaluation.least_nonmembers(fpr)):
         raise checks.InputError(
-            f"fpr: {fpr:g} needs at least {least} non-members, got {nonmembers}; use a larger level or more non-members"
+            f"fpr: {fpr:g} needs at least {least} {what}non-members, got {nonmembers}; use a larger level or more "
+            "non-members"
         )
 
 
@@ -323,10 +359,14 @@ def _identified(members: Records, nonmembers: Records) -> Records:
     if both.ids is not None:
         return both
     names = [f"member-{i}" for i in range(len(members))] + [f"nonmember-{i}" for i in range(len(nonmembers))]
-    return Records(both.x, both.y, np.array(names))
+    return both.with_ids(np.array(names))
 
 
-def _halves(population: Records, share: float, seed: int) -> tuple[Array, Array]:
+def _halves(population: Records, share: float, seed: int, *, apart: bool) -> tuple[Array, Array]:
+    """Rows to learn from and rows to calibrate with; equal records keep together where they are to stay ``apart``.
+
+    Of equal calibration records one is used: the others are no further observations.
+    """
     n = len(population)
     held = max(1, round(share * n))
     if n - held < 2:
@@ -335,4 +375,18 @@ def _halves(population: Records, share: float, seed: int) -> tuple[Array, Array]
             f"(calibration={share:g})"
         )
     order = seeds.generator(seed, "calibration").permutation(n)
-    return np.sort(order[held:]), np.sort(order[:held])
+    calibrates = np.zeros(n, dtype=bool)
+    calibrates[order[:held]] = True
+    if not apart:
+        return np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
+    groups = number_groups(population.x, population.y)
+    if groups[-1] == groups.max() == n - 1:
+        return np.flatnonzero(~calibrates), np.flatnonzero(calibrates)
+    first = first_of_each(groups, np.zeros(n))
+    together = (calibrates & first)[np.flatnonzero(first)[groups]]
+    learned, kept = np.flatnonzero(~together), np.flatnonzero(together & first)
+    if len(learned) < 2 or not len(kept):
+        raise checks.InputError(
+            f"population: {int(first.sum())} distinct records are too few to learn from some and calibrate with others"
+        )
+    return learned, kept

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from divulge import checks, results
+from divulge import checks, results, tables
+from divulge.auditing import covariate_adjustment
+from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.results import AuditSummary
 
@@ -14,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import polars as pl
+
     from divulge.auditing.findings import Findings
     from divulge.dossier import Dossier
-    from divulge.frames import Frame
     from divulge.results import HeatStrip
     from divulge.types import Array, Floats, Ints
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 SIGNAL = "signal:"
 """How the names of columns of signals begin in ``scores.parquet``."""
+UNEXPLAINED = "unexplained:"
+"""How those of scores less what the records explain begin."""
 
 
 def read(dossier: Dossier, kind: type[Found]) -> Found:
@@ -36,43 +41,75 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
     scores, calibration = dossier.read_table("scores"), dossier.read_table("calibration")
     summary = results.read(where, AuditSummary)
     _refuse_missing(scores, ("id", "member"), where / "scores.parquet")
-    recipes = [name for name in scores.names if name not in RESERVED and not name.startswith(SIGNAL)]
+    recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith((SIGNAL, UNEXPLAINED))]
     _refuse_missing(calibration, recipes, where / "calibration.parquet")
     if not recipes or set(recipes) != set(summary.about.recipes):
         raise checks.InputError(f"{where}: scores.parquet and summary.json have different recipes")
-    members = checks.mask(scores["member"], f"{where / 'scores.parquet'}: member", (None,))
+    members = checks.mask(tables.to_array(scores["member"]), f"{where / 'scores.parquet'}: member", (None,))
     counts = summary.about.counts
     if (counts.members, counts.nonmembers) != (int(members.sum()), int((~members).sum())):
         raise checks.InputError(f"{where}: scores.parquet and summary.json have different candidates")
+    held = None
+    if summary.adjusted is not None or (where / "covariates.parquet").is_file():
+        frame = dossier.read_table("covariates")
+        held = covariate_adjustment.read(frame, len(members), where / "covariates.parquet")
+    own = {name: _numbers(scores, name, where) for name in recipes}
+    groups, seed = _whole_numbers(scores, "duplicate_group", where), summary.about.settings.seed
+    unexplained = {
+        name: _numbers(scores, f"{UNEXPLAINED}{name}", where)
+        for name in recipes
+        if f"{UNEXPLAINED}{name}" in scores.columns
+    }
+    adjusted = None
+    if held is not None:
+        adjusted = adjust(own, members, held, seed=seed, groups=groups, unexplained=unexplained)
     return kind(
-        scores={name: _numbers(scores, name, where) for name in recipes},
+        scores=own,
         calibration={name: _numbers(calibration, name, where) for name in recipes},
-        ids=scores["id"],
+        ids=tables.to_array(scores["id"]),
         members=members,
         labels=_labels(scores, where),
         calibration_labels=_labels(calibration, where),
         unseen_classes=summary.unseen_classes,
         fpr=tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
-        signals={name.removeprefix(SIGNAL): scores[name] for name in scores.names if name.startswith(SIGNAL)},
+        signals={
+            name.removeprefix(SIGNAL): tables.to_array(scores[name])
+            for name in scores.columns
+            if name.startswith(SIGNAL)
+        },
         about=summary.about,
         exhibits=_exhibits(dossier, summary.texts, len(members)),
         heat=_heat(dossier, summary),
-        groups=scores.columns.get("group"),
+        groups=tables.to_array(scores["group"]) if "group" in scores.columns else None,
+        covariates=held,
+        adjustment=adjusted,
         path=where,
+        class_names=_class_names(summary, where),
+        unexplained_scores=unexplained,
+        duplicate_groups=groups,
     )
 
 
-def _refuse_missing(frame: Frame, names: Sequence[str], path: Path) -> None:
-    if missing := [name for name in names if name not in frame]:
+def _refuse_missing(frame: pl.DataFrame, names: Sequence[str], path: Path) -> None:
+    if missing := [name for name in names if name not in frame.columns]:
         raise checks.InputError(f"{path}: lacks the columns {', '.join(missing)}")
 
 
-def _numbers(frame: Frame, name: str, where: Path) -> Floats:
-    return checks.vector(frame[name], f"{where}: {name}")
+def _numbers(frame: pl.DataFrame, name: str, where: Path) -> Floats:
+    return checks.vector(tables.to_array(frame[name]), f"{where}: {name}")
 
 
-def _labels(frame: Frame, where: Path) -> Ints | None:
-    return checks.labels(frame["label"], f"{where}: label") if "label" in frame else None
+def _labels(frame: pl.DataFrame, where: Path) -> Ints | None:
+    return _whole_numbers(frame, "label", where)
+
+
+def _whole_numbers(frame: pl.DataFrame, name: str, where: Path) -> Ints | None:
+    return checks.labels(tables.to_array(frame[name]), f"{where}: {name}") if name in frame.columns else None
+
+
+def _class_names(summary: AuditSummary, where: Path) -> tuple[str, ...] | None:
+    names = summary.class_names
+    return None if names is None else checks.texts(names, f"{where}: class_names")
 
 
 def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:

@@ -81,7 +81,8 @@ def _measured(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
     if recipe not in audit.scores:
         return None
     try:
-        return evaluation.measure(audit.scores[recipe], audit.members, statistic)
+        outcome = audit[recipe].distinct
+        return evaluation.measure(outcome.scores, outcome.members, statistic)
     except checks.InputError:
         return None
 
@@ -104,4 +105,7 @@ def _table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
 def _gap(audit: Findings, whole: Findings | None, recipe: str) -> str:
     if whole is None or whole is audit or recipe not in whole.scores:
         return "–"
-    return shown(evaluation.paired_difference(audit.scores[recipe], whole.scores[recipe], audit.members, "auc"), "+")
+    one, other = audit[recipe], whole[recipe]
+    if one.counted is not None:  # copies are no further observations
+        one, other = one.on(one.counted), other.on(one.counted)
+    return shown(evaluation.paired_difference(one.scores, other.scores, one.members, "auc"), "+")

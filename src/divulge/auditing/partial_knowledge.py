@@ -123,7 +123,7 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
     seen = PartialRecords(everyone.x[scored], None if y is None else y[scored], masks[scored])
     _disjoint(seen, layout, given.population.x)
     fitted = completion.imputer(completion.ConditionalGaussian() if imputer is None else imputer).fit(given.population)
-    best = Records(fitted.complete(everyone)[0], y, None)
+    best = given.everything.with_values(fitted.complete(everyone)[0], template=given.population)
     partial = Partial(
         seen,
         fitted,
@@ -134,8 +134,8 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
     )
     completed = replace(
         given,
-        candidates=Records(best.x[layout.of_candidates], given.candidates.y, given.candidates.ids),
-        calibration=Records(best.x[layout.of_calibration], given.calibration.y, given.calibration.ids),
+        candidates=best[layout.of_candidates].with_ids(given.candidates.ids),
+        calibration=best[layout.of_calibration],
         warnings=(*given.warnings, *fitted.warnings),
     )
     return completed, partial

@@ -22,8 +22,8 @@ _TOGETHER = (
 )
 
 
-def table(summary: AuditSummary, *, unseen: bool = False) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows of the table of attacks, of all candidates or of the unseen classes alone."""
+def table(summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False) -> tuple[list[str], list[list[str]]]:
+    """Columns and rows of the table of attacks: of all candidates, of the unseen classes alone, or adjusted."""
     levels = [f"{level:g}" for level in summary.fpr]
     columns = [
         "recipe",
@@ -36,6 +36,8 @@ def table(summary: AuditSummary, *, unseen: bool = False) -> tuple[list[str], li
     rows = []
     for name, recipe in summary.recipes.items():
         numbers = recipe.unseen if unseen else recipe
+        if adjusted and summary.adjusted is not None:
+            numbers = summary.adjusted.recipes[name]
         if numbers is None:
             continue
         epsilon = "–" if numbers.epsilon is None else in_words.least(numbers.epsilon.low)
@@ -84,7 +86,12 @@ def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
 def best(summary: AuditSummary, name: str) -> Table:
     """One recipe in full: each statistic with its interval, beside what guessing has."""
     recipe = summary.recipes[name]
-    scopes = {"unseen classes": recipe.unseen, "all candidates": recipe} if recipe.unseen else {"": recipe}
+    scopes: dict[str, Numbers] = {"": recipe}
+    if recipe.unseen:
+        scopes = {"unseen classes": recipe.unseen, "all candidates": recipe}
+    if summary.adjusted is not None:
+        without = {f"{scope} without adjustment".lstrip(): numbers for scope, numbers in scopes.items()}
+        scopes = {"adjusted": summary.adjusted.recipes[name], **without}
     rows = [["AUC", *(shown(one.auc) for one in scopes.values()), "0.5"]]
     for level in summary.fpr:
         rates = [percent(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
@@ -97,7 +104,7 @@ def best(summary: AuditSummary, name: str) -> Table:
         ["statistic", *values, "by guessing"],
         rows,
         title=f"{name}: {recipe_words(summary, name)}",
-        note=_TOGETHER,
+        note=_TOGETHER if summary.adjusted is None else f"{summary.adjusted.text} {_TOGETHER}",
         sortable=False,
     )
 
@@ -112,10 +119,13 @@ def every(summary: AuditSummary) -> Fold:
     """All recipes, on all candidates and on the unseen classes, and what was run."""
     blocks: list[Block] = []
     if summary.unseen_classes:
-        listed = ", ".join(map(str, summary.unseen_classes))
+        listed = ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
         title = f"Unseen classes {listed}: the auditor holds no record of them"
         blocks.append(Table(*table(summary, unseen=True), title=title))
-    blocks.append(Table(*table(summary), title="All candidates"))
+    if summary.adjusted is not None:
+        blocks.append(Table(*table(summary, adjusted=True), title="Adjusted for covariates, as the verdict judges"))
+    title = "All candidates" if summary.adjusted is None else "All candidates, without adjustment"
+    blocks.append(Table(*table(summary), title=title))
     blocks += [Paragraph(in_words.sentence(text)) for text in notes(summary)]
     explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from divulge.frames import Frame
+from divulge import lazy, tables
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from divulge.auditing.findings import Findings
     from divulge.types import Array
+else:
+    pl = lazy.module("polars")
 
 
 # What a spreadsheet would take for the beginning of a formula, and what is a number nonetheless.
@@ -19,24 +21,22 @@ _FORMULA = re.compile(r"[=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def for_spreadsheets(frame: Frame) -> Frame:
+def for_spreadsheets(frame: pl.DataFrame) -> pl.DataFrame:
     """``frame`` for a CSV: text that a spreadsheet would run as a formula begins with an apostrophe.
 
     Numbers stay what they are, also where a text is nothing but a number.
 
     Examples:
-        >>> for_spreadsheets(Frame({"id": np.array(["=1+1", "-3.5", "a=b"])}))["id"].tolist()
+        >>> for_spreadsheets(pl.DataFrame({"id": ["=1+1", "-3.5", "a=b"]}))["id"].to_list()
         ["'=1+1", '-3.5', 'a=b']
     """
-    return Frame(
-        {
-            f"'{name}" if _FORMULA.match(name) else name: values if values.dtype.kind in "biuf" else _escaped(values)
-            for name, values in frame.columns.items()
-        }
-    )
+    names = {name: f"'{name}" for name in frame.columns if _FORMULA.match(name)}
+    return frame.with_columns(
+        [_escaped(frame[name]) for name in frame.columns if frame[name].dtype == pl.String]
+    ).rename(names)
 
 
-def table(audit: Findings) -> Frame:
+def table(audit: Findings) -> pl.DataFrame:
     """Name, truth, class, group and every recipe's score of each candidate, and who is called a member at which FPR.
 
     A level for which there are too few calibration records has no column.
@@ -50,9 +50,9 @@ def table(audit: Findings) -> Frame:
         columns[f"{name} score"] = audit.scores[name]
         made = audit[name].selections(audit.fpr)
         columns |= {f"{name} called at FPR {level:g}": one.selected for level, one in made.items() if one is not None}
-    return Frame(columns)
+    return tables.from_arrays(columns)
 
 
-def _escaped(values: Array) -> Array:
-    runs = [isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values]
-    return np.array([f"'{value}" if run else value for value, run in zip(values.tolist(), runs, strict=True)], object)
+def _escaped(values: pl.Series) -> pl.Series:
+    runs = (value is not None and _FORMULA.match(value) and not _NUMBER.fullmatch(value) for value in values)
+    return pl.Series(values.name, [f"'{value}" if run else value for value, run in zip(values, runs, strict=True)])

@@ -18,6 +18,7 @@ from divulge.auditing import looking_inside
 from divulge.evidence import Models, of_logits
 from divulge.references import splits
 from divulge.signals import internals
+from divulge.statistics.duplicate_groups import number_groups
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -62,11 +63,20 @@ def lessons(case: Case, kind: Need) -> tuple[Records, Bools]:
     if kind == Need.REFERENCES_SUBSTITUTES:
         return case.views[0][case.layout.of_population], np.ones((count, len(population)), dtype=bool)
     if kind == Need.REFERENCES_OUT:
-        halves = splits.offline(len(population), max(count, 2), case.seed, labels=population.y).trained_on
+        halves = splits.offline(
+            len(population), max(count, 2), case.seed, labels=population.y, groups=_equal(population)
+        ).trained_on
         return population, halves[:count]  # one model is trained on a half, too
     everything = case.views[0]
-    rows = splits.online(len(everything), max(count, 2), case.seed, labels=everything.y).trained_on[:count]
+    rows = splits.online(
+        len(everything), max(count, 2), case.seed, labels=everything.y, groups=_equal(everything)
+    ).trained_on[:count]
     return (everything, rows) if case.partial is None else case.partial.training(population, rows)
+
+
+def _equal(records: Records) -> Ints:
+    """Number the distinct records: a model is trained on all copies of one or on none."""
+    return number_groups(records.x, records.y)
 
 
 def answers(case: Case, log: Log) -> Ints:
@@ -96,7 +106,7 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
     classes = case.classes
     if kind == Need.REFERENCES_SUBSTITUTES:
         told = answers(case, log)
-        records = Records(records.x, told)
+        records = records.with_labels(told)
         classes = max(classes, 1 + int(told.max()))  # labels alone show no more classes than were answered
     # Another's own references may know no more than outputs: they are asked for more only where it is read.
     more = {"inside": partial(looking_inside.of_reference, names=inside)} if inside else {}

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divulge import results
-from divulge.auditing import kept
+from divulge import results, tables
+from divulge.auditing import covariate_adjustment, kept
 from divulge.auditing.audit_page import page
 from divulge.auditing.audit_summary import summarise
 from divulge.auditing.findings import Findings
 from divulge.auditing.verdict import Verdict, verdict
 from divulge.dossier import Dossier
-from divulge.frames import Frame
 from divulge.report import html
 from divulge.results import provenance
 
@@ -86,12 +85,17 @@ class Audit(Findings):
             columns["label"] = self.labels
         if self.groups is not None:
             columns["group"] = self.groups
+        if self.duplicate_groups is not None:
+            columns["duplicate_group"] = self.duplicate_groups
+        unexplained = {f"{kept.UNEXPLAINED}{name}": values for name, values in self.unexplained_scores.items()}
         signals = {f"{kept.SIGNAL}{name}": values for name, values in self.signals.items()}
-        draft.write_table("scores", Frame(columns | dict(self.scores) | signals))
+        draft.write_table("scores", tables.from_arrays(columns | dict(self.scores) | unexplained | signals))
         calibration: dict[str, Array] = dict(self.calibration)
         if self.calibration_labels is not None:
             calibration = {"label": self.calibration_labels} | calibration
-        draft.write_table("calibration", Frame(calibration))
+        draft.write_table("calibration", tables.from_arrays(calibration))
+        if self.covariates is not None:
+            draft.write_table("covariates", covariate_adjustment.as_frame(self.covariates))
         arrays = {str(row): values for row, values in self.exhibits.items() if not isinstance(values, str)}
         draft.write_arrays("exhibits", arrays)
         said = self.verdict

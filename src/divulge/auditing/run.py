@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from divulge import checks, errors, evaluation, store
 from divulge.auditing import (
     active,
+    covariate_adjustment,
     documents,
     exhibits,
     forecasts,
@@ -19,11 +20,13 @@ from divulge.auditing import (
     heat,
     looking_inside,
     memory,
+    plausibility,
     run_record,
     shift,
     text_split,
 )
 from divulge.auditing import settings as describe
+from divulge.auditing.alignment import align_subject
 from divulge.auditing.case import Case, Log
 from divulge.auditing.inputs import check, label_set, refuse_logits
 from divulge.auditing.measuring import measure
@@ -32,10 +35,12 @@ from divulge.auditing.recipe_scoring import score
 from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, Draft
 from divulge.evaluation import blind
+from divulge.evaluation.covariates import adjust
+from divulge.evidence import answered
 from divulge.references.progress import silent
-from divulge.request import Duplicates, Options, Outputs, Subject
+from divulge.request import Duplicates, Options, Outputs, Subject, UnknownClasses
 from divulge.results import About, Accuracy, BlindBaseline, environment, plain
-from divulge.targets import Endpoint, GivesLogits, GivesTokens, adapt
+from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 
 if TYPE_CHECKING:
@@ -56,14 +61,16 @@ def audit(
     population: Records | None = Subject.population,
     recipes: Sequence[Any] = Options.recipes,
     references: Any = Options.references,
-    unseen_classes: Sequence[int] = Subject.unseen_classes,
+    unseen_classes: Sequence[int | str] = Subject.unseen_classes,
     fpr: Sequence[float] = Options.fpr,
     groups: Sequence[str] | None = Subject.groups,
     known: Any = Subject.known,
+    covariates: Any = Subject.covariates,
     imputer: Any = Options.imputer,
     calibration: float = Options.calibration,
     duplicates: Duplicates = Options.duplicates,
     outputs: Outputs = Options.outputs,
+    unknown_classes: UnknownClasses = Options.unknown_classes,
     device: str = Options.device,
     texts: bool = Options.texts,
     seed: int = Options.seed,
@@ -93,11 +100,15 @@ def audit(
             member, then each non-member; or words such as "share:0.4" (`divulge.completion.mask`). Unknown
             values are never read, except to refuse duplicates across the sets and to tell whether two runs are of
             the same candidates. None: whole records.
+        covariates: what else may differ between members and non-members and move the scores, such as age, source or
+            date: a table (name → a value for each member, then each non-member) or an array. Verdict and gate judge
+            scores adjusted for it; of texts always for length, years named and topic besides.
         imputer: completes them from the population: of `divulge.completion`, or a function; None for the
             class-conditional Gaussian.
         calibration: share of the population set aside.
         duplicates: what to do about records that occur in several sets: "error", "drop" or "keep".
         outputs: "logits" or "probabilities": what ``target`` returns, if it is a module or callable.
+        unknown_classes: what to do about records of a class that the target was not fitted on: "error" or "drop".
         device: where a torch module runs: "auto", "cpu", "cuda", "mps".
         texts: whether the most exposed documents are kept as they are in the run directory and shown in the report.
         seed: of every random draw.
@@ -144,6 +155,7 @@ def audit(
         calibration=calibration,
         duplicates=duplicates,
         outputs=outputs,
+        unknown_classes=unknown_classes,
         device=device,
         texts=texts,
         seed=seed,
@@ -155,6 +167,7 @@ def audit(
         unseen_classes=unseen_classes,
         groups=groups,
         known=known,
+        covariates=covariates,
     )
     if expect is not None:
         checks.able(expect, "expect")
@@ -167,7 +180,8 @@ def audit(
         return _kept(case, tuple(fpr), settings, plan, out)
     if folder is None:
         return _result(case, tuple(fpr), settings, None)
-    digest, kept = store.digest(settings), (documents.ANSWERS,)
+    named = [] if case.given.covariates is None else [part for pair in case.given.covariates.items() for part in pair]
+    digest, kept = store.digest(settings, *named), (documents.ANSWERS,)
     with Dossier(folder).writing(KIND, digest, overwrite=overwrite, keep=kept) as draft:
         return _kept(case, tuple(fpr), settings, plan, draft)
 
@@ -187,9 +201,13 @@ def _prepared(
     target: Any, subject: Subject, options: Options, progress: Progress, pool: Path | None
 ) -> tuple[Case, Settings]:
     """Everything checked, and in words all that determines the run."""
-    adapted = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
+    checks.choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
+    own = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
+    aligned = align_subject(subject, own, options.unknown_classes)
+    adapted, subject = aligned.target, aligned.subject
     of_documents = documents.asked(adapted)
     whole = check(subject, options, documents=of_documents)
+    whole = replace(whole, warnings=(*whole.warnings, *aligned.notes))
     if not isinstance(adapted, GivesLogits | GivesTokens):
         refuse_logits(whole.recipes)
     if isinstance(adapted, Endpoint):
@@ -206,7 +224,7 @@ def _prepared(
         texts=options.texts, further=further.places,
     )  # fmt: skip
     partly = None if subject.known is None else WHOLE if seen is None else seen.about()
-    return case, describe.settings(whole, options, references, describe.target(adapted), partly)
+    return case, describe.settings(whole, options, references, describe.target(own), partly)
 
 
 def _kept(
@@ -234,6 +252,8 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     """The order of work."""
     given, layout, log = case.given, case.layout, Log()
     views = documents.measure(case, log) if documents.asked(case.target) else measure(case, log)
+    if not documents.asked(case.target):
+        _note_answers(case, log)
     called = active.names(given.recipes)
     scoring = {r.name: partial(score, r, called[r.name], views, case.further.get(r.name, ())) for r in given.recipes}
     outputs = {name: log.timed(f"attack {name}", work) for name, work in scoring.items()}
@@ -241,7 +261,18 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
     scores = {name: scored.scores[layout.of_candidates] for name, scored in outputs.items()}
     calibration = {name: scored.scores[layout.of_calibration] for name, scored in outputs.items()}
     checked = log.timed("blind baseline", lambda: _blind(case, log))
-    compared = log.timed("comparison of texts", partial(text_split.told, case, scores))
+    compared = log.timed("comparison of texts", partial(text_split.told, case))
+    held = log.timed("covariates", partial(covariate_adjustment.collect, case))
+    explain = partial(log.timed, "scores less what records explain", partial(_unexplained, case, scores))
+    # Of texts the covariates already hold what their words, years and lengths explain.
+    has_texts, adjusted = given.candidates.x.dtype == object, None
+    unexplained = {} if has_texts else explain()
+    if held is not None:
+        groups = given.duplicate_groups
+        work = partial(adjust, scores, given.truth, held, seed=case.seed, groups=groups, unexplained=unexplained)
+        adjusted = log.timed("covariates", work)
+    if has_texts and adjusted is None:
+        unexplained = explain()
     carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
     shown = exhibits.choose(given.candidates, given.truth, scores, texts=case.texts)
     about = About(
@@ -257,6 +288,8 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine="; ".join(dict.fromkeys(log.engines)),
         accuracy=_accuracy(case, log),
+        token_fit=log.token_fit,
+        single_answer=log.told is not None and plausibility.single_answer(case, log.told),
     )
     return Audit(
         scores=scores,
@@ -272,20 +305,31 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         exhibits=shown,
         heat=heat.strips(case, views[0], shown),
         groups=given.groups,
+        covariates=held,
+        adjustment=adjusted,
         path=path,
+        class_names=given.candidates.class_names,
+        unexplained_scores=unexplained,
+        duplicate_groups=given.duplicate_groups,
     )
 
 
+def _note_answers(case: Case, log: Log) -> None:
+    """Ask what the target calls the candidates, where active signals alone were measured and none has asked it yet."""
+    if log.told is None and isinstance(case.target, GivesLogits | GivesLabels):
+        log.told = answered(case.target, case.views[0][: case.layout.candidates], ())[1]
+
+
 def _accuracy(case: Case, log: Log) -> Accuracy | None:
-    """How often the target is right on the candidates; None without classes, or where records are partly known."""
+    """How often the target is right on the candidates, or on their completions; None without classes."""
     given = case.given
-    if log.told is None or given.candidates.y is None or case.partial is not None:
+    if log.told is None or given.candidates.y is None:
         return None
     right = log.told[case.layout.of_candidates] == given.candidates.y
     shares = [
         evaluation.intervals.proportion(int(right[rows].sum()), int(rows.sum())) for rows in (given.truth, ~given.truth)
     ]
-    return Accuracy(*shares)
+    return Accuracy(*shares, completed=case.partial is not None)
 
 
 def _transfer(
@@ -309,4 +353,13 @@ def _blind(case: Case, log: Log) -> BlindBaseline | None:
     except checks.InputError as error:
         log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
         return None
-    return BlindBaseline(**{field.name: getattr(told, field.name) for field in fields(told)})
+    found: tuple[str, ...] = ()
+    if told.confounded and (records.x.dtype != object or y is not None):
+        found = evaluation.differences(records.x, inside, y)
+    return BlindBaseline(**{field.name: getattr(told, field.name) for field in fields(told)}, differences=found)
+
+
+def _unexplained(case: Case, scores: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Scores less what the records alone explain; their rows are those of the candidates."""
+    records = case.given.candidates
+    return blind.adjust_scores(scores, records.x, records.y, case.seed)

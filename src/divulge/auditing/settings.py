@@ -117,4 +117,5 @@ def _plain(value: object) -> str:
 
 
 def _digest(records: Records, *more: object) -> str:
-    return store.digest(records.x, *(() if records.y is None else (records.y,)), *more)
+    values = records.x if records.table is None else b"".join(records.digests()).hex()
+    return store.digest(values, *(() if records.y is None else (records.y,)), *more)

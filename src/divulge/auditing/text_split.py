@@ -10,37 +10,42 @@ from divulge import evaluation
 from divulge.report import in_words
 from divulge.results import TextSplit
 from divulge.statistics import two_samples
+from divulge.statistics.duplicate_groups import first_of_each
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from divulge.auditing.case import Case
-    from divulge.types import Floats
 
 _FALSE_ALARM = 0.01  # chance of a sign between exchangeable sets
 _UNQUOTED = "their words, years or lengths (not quoted, as texts are left out)"
 
 
-def told(case: Case, scores: Mapping[str, Floats]) -> TextSplit | None:
+def told(case: Case) -> TextSplit | None:
     """How members, non-members and population compare; None where records are no texts.
 
-    Words are quoted from the documents, so they are left out where texts are to stay out of the run directory.
+    Of texts that stand in one set several times, the first alone is compared with the other set, where copies keep
+    together. Words are quoted from the documents, so they are left out where texts are to stay out of the run
+    directory.
     """
     given = case.given
     records = given.candidates.x
     if records.dtype != object:
         return None
     members, others = list(records[given.truth]), list(records[~given.truth])
+    groups, counted = given.duplicate_groups, np.ones(len(records), dtype=bool)
+    if groups is not None:
+        counted = first_of_each(groups, given.truth)
+    distinct = records[counted & given.truth], records[counted & ~given.truth]
     population = [*given.calibration.x, *given.population.x]
     shared = evaluation.near_duplicates(members, others, population)
     (_, copies), *_ = (pair.counts for pair in shared.pairs)
-    long = np.array([len(text) for text in records], dtype=np.float64)
+    inside, outside = (np.array([len(text) for text in side], dtype=np.float64) for side in distinct)
     return TextSplit(
-        signs=signs(members, others, quoted=case.texts, seed=case.seed),
+        signs=signs(*map(list, distinct), quoted=case.texts, seed=case.seed),
         shared=str(shared),
         copies=copies,
-        length=two_samples.rank_sum(long[~given.truth], long[given.truth], seed=case.seed),
-        among_equals={name: two_samples.among_equals(own, given.truth, long) for name, own in scores.items()},
+        length=two_samples.rank_sum(outside, inside, seed=case.seed),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from divulge import evaluation
 from divulge.auditing import headline
 from divulge.auditing.headline import Tested
-from divulge.auditing.verdict import at_once
+from divulge.auditing.verdict import at_once, scopes
 from divulge.report import Chart, Dial, Section, Stop, charts, in_words
 
 if TYPE_CHECKING:
@@ -20,11 +20,12 @@ _LEVELS = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0
 
 
 def section(audit: Findings, strongest: str) -> Section:
-    """ROC curves, of the unseen classes first, and the slider."""
+    """ROC curves of the scores that the verdict judges, of the unseen classes first, and the slider."""
     blocks: list[Block] = []
-    if audit.unseen_classes:
-        blocks.append(_roc({name: audit[name].unseen for name in audit}, "ROC on the unseen classes", strongest))
-    blocks.append(_roc({name: audit[name] for name in audit}, "ROC, all candidates", strongest))
+    for scope in scopes(audit):
+        title = "ROC, all candidates" if scope.name == "all" else "ROC on the unseen classes"
+        curves = {outcome.recipe: outcome for outcome in scope.outcomes}
+        blocks.append(_roc(curves, f"{title}, adjusted for covariates" if scope.adjusted else title, strongest))
     blocks += _slider(audit, strongest)
     return Section("Trade-off", blocks)
 
@@ -40,17 +41,19 @@ def _roc(outcomes: Mapping[str, Outcome], title: str, strongest: str) -> Chart:
 
 
 def _slider(audit: Findings, strongest: str) -> list[Block]:
-    outcome, confidence = audit[strongest], at_once(audit)
-    nonmembers = int((~outcome.members).sum())
+    scope, confidence = scopes(audit)[-1], at_once(audit)
+    outcome = next(one for one in scope.outcomes if one.recipe == strongest)
+    nonmembers = scope.nonmembers
     levels = sorted({*_LEVELS, *audit.fpr})
     levels = [level for level in levels if nonmembers >= evaluation.least_nonmembers(level)]
     stops = [_stop(outcome, level, confidence) for level in levels]
     if not stops:
         return []
     start = min(range(len(levels)), key=lambda i: abs(levels[i] - min(audit.fpr)))
+    adjusted = ", adjusted for covariates" if scope.adjusted else ""
     note = (
-        f"{strongest}, all candidates. Intervals are as wide as those of the verdict; those of false-positive rates "
-        "that the audit was not asked for are not among the ones that hold together."
+        f"{strongest}, all candidates{adjusted}. Intervals are as wide as those of the verdict; those of "
+        "false-positive rates that the audit was not asked for are not among the ones that hold together."
     )
     return [Dial("false-positive rate", stops, start, title="How many are recognised, at which price", note=note)]
 

@@ -6,23 +6,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from divulge import evaluation
-from divulge.auditing import headline
+from divulge.auditing import covariate_adjustment, headline, plausibility
 from divulge.auditing.headline import Tested
 from divulge.report import in_words
 from divulge.report.markdown import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.evaluation import Detectable
     from divulge.report import Dots
-    from divulge.results import Answer, Conducted
+    from divulge.results import Answer, BlindBaseline, Conducted
     from divulge.types import Tone
 
 CONFIDENCE = 0.95
 # The largest AUC that may go unseen and "no leak found" still be said: halfway between guessing and certainty.
 UNSEEN = 0.75
+NEXT = (
+    "What to do next: draw members and non-members at random from one pool, before training, so that whole groups of "
+    "equal or related records are on one side; take out exact copies (duplicates='drop'); leave out what only one set "
+    "has (a source, a date, a class)"
+)
 
 TONES: Mapping[Answer, Tone] = {
     "leak found": "leak",
@@ -30,6 +35,9 @@ TONES: Mapping[Answer, Tone] = {
     "too little data to say": "undecided",
     "split is confounded": "void",
 }
+
+
+_SEVERITY: Sequence[Answer] = ("leak found", "split is confounded", "too little data to say", "no leak found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,9 @@ class Verdict:
         answer: "leak found": an interval excludes what a model that leaks nothing would have; all intervals hold
             at once with 95 % confidence. "no leak found": none does, and an AUC of 0.75 would have been found with
             80 % probability. "too little data to say": none does, and an AUC of 0.75 would have been missed more
-            often than that. "split is confounded": members can be told from non-members without the model.
+            often than that, or the target is no better on its own training records than a constant answer is.
+            "split is confounded": members can be told from non-members without the model. Where there are
+            covariates, the intervals are those of scores adjusted for them.
         plain: the answer in a sentence that needs no statistics.
         more: who can do this, and the numbers it rests on.
         pictures: the answer as grids of dots, where it is a rate.
@@ -76,11 +86,13 @@ class Scope:
         name: "unseen classes" or "all".
         where: the same as the end of a sentence; empty where there is nothing to set it apart from.
         outcomes: every recipe's scores of these candidates.
+        adjusted: whether the scores are adjusted for covariates.
     """
 
     name: str
     where: str
     outcomes: tuple[Outcome, ...]
+    adjusted: bool = False
 
     @property
     def members(self) -> int:
@@ -94,13 +106,29 @@ class Scope:
 
 
 def scopes(audit: Findings) -> tuple[Scope, ...]:
-    """The unseen classes alone where there are some, and always all candidates."""
-    outcomes = tuple(audit[name] for name in audit)
+    """The unseen classes alone where there are some, and always all candidates; adjusted for covariates.
+
+    Unseen classes of which balancing leaves members or non-members alone are shown without adjustment, and nobody is
+    accused by them.
+    """
+    adjusted = _scopes(
+        audit, tuple(audit.adjusted(name).distinct for name in audit), adjusted=audit.adjustment is not None
+    )
+    pairs = zip(adjusted, raw_scopes(audit), strict=True)
+    return tuple(scope if scope.members and scope.nonmembers else raw for scope, raw in pairs)
+
+
+def raw_scopes(audit: Findings) -> tuple[Scope, ...]:
+    """The same without adjustment."""
+    return _scopes(audit, tuple(audit[name].distinct for name in audit), adjusted=False)
+
+
+def _scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bool) -> tuple[Scope, ...]:
     if not audit.unseen_classes:
-        return (Scope("all", "", outcomes),)
+        return (Scope("all", "", outcomes, adjusted),)
     unseen = tuple(outcome.unseen for outcome in outcomes)
-    where = f" on the {in_words.classes(audit.unseen_classes)}"
-    return Scope("unseen classes", where, unseen), Scope("all", " on all classes", outcomes)
+    where = f" on the {in_words.classes(audit.unseen_classes, audit.class_names)}"
+    return Scope("unseen classes", where, unseen, adjusted), Scope("all", " on all classes", outcomes, adjusted)
 
 
 def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Tested]:
@@ -108,12 +136,12 @@ def claims(scope: Scope, levels: Sequence[float], confidence: float) -> list[Tes
     claimed = []
     for outcome in scope.outcomes:
         scores, truth, name = outcome.scores, outcome.members, outcome.recipe
-        claimed.append(Tested(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence)))
+        claimed.append(Tested(name, "AUC", 0.5, evaluation.auc(scores, truth, confidence), scope.adjusted))
         for level in _supported(scope, levels):
             rate = evaluation.tpr_at_fpr(scores, truth, level, confidence)
-            claimed.append(Tested(name, "TPR", level, rate))
+            claimed.append(Tested(name, "TPR", level, rate, scope.adjusted))
         bound = evaluation.epsilon_lower_bound(scores, truth, confidence=confidence)
-        claimed.append(Tested(name, "ε", 0.0, bound))
+        claimed.append(Tested(name, "ε", 0.0, bound, scope.adjusted))
     return claimed
 
 
@@ -145,43 +173,122 @@ def verdict(audit: Findings) -> Verdict:
         area = blind.auc
         return _confounded(
             "The split is confounded: a classifier that never saw the model tells members from non-members "
-            f"(AUC {shown(area)}, p = {blind.p_value:.2g})."
+            f"(AUC {shown(area)}, p = {blind.p_value:.2g}).",
+            blind.differences,
         )
     if audit.about.told_apart:
         return _confounded(
             "The split is confounded: words, years or lengths tell members from non-members without the model (the "
             "warnings name them)."
         )
-    first, *more = (_judged(audit, scope) for scope in scopes(audit))
-    if first.answer == "leak found" or all(other.answer == first.answer for other in more):
+    adjustment = audit.adjustment
+    if adjustment is not None and adjustment.confounded:
+        return _confounded(covariate_adjustment.describe_confounding(adjustment))
+    found = [_judged(audit, *pair) for pair in zip(scopes(audit), raw_scopes(audit), strict=True)]
+    first, *others = sorted(found, key=lambda one: _SEVERITY.index(one.answer))
+    # What one scope clears never hides what another shows or leaves open. A leak on the unseen classes, and sets that
+    # may not be compared, leave nothing to add.
+    if first.answer == "split is confounded" or (first is found[0] and first.answer == "leak found"):
         return first
-    # The unseen classes show nothing, and all classes show more: a leak, or enough data to say that there is none.
-    both = [*more, first] if more[0].answer == "leak found" else [first, *more]
-    rest = [sentence for one in both[1:] for sentence in (one.plain, *one.more)]
-    return replace(both[0], more=(*both[0].more, *rest))
+    rest = [
+        sentence
+        for one in others
+        if one.answer != first.answer
+        for sentence in ((one.plain,) if one.answer == "split is confounded" else (one.plain, *one.more))
+    ]
+    return replace(first, more=(*first.more, *rest))
 
 
-def _confounded(plain: str) -> Verdict:
-    return Verdict("split is confounded", plain, ("No number below can be attributed to the model.",))
+def _confounded(plain: str, differences: Sequence[str] = ()) -> Verdict:
+    """The verdict, what tells the sets apart, and what to do next."""
+    apart = f"What tells them apart: {'; '.join(differences)}." if differences else ""
+    more = ("No number below can be attributed to the model.", apart, f"{NEXT}.")
+    return Verdict("split is confounded", plain, tuple(filter(None, more)))
 
 
-def _judged(audit: Findings, scope: Scope) -> Verdict:
-    seen = [claim for claim in claims(scope, audit.fpr, at_once(audit)) if claim.leak]
+def _judged(audit: Findings, scope: Scope, raw: Scope) -> Verdict:
+    """The verdict on adjusted scores; evidence of another comparison accuses nobody, and lets nobody be cleared."""
+    confidence = at_once(audit)
+    # Where balancing leaves none to compare, there is no adjusted score, and a raw one may show what it was made for.
+    comparable = scope.adjusted or audit.adjustment is None
+    leaks = [claim for claim in claims(scope, audit.fpr, confidence) if claim.leak and comparable]
     texts = audit.about.texts
-    owed = () if texts is None else texts.owed_to_length(1 - at_once(audit))
-    leaks = [claim for claim in seen if claim.recipe not in owed]
-    if leaks:
-        return _leak(audit, scope, max(leaks, key=lambda claim: claim.strength))
-    if seen and texts is not None:
-        names = ", ".join(dict.fromkeys(claim.recipe for claim in seen))
-        return _confounded(
-            f"The split may be confounded: members and non-members differ in length (p = {texts.length:.2g}), and what "
-            f"{names} found is not seen among documents of like length."
+    if audit.adjustment is None and texts is not None:
+        leaks = [claim for claim in leaks if claim.recipe not in texts.owed_to_length(1 - confidence)]
+    confirmed, hidden = _unexplained(scope, audit.fpr, confidence, leaks)
+    if sure := [claim for claim in leaks if claim.recipe in confirmed]:
+        return _leak(audit, scope, max(sure, key=lambda claim: claim.strength))
+    raw_leaks = [] if leaks else [claim.recipe for claim in claims(raw, audit.fpr, confidence) if claim.leak]
+    if doubt := covariate_adjustment.contrary_evidence(audit, raw_leaks, confidence):
+        return _confounded(f"The split may be confounded{scope.where}: {doubt}.")
+    if why := plausibility.doubt(audit):
+        return Verdict(
+            "too little data to say", f"Too little data to say{scope.where}: {why}.", (plausibility.advice(audit),)
         )
+    if leaks or hidden:
+        return _explained(audit, scope, dict.fromkeys(claim.recipe for claim in leaks), hidden)
     smallest = detectable(audit, scope)
-    if smallest.auc is not None and smallest.auc <= UNSEEN:
+    if comparable and smallest.auc is not None and smallest.auc <= UNSEEN:
         return _nothing(audit, scope, smallest, smallest.auc)
-    return _too_little(scope, smallest)
+    return _too_little(scope, smallest) if comparable else _none_alike(audit, scope)
+
+
+def _unexplained(
+    scope: Scope, levels: Sequence[float], confidence: float, seen: Sequence[Tested]
+) -> tuple[set[str], tuple[str, ...]]:
+    """Recipes whose evidence is also in the scores less what the records explain, and those where it is there alone.
+
+    Recipes without such scores are confirmed as they are.
+    """
+    rest = replace(
+        scope,
+        outcomes=tuple(replace(one, scores=one.unexplained) for one in scope.outcomes if one.unexplained is not None),
+    )
+    judged = claims(rest, levels, confidence) if rest.outcomes else []
+    ways = {(claim.recipe, claim.below) for claim in judged if claim.leak}
+    plain = {one.recipe for one in scope.outcomes if one.unexplained is None}
+    confirmed = {claim.recipe for claim in seen if claim.recipe in plain or (claim.recipe, claim.below) in ways}
+    found = {claim.recipe for claim in seen}
+    return confirmed, tuple(dict.fromkeys(name for name, _ in sorted(ways) if name not in found))
+
+
+def hidden_leaks(audit: Findings, scope: Scope) -> tuple[str, ...]:
+    """Recipes that show a leak only in the scores less what the records explain."""
+    confidence = at_once(audit)
+    leaks = [claim for claim in claims(scope, audit.fpr, confidence) if claim.leak]
+    return _unexplained(scope, audit.fpr, confidence, leaks)[1]
+
+
+def _explained(audit: Findings, scope: Scope, seen: Iterable[str], hidden: Sequence[str]) -> Verdict:
+    """Scores, and scores less what the records alone explain, do not say the same."""
+    names = list(seen)
+    what = (
+        f"by {in_words.listed(names)} members can be told from non-members, but no longer once what the records alone "
+        "explain is taken out; a difference between the sets that is too small for the blind baseline to see would do "
+        "the same."
+        if names
+        else f"by {in_words.listed(hidden)} members can be told from non-members only once what the records alone "
+        "explain is taken out; a difference between the sets may hide a leak."
+    )
+    blind = audit.about.blind_baseline
+    return Verdict(
+        "too little data to say",
+        f"Too little data to say{scope.where}: {what}",
+        (
+            *([] if blind is None else [_smallest_shift(blind)]),
+            f"{NEXT}; or name the columns in which the sets may differ as covariates, so that like is compared with "
+            "like.",
+        ),
+    )
+
+
+def _smallest_shift(blind: BlindBaseline) -> str:
+    if blind.detectable is None:
+        return "With so few records, no shift of one column would surely have been seen by the blind baseline."
+    return (
+        "The smallest shift of one column that the blind baseline would have seen with about 80 % probability tells "
+        f"members from non-members with AUC {blind.detectable:.3f}."
+    )
 
 
 def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
@@ -194,7 +301,12 @@ def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
     partial = audit.about.settings.partial
     whole = partial is None or partial.share == 1
     knows = "" if whole else f" They know {in_words.per_cent(partial.share)} of each record's values."
-    more = (_adversary(audit.about.recipes[worst.recipe]) + knows, evidence)
+    blind, confirmed = audit.about.blind_baseline, worst.recipe in audit.unexplained_scores
+    shift = "" if blind is None or not confirmed else (
+        f"It is also in the scores less what the records alone explain. {_smallest_shift(blind)}"
+    )  # fmt: skip
+    adjusted = "" if audit.adjustment is None else covariate_adjustment.describe(audit.adjustment)
+    more = tuple(filter(None, (_adversary(audit.about.recipes[worst.recipe]) + knows, evidence, adjusted, shift)))
     return Verdict("leak found", said.words, more, said.pictures, worst.recipe)
 
 
@@ -215,6 +327,7 @@ def _nothing(audit: Findings, scope: Scope, smallest: Detectable, area: float) -
             f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC "
             f"of {area:.3f}{rate}, under the model of {smallest.method}.",
             *unseen,
+            *(() if audit.adjustment is None else (covariate_adjustment.describe(audit.adjustment),)),
             f"A smaller leak, or one confined to a few records, may have been missed. {_tried(audit)}",
         ),
     )
@@ -227,6 +340,17 @@ def _too_little(scope: Scope, smallest: Detectable) -> Verdict:
         f"Too little data to say{scope.where}: with {counted(scope.members, scope.nonmembers)}, even an AUC of "
         f"{UNSEEN:g}, halfway between guessing and certainty, could well be missed.",
         (f"Finding one with {in_words.per_cent(smallest.power)} probability takes about {needed:,} of each kind.",),
+    )
+
+
+def _none_alike(audit: Findings, scope: Scope) -> Verdict:
+    """Balancing left members or non-members of the unseen classes alone."""
+    adjustment = audit.adjustment
+    apart = "" if adjustment is None else f" in {covariate_adjustment.named(adjustment)}"
+    return Verdict(
+        "too little data to say",
+        f"Too little data to say{scope.where}: hardly any members and non-members of these are alike{apart}.",
+        (f"{covariate_adjustment.NEXT}.",),
     )
 
 

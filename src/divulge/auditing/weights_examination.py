@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import frames, store
 from divulge import margin as proofs
+from divulge import store, tables
 from divulge.decisions import fdr, fpr
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import Storey
 from divulge.errors import InputError
 from divulge.evaluation import proportion
-from divulge.frames import Frame
 from divulge.report import in_words
 from divulge.results import CalledRecord, RuleSummary, WeightsSummary
 from divulge.signals import margin as signals
@@ -125,8 +124,7 @@ class Examined:
         """Write every candidate with its output, its score and what each rule says of it, as Parquet."""
         columns = {"id": self.ids, "output": self.outputs, "score": self.scores}
         columns |= {name: chosen.selected for name, chosen in self.decisions.items()}
-        with store.atomic(path) as draft:
-            frames.write_parquet(Frame(columns), draft)
+        store.write_file(path, lambda out: tables.write_parquet(tables.from_arrays(columns), out))
 
     def summary(self) -> WeightsSummary:
         """The same as a summary."""

@@ -123,7 +123,8 @@ def _meaning(summary: CanarySummary) -> tuple[str, ...]:
     proven = f"Proven: it can be {_odds(summary.bound.low)} or more." if summary.bound.low > 0 else ""
     if summary.claimed is None:
         return tested, f"{told} {proven}".strip()
-    apart = f" (apart from a chance of at most 1 in {math.floor(1 / summary.delta):,})" if summary.delta else ""
+    # A δ of 1e-5 is one in 100,000, though 1 / 1e-5 is a little less as a float.
+    apart = f" (apart from a chance of at most 1 in {math.floor(1 / summary.delta + 1e-6):,})" if summary.delta else ""
     return tested, f"{told} Claimed: by at most {_odds(summary.claimed)}{apart}. {proven}".strip()
 
 

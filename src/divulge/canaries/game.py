@@ -107,6 +107,7 @@ class CanaryAudit:
             largest_exposure=float(exposures.max()),
             warnings=self.warnings,
             environment=environment(),
+            settings=proof.settings,
         )
 
     def report(self, path: str | Path) -> None:

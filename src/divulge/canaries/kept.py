@@ -1,12 +1,14 @@
-"""The report of a finished test of canaries, from what its run directory keeps."""
+"""The report of a finished test of canaries, from the scores that its run directory keeps."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from divulge import results
+from divulge import checks, results
 from divulge.canaries import canary_page
-from divulge.canaries.game import KIND
+from divulge.canaries.game import KIND, CanaryAudit
+from divulge.canaries.proof import prove_again
 from divulge.dossier import Dossier
 from divulge.report import origin
 from divulge.results import CanarySummary, provenance
@@ -15,10 +17,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from divulge.report import Page
+    from divulge.types import Bools, Floats
+
+# Of a summary, what the scores say; the rest describes what was done.
+_COMPUTED = (
+    *("verdict", "tone", "answer", "bound", "others", "most", "would_see", "guarantee"),
+    *("canaries", "included", "mean_exposure", "largest_exposure"),
+)
 
 
 def page(folder: Path) -> Page:
-    """The report as data.
+    """Return the report as data.
 
     Raises:
         divulge.InputError: not such a directory, an unfinished or damaged run.
@@ -26,8 +35,29 @@ def page(folder: Path) -> Page:
     return Dossier(folder).read(KIND, lambda: _page(folder))
 
 
+def summary(folder: Path) -> CanarySummary:
+    """Return the summary of a finished run, with everything that scores decide computed from them again.
+
+    Errors as for `page`.
+    """
+    return Dossier(folder).read(KIND, lambda: _read(folder)[0])
+
+
 def _page(folder: Path) -> Page:
-    arrays = Dossier(folder).read_arrays("scores")
-    told = results.read(folder, CanarySummary)
-    shown = canary_page.page(told, arrays["scores"], arrays["included"])
+    shown = canary_page.page(*_read(folder))
     return origin.added(shown, provenance.read(folder))
+
+
+def _read(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
+    arrays, told = Dossier(folder).read_arrays("scores"), results.read(folder, CanarySummary)
+    if missing := {"scores", "included"} - set(arrays):
+        raise checks.InputError(f"{folder / 'scores.npz'}: damaged, lacks {', '.join(sorted(missing))}")
+    try:
+        scores = checks.vector(arrays["scores"], "scores")
+        included = checks.mask(arrays["included"], "included", (len(scores),))
+        proof = prove_again(scores, included, told)
+    except checks.InputError as error:
+        raise checks.InputError(f"{folder}: {error}") from None
+    audit = CanaryAudit(scores, included, proof, told.recipe, told.kind_of_canary, told.trained_on)
+    computed = audit.summary()
+    return replace(told, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included

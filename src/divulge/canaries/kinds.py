@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from divulge import checks
-from divulge.classical import neighbours
+from divulge import checks, lazy
 from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from sklearn import neighbors
+
     from divulge.types import Array, Ints
+else:
+    neighbors = lazy.module("sklearn.neighbors")
 
 Kind: TypeAlias = Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram", "own"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -84,7 +87,8 @@ def _far(data: Records, count: int, rng: Rng) -> tuple[Array, Ints | None]:
     flat = data.x.reshape(len(data), -1).astype(np.float64)
     spread = flat.std(0)
     flat = (flat - flat.mean(0)) / np.where(spread > 0, spread, 1.0)
-    rows = np.argsort(-neighbours.nearest_other(flat), kind="stable")[:count]
+    away = neighbors.NearestNeighbors(n_neighbors=min(2, len(flat))).fit(flat).kneighbors(flat)[0][:, -1]
+    rows = np.argsort(-away, kind="stable")[:count]
     return data.x[rows], _other(labels[rows], np.unique(labels), rng)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,8 +89,8 @@ class Canaries:
             canaries = dossier.read(KIND, lambda: _read(dossier), only="secret/")
         except checks.InputError as error:
             raise checks.InputError(f"canaries: {error}") from None
-        if (place / "insert.npz").exists():
-            _same(store.read_arrays(place / "insert.npz"), canaries, place / "insert.npz")
+        if os.path.lexists(place / "insert.npz"):
+            _same(store.read_arrays(place / "insert.npz", inside=place), canaries, place / "insert.npz")
         return canaries
 
 
@@ -133,7 +134,7 @@ def make(
         >>> len(canaries), len(canaries.insert) == int(canaries.included.sum())
         (20, True)
     """
-    checks.instance(data, "data", Records)
+    _refuse_names(checks.instance(data, "data", Records), "data")
     chosen = cast("Kind", "own" if own is not None else checks.choice(kind, "kind", [k for k in KINDS if k != "own"]))
     how = cast("Design", checks.choice(design, "design", DESIGNS))
     start = secrets.randbits(63) if seed is None else checks.integer(seed, "seed", least=0)
@@ -164,7 +165,22 @@ def refuse_known(canaries: Canaries, training: Records) -> None:
         )
 
 
+def _refuse_names(records: Records, name: str) -> None:
+    """Refuse what canaries, which are made of numbers, cannot be written back as."""
+    if records.encoder is not None and not records.encoder.is_plain:
+        raise checks.InputError(
+            f"{name}: canaries are made of numbers or of documents, and the table holds texts, categories, dates or "
+            "missing values; encode it, or name the documents as data.text"
+        )
+    if records.class_names is not None and not records.has_class_order:
+        raise checks.InputError(
+            f"{name}: the classes have names, {checks.shown(list(records.class_names))}; set data.classes to all of "
+            "them, in the order of the model's outputs"
+        )
+
+
 def _own(own: Records, data: Records) -> Records:
+    _refuse_names(own, "own")
     if (own.y is None) != (data.y is None) or own.x.shape[1:] != data.x.shape[1:]:
         raise checks.InputError(f"own: canaries of the data's shape and with labels as it are needed, got {own!r}")
     named = kinds.names(own)

@@ -11,18 +11,21 @@ from divulge import checks
 from divulge.canaries.claim import Claim
 from divulge.evaluation import (
     GaussianMechanism,
+    SubsampledGaussian,
     epsilon_fixed_count,
     epsilon_one_run,
     smallest_violation,
 )
 from divulge.evaluation.guess_bounds import COINS, GuessRule
 from divulge.report import in_words
+from divulge.results import BoundSettings
 from divulge.types import Guarantee
 
 if TYPE_CHECKING:
     from divulge.canaries.planted import Design
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Sides
+    from divulge.results import CanarySummary
     from divulge.types import Bools, Estimate, Floats, Tone
 
 Answer: TypeAlias = Literal["violated", "consistent", "not testable", "no claim"]
@@ -53,6 +56,7 @@ class Proof:
         guarantee: what is claimed of ``bound``, and under which assumptions.
         claim: what was tested, if anything.
         constant: whether all canaries have the same score.
+        settings: how the bound was made.
     """
 
     answer: Answer
@@ -63,6 +67,7 @@ class Proof:
     guarantee: Guarantee
     claim: Claim | None
     constant: bool
+    settings: BoundSettings
 
     @property
     def tone(self) -> Tone:
@@ -189,7 +194,46 @@ def prove(
             answer = "not testable" if seen is None else answer
     drawn = COINS if design == "coins" else _FIXED
     claims = Guarantee("risk of a bound above the true ε", 1 - confidence, (drawn, *rule.assumes))
-    return Proof(answer, bound, others, most, seen, claims, claim, bool(np.ptp(values) == 0))
+    constant, settings = bool(np.ptp(values) == 0), _settings(rule, design, seed)
+    return Proof(answer, bound, others, most, seen, claims, claim, constant, settings)
+
+
+def prove_again(scores: object, included: object, summary: CanarySummary) -> Proof:
+    """Return what scores of canaries prove, by the settings that a finished run kept.
+
+    Raises:
+        divulge.InputError: the run did not keep them, or they do not fit the scores.
+    """
+    settings = summary.settings
+    if settings is None:
+        raise checks.InputError("settings: the run does not say how its bound was made; audit the canaries again")
+    claim = None if summary.claimed is None or summary.delta is None else Claim(summary.claimed, summary.delta)
+    return prove(
+        scores,
+        included,
+        claim=claim,
+        delta=None if claim is not None else settings.delta,
+        design=settings.design,
+        family=_family(settings),
+        sides=settings.sides,
+        confidence=summary.bound.confidence,
+        seed=settings.seed,
+    )
+
+
+def _settings(rule: GuessRule, design: Design, seed: int) -> BoundSettings:
+    family = rule.family
+    if isinstance(family, SubsampledGaussian):
+        return BoundSettings(design, rule.sides, "subsampled gaussian", family.rate, family.steps, rule.delta, seed)
+    return BoundSettings(design, rule.sides, "none" if family is None else "gaussian", None, None, rule.delta, seed)
+
+
+def _family(settings: BoundSettings) -> Families | None:
+    if settings.family == "subsampled gaussian":
+        if settings.rate is None or settings.steps is None:
+            raise checks.InputError("settings: a subsampled Gaussian needs a rate and steps")
+        return SubsampledGaussian(settings.rate, settings.steps)
+    return GaussianMechanism() if settings.family == "gaussian" else None
 
 
 def refuse_one_sided(included: Bools, name: str) -> None:

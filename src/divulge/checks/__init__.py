@@ -2,6 +2,7 @@
 
 from divulge.checks.numpy_arrays import (
     array,
+    class_labels,
     identifiers,
     labels,
     mask,
@@ -37,6 +38,7 @@ __all__ = [
     "array",
     "available",
     "choice",
+    "class_labels",
     "extra",
     "flag",
     "identifiers",

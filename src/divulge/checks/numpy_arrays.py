@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge.checks.scalars import reason, shown
+from divulge.checks.scalars import choice, reason, shown
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
@@ -214,11 +214,66 @@ def labels(value: object, name: str, *, length: int | None = None, classes: int 
     return values.astype(np.int64, copy=False)
 
 
+def class_labels(
+    value: object, name: str, *, length: int, names: Sequence[str] | None = None
+) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
+    """Class labels ``[length]`` as whole numbers ≥ 0, and the names of the classes where they have some.
+
+    Args:
+        value: whole numbers (floats too), booleans or texts.
+        name: of the argument, for errors.
+        length: number of labels.
+        names: all classes in their order, where ``value`` holds names; sorted when None.
+
+    Raises:
+        InputError: labels that are missing, of several kinds, fractions, no name among ``names``, a wrong length.
+
+    Examples:
+        >>> class_labels(["no", "yes", "no"], "y", length=3)
+        (array([0, 1, 0]), ('no', 'yes'))
+        >>> class_labels([-1, 1], "y", length=2)
+        (array([0, 1]), ('-1', '1'))
+        >>> class_labels([2, 0], "y", length=2)
+        (array([2, 0]), None)
+    """
+    values = nonempty(plain(value, name), name)
+    if values.dtype.kind in "iu" and (names is None and (values.size == 0 or values.min() >= 0)):
+        return labels(values, name, length=length), None
+    if values.shape != (length,):
+        raise InputError(f"{name}: {length} labels are needed (one per record), got shape {values.shape}")
+    given = values.tolist()
+    missing = [row for row, one in enumerate(given) if one is None or one != one or type(one).__name__ == "NAType"]
+    if missing:
+        raise InputError(f"{name}: {len(missing)} records have no class (first: row {missing[0]}); leave them out")
+    if all(
+        isinstance(one, float) and one.is_integer() and abs(one) < 2**53 for one in given
+    ):  # pandas makes floats of 0 and 1 in passing
+        return class_labels(values.astype(np.int64), name, length=length, names=names)
+    kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else type(one) for one in given}
+    if len(kinds) > 1 or not kinds <= {str, bool, int}:
+        raise InputError(
+            f"{name}: whole-number labels are needed, or names of classes, got "
+            f"{' and '.join(sorted(kind.__name__ for kind in kinds))}"
+        )
+    if names is None and kinds == {int} and min(given) >= 0:  # whole numbers in an array of objects
+        return labels(np.array(given), name, length=length), None
+    order = [str(one) for one in sorted(set(given))] if names is None else [str(one) for one in names]
+    if len(set(order)) < len(order):
+        raise InputError(f"class_names: each may be named once, got {shown(order)}")
+    place = {one: at for at, one in enumerate(order)}
+    for one in sorted({str(one) for one in given}):
+        choice(one, f"class_names: a class in {name}", order)
+    return np.array([place[str(one)] for one in given], dtype=np.int64), tuple(order)
+
+
 def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
     """Unique identifiers ``[length]``."""
     values = plain(value, name)
     if values.shape != (length,):
         raise InputError(f"{name}: {length} identifiers are needed, got shape {values.shape}")
+    absent = [row for row, one in enumerate(values.tolist()) if one is None or one != one]
+    if absent:
+        raise InputError(f"{name}: {len(absent)} records have no identifier (first: row {absent[0]})")
     try:
         unique, counts = np.unique(values, return_counts=True)
     except TypeError as error:

@@ -27,6 +27,7 @@ else:
 def main() -> None:
     """Run the command line: every error is one line on standard error and an exit code of its own."""
     printing.prepare()
+    os.environ["PYTHONSAFEPATH"] = "1"  # of the processes that are started: none imports from the current folder
     if "_DIVULGE_COMPLETE" in os.environ:  # a shell asks how a line may go on
         typer.main.get_command(app)(prog_name="divulge")
     code = run(sys.argv[1:])
@@ -37,6 +38,8 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run a command and give its exit code, see `divulge.cli.exit_codes.Exit`."""
     try:
+        if "SOURCE_DATE_EPOCH" in os.environ:  # libraries read it, too, and fail in words of their own
+            provenance.date()
         with (
             provenance.running(("divulge", *arguments)),
             typer.main.get_command(app).make_context("divulge", list(arguments)) as context,
@@ -56,16 +59,38 @@ def run(arguments: Sequence[str]) -> int:
     except InputError as error:
         printing.error(options.spoken(str(error), _command(arguments), arguments))
     except (MissingExtraError, OSError, MemoryError) as error:
-        printing.error(str(error) or "out of memory")
+        printing.error(_refusal(error))
     except Exception as error:
-        if hasattr(error, "format_message"):
-            _usage(error)
-        elif (extra := missing(error)) is not None:
-            printing.error(extra)
-        else:
-            printing.error(_fault(error))
-            return Exit.INTERNAL
+        return _unexpected(error)
     return Exit.INPUT
+
+
+def _unexpected(error: Exception) -> Exit:
+    """Say what went wrong with the command itself, an import, or a name, and give the exit code; else it is a fault."""
+    if hasattr(error, "format_message"):
+        _usage(error)
+    elif (extra := missing(error)) is not None:
+        printing.error(extra)
+    elif (name := _misspelt(error)) is not None:
+        printing.error(f"{name}: a name that is not UTF-8, which cannot be written down; rename it")
+    else:
+        printing.error(_fault(error))
+        return Exit.INTERNAL
+    return Exit.INPUT
+
+
+def _refusal(error: Exception) -> str:
+    """What the system refused: the file and the reason, where it says both."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: {error.strerror}"
+    return str(error) or "out of memory"
+
+
+def _misspelt(error: Exception) -> str | None:
+    """The name that an error is about, if it holds bytes that are not UTF-8: Python hands them on as surrogates."""
+    text = error.object if isinstance(error, UnicodeEncodeError) else ""
+    odd = next((part for part in text.splitlines() if any("\udc80" <= letter <= "\udcff" for letter in part)), None)
+    return None if odd is None else odd.strip().strip('",')
 
 
 def _command(arguments: Sequence[str]) -> Any:

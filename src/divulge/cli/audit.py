@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from divulge import auditing, checks, dossier, identification, references, results, text_demo
     from divulge import demo as fashion_demo
     from divulge import plan as plans
-    from divulge.auditing import audit_page, audit_summary, compare_page
+    from divulge.auditing import audit_page, audit_summary, compare_page, plausibility
     from divulge.auditing import compare as comparing
     from divulge.identification import best
     from divulge.report import html, markdown, origin
     from divulge.results import provenance
+    from divulge.tables import ColumnNames
 else:
     audit_page = lazy.module("divulge.auditing.audit_page")
     audit_summary = lazy.module("divulge.auditing.audit_summary")
@@ -40,6 +41,7 @@ else:
     markdown = lazy.module("divulge.report.markdown")
     origin = lazy.module("divulge.report.origin")
     plans = lazy.module("divulge.plan")
+    plausibility = lazy.module("divulge.auditing.plausibility")
     provenance = lazy.module("divulge.results.provenance")
     references = lazy.module("divulge.references")
     results = lazy.module("divulge.results")
@@ -51,7 +53,9 @@ Run = Annotated[Path, typer.Argument(help="Run directory.", show_default=False)]
 _EXIT_CODES = {"undecided": Exit.UNDECIDED, "broken": Exit.BROKEN}
 
 
+@options.unfold
 def audit(
+    columns: options.RecordColumns,
     plan: Annotated[
         Path | None, typer.Argument(help="Plan (TOML); with --demo: images or text.", show_default=False)
     ] = None,
@@ -65,6 +69,10 @@ def audit(
     fpr: Annotated[
         list[float] | None, typer.Option(help="False-positive rate to report, in place of the plan's; may be repeated.")
     ] = None,
+    covariate: Annotated[
+        list[str] | None,
+        typer.Option(help="Column to adjust scores for, in place of the plan's; may be repeated.", show_default=False),
+    ] = None,
     trust: options.Trust = None,
     json: printing.Json = False,
 ) -> None:
@@ -73,8 +81,14 @@ def audit(
         raise InputError("audit: give a plan, or --demo; divulge init writes a plan")
     if not demo and (quick or seed is not None):
         raise InputError("audit: --quick and --seed go with --demo; a plan names its own seed")
+    if demo and columns.names().model_fields_set:
+        raise InputError(
+            "--label, --id, --text, --group, --person, --drop: name columns of a plan's tables, not of --demo"
+        )
     if demo and fpr:
         raise InputError("--fpr: goes with a plan; of the demo's run, divulge decide RUN --fpr asks for another rate")
+    if demo and covariate:
+        raise InputError("--covariate: goes with a plan")
     wanted = "images" if plan is None else str(plan)
     if demo:
         checks.choice(wanted, "--demo", _DEMOS)
@@ -82,7 +96,7 @@ def audit(
     if demo:
         finished = _DEMOS[wanted](folder, seed or 0, quick, overwrite)
     else:
-        finished = _planned(Path(wanted), folder, overwrite, trust or (), fpr)
+        finished = _planned(Path(wanted), folder, overwrite, trust or (), fpr, columns.names(), covariate)
     if json:
         told = {name: result.summary() for name, result in finished.items()}
         printing.as_json(results.plain(told.get("", told)))
@@ -107,11 +121,22 @@ _DEMOS = {"images": _demo, "text": _text_demo}
 
 
 def _planned(
-    where: Path, out: Path, overwrite: bool, trust: Sequence[str], fpr: Sequence[float] | None
+    where: Path,
+    out: Path,
+    overwrite: bool,
+    trust: Sequence[str],
+    fpr: Sequence[float] | None,
+    names: ColumnNames,
+    covariates: Sequence[str] | None,
 ) -> dict[str, auditing.Audit]:
     plan = plans.read(where)
     if fpr:
         plan = plan.model_copy(update={"fpr": [checks.number(rate, "--fpr", above=0, below=1) for rate in fpr]})
+    named: dict[str, Any] = {key: getattr(names, key) for key in names.model_fields_set}
+    if covariates:
+        named["covariates"] = list(covariates)
+    if named:
+        plan = plan.model_copy(update={"data": plan.data.model_copy(update=named)})
     ready = plans.resolve(plan, where.parent, trust)
     for key, origin in ready.origins.items():
         printing.lines(sys.stderr, f"{key}: from {origin}")
@@ -135,6 +160,9 @@ def _show(result: auditing.Audit, title: str) -> None:
     printing.verdict(summary.verdict.tone, summary.verdict.text)
     if result.unseen_classes:
         printing.table("Unseen classes", *audit_page.table(summary, unseen=True))
+    if summary.adjusted is not None:
+        printing.line(summary.adjusted.text)
+        printing.table("Adjusted, as the verdict judges", *audit_page.table(summary, adjusted=True))
     printing.table("All candidates", *audit_page.table(summary))
     for note in audit_page.notes(summary):
         printing.line(f"note: {note}")
@@ -234,7 +262,7 @@ def compare(
     if json:
         printing.as_json(results.plain(changes))
         return
-    said, tone = compare_page.finding(changes)
+    said, tone = compare_page.finding(changes, plausibility.doubt(second))
     printing.verdict(tone, said)
     printing.table("After minus before", *compare_page.rows(changes))
     if report is not None:
@@ -266,7 +294,14 @@ def gate(
     else:
         shout = {"broken": "BROKEN"}
         rows = [
-            [r.recipe, r.scope, r.metric, r.estimate or "–", f"{r.limit:g}", shout.get(r.state, r.state)]
+            [
+                r.recipe,
+                r.scope,
+                f"adjusted {r.metric}" if r.adjusted else r.metric,
+                r.estimate or "–",
+                f"{r.limit:g}",
+                shout.get(r.state, r.state),
+            ]
             for r in rulings
         ]
         printing.table("Policy", ["recipe", "candidates", "metric", "estimate", "limit", "policy"], rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge import lazy
-from divulge.cli import printing
+from divulge.cli import options, printing
 from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError
 
@@ -42,7 +42,9 @@ Confidence = Annotated[float, typer.Option(help="Of the bound on ε.")]
 
 
 @app.command()
+@options.unfold
 def make(
+    columns: options.RecordColumns,
     data: Annotated[Path, typer.Option(help="The training set, or records like it: .npz, .parquet, .csv.")],
     out: Annotated[Path, typer.Option(help="Folder to write: insert.npz, and secret/ to keep to yourself.")],
     kind: Annotated[
@@ -51,12 +53,11 @@ def make(
     count: Annotated[int, typer.Option(help="Number of canaries.")] = 1000,
     design: Annotated[str, typer.Option(help="coins (each by its own coin) or fixed (half of them).")] = "coins",
     own: Annotated[Path | None, typer.Option(help="Canaries of your own, in a file like --data.")] = None,
-    label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     seed: Annotated[int | None, typer.Option(help="Of canaries and coins; drawn from entropy by default.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace canaries in --out.")] = False,
 ) -> None:
     """Make canaries: what to add to a training set, and what to keep."""
-    layout = datafiles.FileLayout(label=label)
+    layout = datafiles.FileLayout.of(columns.names())
     given = None if own is None else datafiles.read(own, layout).records
     made = game.make(
         datafiles.read(data, layout).records,
@@ -74,7 +75,9 @@ def make(
 
 
 @app.command()
+@options.unfold
 def audit(
+    columns: options.RecordColumns,
     model: Annotated[str, typer.Argument(help="The trained model: a file, or module:callable.")],
     canaries: Annotated[Path, typer.Option(help="The folder that `divulge canaries make` wrote.")],
     claim_epsilon: Epsilon = None,
@@ -87,7 +90,6 @@ def audit(
     sides: Sides = "both",
     confidence: Confidence = 0.95,
     outputs: Annotated[str, typer.Option(help="logits or probabilities.")] = "logits",
-    label: Annotated[str, typer.Option(help="Column of the labels.")] = "label",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or mps.")] = "auto",
     seed: Annotated[int, typer.Option(help="Of every random draw.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Run directory to write, with the report.")] = None,
@@ -98,7 +100,7 @@ def audit(
 
     The exit code is 1 where it does, and 3 where these canaries cannot test the claim.
     """
-    layout = datafiles.FileLayout(label=label)
+    layout = datafiles.FileLayout.of(columns.names())
     checks.choice(outputs, "--outputs", ("logits", "probabilities"))
     planted = game.Canaries.load(canaries)
     if claim_epsilon is None and delta:

@@ -29,11 +29,12 @@ else:
     results = lazy.module("divulge.results")
 
 
+@options.unfold
 def extract(
+    columns: options.TextColumns,
     model: Annotated[str, typer.Option(help="The language model: a folder, also of a LoRA adapter, or hf:NAME.")],
     members: Annotated[Path, typer.Option(help="Documents it was trained on: .jsonl, .parquet or .csv.")],
     nonmembers: Annotated[Path, typer.Option(help="Documents of the same kind that it was not trained on.")],
-    text: Annotated[str, typer.Option(help="Column of the documents.")] = "text",
     base: Annotated[str | None, typer.Option(help="Of an adapter (default: what it names).")] = None,
     reference: Annotated[
         str | None, typer.Option(help="Another model with this tokenizer, such as the base of a fine-tune.")
@@ -67,7 +68,7 @@ def extract(
     """
     sampling = decoding.Decoding(temperature, top_k, top_p)
     cut = extraction.Cut(_tokens(prefix), suffix, place)
-    layout = datafiles.FileLayout(text=text, label="")  # classes are not read
+    layout = datafiles.FileLayout.of(columns.names(), text="text", label="")  # classes are not read
     provenance.reading(model=model, base=base, members=members, nonmembers=nonmembers, reference=reference)
     inside, outside = (datafiles.read(path, layout).records for path in (members, nonmembers))
     chosen: dict[str, Any] = {"dtype": dtype, "device": device, "bos": bos, "length": length}

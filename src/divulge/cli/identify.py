@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from contextlib import contextmanager
 from functools import partial
@@ -15,7 +16,7 @@ from divulge.cli import options, printing
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from divulge import checks, dossier, results
     from divulge.decisions import methods
@@ -51,7 +52,9 @@ else:
 Paths = list[Path]
 
 
+@options.unfold
 def identify(
+    columns: options.TextColumns,
     tables: Annotated[Paths | None, typer.Argument(help="Candidates: CSV, JSON lines or Parquet, or folders.")] = None,
     candidates: Annotated[Paths | None, typer.Option(help="The same, as an option.")] = None,
     calibration: Annotated[Paths | None, typer.Option(help="Documents known not to have been used.")] = None,
@@ -66,9 +69,11 @@ def identify(
     ] = "auto",
     eta: Annotated[float, typer.Option(help="For ptdi: share of calibration beyond its threshold.")] = 0.05,
     lam: Annotated[float, typer.Option(help="For storey: grid point.")] = 0.5,
-    id: Annotated[str | None, typer.Option(help="Column of unique ids.")] = None,  # noqa: A002  the option's name
-    text: Annotated[str | None, typer.Option(help="Column of texts, for the blind control.")] = None,
     truth: Annotated[str | None, typer.Option(help="Column of known membership: adds FDP and power.")] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(help="Column of the score of a classifier that never saw the model, in all tables; as --score."),
+    ] = None,
     drop_nan: Annotated[bool, typer.Option("--drop-nan", help="Leave out rows without a score.")] = False,
     drop_overlap: Annotated[
         bool, typer.Option("--drop-overlap", help="Leave out candidates whose text is in the calibration.")
@@ -89,20 +94,33 @@ def identify(
     judged = [*(tables or []), *(candidates or [])]
     _needed(judged=judged, calibration=calibration)
     given = (judged, list(calibration or []), list(holdout or []), list(members or []))
-    folder, scores = options.folder(out, "identify"), score or []
+    folder, scores = options.folder(out, "identify"), [_with_direction(one, ask=not json) for one in score or []]
+    names = columns.names().required()
 
-    def plan(first: Sequence[Path], scores: Sequence[str]) -> from_tables.DecisionPlan:
+    def plan(first: Sequence[Path], scores: Sequence[str], names: Mapping[str, str]) -> from_tables.DecisionPlan:
         frame = score_files.scan(first, "candidates")
-        columns = score_files.resolve(frame, scores, id=id, text=text, truth=truth)
+        wanted = score_files.resolve(
+            frame, scores, id=names.get("id"), text=names.get("text"), truth=truth, baseline=baseline
+        )
         policy = decide.Policy(fdr, methods.named(method, decide.METHODS, eta=eta, lam=lam))
-        return from_tables.DecisionPlan(columns, policy, drop_nan, drop_overlap, seed, texts)
+        return from_tables.DecisionPlan(wanted, policy, drop_nan, drop_overlap, seed, texts)
 
     if not (model or endpoint):
-        summary = _decided(folder, plan(judged, scores), given, overwrite)
+        summary = _decided(folder, plan(judged, scores, names), given, overwrite)
     else:
-        with _scored(model, endpoint, folder, text or "text", given, overwrite) as (draft, scored):
-            summary = _decided(draft, plan(scored[0], scores or ["log_likelihood:high"]), scored, overwrite)
+        wanted = document_scoring.ScoringOptions(names.get("text", "text"), names.get("id"))
+        with _scored(model, endpoint, folder, wanted, given, overwrite) as (draft, scored):
+            # What scoring writes has columns of its own, id and text.
+            summary = _decided(draft, plan(scored[0], scores or ["log_likelihood:high"], {}), scored, overwrite)
     _show(summary, folder, json)
+
+
+def _with_direction(score: str, *, ask: bool) -> str:
+    """Return a score with its member-like end, which is asked for where somebody can answer."""
+    if ":" in score or not (ask and sys.stdin.isatty() and sys.stdout.isatty()):
+        return score
+    answer = typer.prompt(f"Which end of {score!r} is member-like, high or low", default="high")
+    return f"{score}:{checks.choice(answer.strip().lower(), '--score', ('high', 'low'))}"
 
 
 def _decided(
@@ -122,13 +140,13 @@ def _needed(*, judged: Sequence[Path], calibration: Sequence[Path] | None) -> No
         raise InputError("--calibration: a table of documents known not to have been used is needed")
 
 
+@options.unfold
 def score(
+    columns: options.TextColumns,
     texts: Annotated[Paths, typer.Argument(help="Documents: CSV, JSON lines or Parquet, or folders.")],
     model: Annotated[str, typer.Option(help="hf:NAME[@REVISION], a folder, or a name with --endpoint.")],
     out: Annotated[Path, typer.Option(help="Folder for token statistics and signals.")],
     endpoint: Annotated[str | None, typer.Option(help="OpenAI-compatible server, http://…/v1.")] = None,
-    text: Annotated[str, typer.Option(help="Column of the documents.")] = "text",
-    id: Annotated[str | None, typer.Option(help="Column of their ids.")] = None,  # noqa: A002  the option's name
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16.")] = "float32",
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or map for several devices.")] = "auto",
     bos: Annotated[str, typer.Option(help="tokenizer, add or none.")] = "tokenizer",
@@ -160,7 +178,8 @@ def score(
     }
     with options.naming("--reference"):
         other = document_scoring.load(reference, None, **local) if reference else None
-    asked = document_scoring.ScoringOptions(text, id, lowercase, other, shard)
+    names = columns.names()
+    asked = document_scoring.ScoringOptions(names.text or "text", names.required().get("id"), lowercase, other, shard)
     checks.choice(engine, "--engine", ("local", "ray"))
     with printing.bar("scoring") as progress:
         if engine == "ray":
@@ -188,13 +207,13 @@ def _scored(
     model: str | None,
     endpoint: str | None,
     out: Path,
-    text: str,
+    wanted: document_scoring.ScoringOptions,
     groups: tuple[Sequence[Path], ...],
     overwrite: bool,
 ) -> Generator[tuple[Draft, tuple[list[Path], ...]]]:
     """A run in ``out`` for which each group of tables has been scored, and the folders of the signals."""
-    target, options = document_scoring.load(model, endpoint), document_scoring.ScoringOptions(text=text)
-    key = document_scoring.key(target.key(), options)
+    target = document_scoring.load(model, endpoint)
+    key = document_scoring.key(target.key(), wanted)
     with dossier.Dossier(out).writing(
         table_results.KIND, key, overwrite=overwrite, keep=("token-statistics",)
     ) as draft:
@@ -206,7 +225,7 @@ def _scored(
                     printing.bar(f"scoring {name}") as progress,
                     draft.part(place, document_scoring.KIND, key) as inner,
                 ):
-                    document_scoring.into(inner, paths, target, options, progress)
+                    document_scoring.into(inner, paths, target, wanted, progress)
             folders.append([draft.path / place] if paths else [])
         yield draft, tuple(folders)
 

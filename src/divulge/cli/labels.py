@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,7 @@ from divulge.cli.printing import Json
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
-    from divulge import datafiles, dossier, labels, results
+    from divulge import datafiles, dossier, imports, labels, results
     from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan, labels_summary
     from divulge.report import html, labels_page, origin
     from divulge.results import LabelsSummary, provenance
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 else:
     datafiles = lazy.module("divulge.datafiles")
     dossier = lazy.module("divulge.dossier")
+    imports = lazy.module("divulge.imports")
     html = lazy.module("divulge.report.html")
     origin = lazy.module("divulge.report.origin")
     provenance = lazy.module("divulge.results.provenance")
@@ -46,21 +47,31 @@ Report = Annotated[Path | None, typer.Option("--report", help="Write an HTML rep
 class Oracle:
     """What is known of the scoring endpoint, as given on the command line."""
 
-    metric: Annotated[str, typer.Option("--metric", help="log_loss, accuracy, f1, auc, mse, rmse, mae, …")] = "log_loss"
+    metric: Annotated[
+        str,
+        typer.Option(
+            "--metric",
+            help="log_loss, accuracy, f1, auc, mse, rmse, mae, mape, r2, balanced_accuracy, mcc, "
+            "quadratic_weighted_kappa, map_at_k, …; 'module:callable'; or 'LOW:HIGH', where only the range is known.",
+        ),
+    ] = "log_loss"
     classes: Annotated[int, typer.Option("--classes", help="Number of classes.")] = 2
     clip: Annotated[str, typer.Option("--clip", help="A number, float64/32/16 (its epsilon), or 'none'.")] = "float64"
     decimals: Annotated[int | None, typer.Option("--decimals", help="Decimals of a score, if it is rounded.")] = None
     noise: Annotated[float, typer.Option("--noise", help="Bound, or standard deviation, of a score's noise.")] = 0.0
     noise_kind: Annotated[str, typer.Option("--noise-kind", help="bounded, gaussian or laplace.")] = "bounded"
-    submission: Annotated[str, typer.Option("--submission", help="rows (one column per class) or positive (one).")] = (
-        "rows"
-    )
+    submission: Annotated[
+        str, typer.Option("--submission", help="rows (one column per class), positive (one), labels.")
+    ] = "rows"
+    class_weight: Annotated[
+        str | None, typer.Option("--class-weight", help="Weights of the classes in a log loss, as 1,3.")
+    ] = None
     scored: Annotated[str, typer.Option("--scored", help="Rows that count: all, their number, or unknown.")] = "all"
 
     def spec(self, n: int) -> labels.OracleSpec:
         """The specification for n rows."""
         return labels.OracleSpec(
-            metric=self.metric,
+            metric=self._metric(),
             n=n,
             classes=self.classes,
             clip=self._clip(),
@@ -68,8 +79,30 @@ class Oracle:
             noise=self.noise,
             noise_kind=self.noise_kind,  # ty: ignore[invalid-argument-type] (checked by OracleSpec)
             submission=self.submission,
+            class_weight=self._class_weight(),
             scored=int(self.scored) if self.scored.isdecimal() else self.scored,
         )
+
+    def _metric(self) -> Any:
+        """The metric's name, the range that is all that is known of it, or the object that is named."""
+        low, colon, high = self.metric.partition(":")
+        if not colon:
+            return self.metric
+        try:
+            return labels.KnownRange(float(low), float(high))
+        except ValueError:
+            pass
+        named = imports.named(self.metric, "metric", Path.cwd()).value
+        known = labels.Evaluated | labels.KnownRange | labels.Linear
+        return named if isinstance(named, known) else labels.Evaluated(named, name=self.metric)
+
+    def _class_weight(self) -> tuple[float, ...] | None:
+        if self.class_weight is None:
+            return None
+        try:
+            return tuple(float(part) for part in self.class_weight.split(","))
+        except ValueError:
+            raise InputError(f"class-weight: numbers with commas are needed, got {self.class_weight!r}") from None
 
     def _clip(self) -> float | str | None:
         if self.clip == "none" or self.clip.startswith("float"):
@@ -238,12 +271,21 @@ def show_defence(
     oracle: Oracle,
     queries: Annotated[int, typer.Option("--queries", help="What an attacker may ask.")] = 100,
     accuracy: Annotated[float, typer.Option("--accuracy", help="What an attacker may reach, above chance.")] = 0.55,
+    days: Annotated[int, typer.Option("--days", help="Length of a season, for the menu of usual defences.")] = 90,
+    per_day: Annotated[int, typer.Option("--per-day", help="Submissions a day.")] = 5,
+    public: Annotated[float, typer.Option("--public", help="Share of the rows a public leaderboard scores.")] = 0.3,
+    coarse: Annotated[int, typer.Option("--coarse", help="Decimals that the menu rounds to.")] = 3,
+    step: Annotated[float | None, typer.Option("--step", help="Step of the menu's Ladder.")] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed of simulated submissions.")] = 0,
     json: Json = False,
 ) -> None:
-    """Which noise, rounding, clip or cap holds an attacker to an accuracy."""
-    defended = labels.defend(oracle.spec(n), queries, accuracy)
+    """Which noise, rounding, clip or cap holds an attacker to an accuracy; what the usual defences protect and cost."""
+    spec = oracle.spec(n)
+    defended = labels.defend(spec, queries, accuracy, seed=seed)
+    options = {"days": days, "per_day": per_day, "public": public, "decimals": coarse, "step": step, "seed": seed}
+    usual = labels.menu(spec, **options) if spec.scored == "all" and n > 1 else ()
     if json:
-        printing.as_json(results.plain(defended))
+        printing.as_json({**results.plain(defended), "menu": results.plain(usual)})
         return
     printing.table(
         f"each setting alone holds {queries} queries to {accuracy:.0%} of balanced labels",
@@ -253,6 +295,22 @@ def show_defence(
     printing.line("each of these lines suffices by itself:")
     for number, line in enumerate(defended.advice, start=1):
         printing.line(f"{number}. {line}")
+    if usual:
+        printing.table(
+            f"the usual defences over a season: labels of {n} that can be read, and the cost for a ranking",
+            ("defence", "setting", "queries", "at most", "our attack", "Kendall's τ"),
+            [
+                (
+                    item.name,
+                    item.setting,
+                    str(item.queries),
+                    str(item.readable),
+                    "-" if item.read is None else str(item.read),
+                    "-" if item.cost is None else f"{item.cost.value:.2f} [{item.cost.low:.2f}, {item.cost.high:.2f}]",
+                )
+                for item in usual
+            ],
+        )
 
 
 def _submission(template: Path | None) -> labels.Submission:

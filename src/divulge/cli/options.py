@@ -10,14 +10,48 @@ import re
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from divulge import lazy
 from divulge.errors import InputError
+
+if TYPE_CHECKING:
+    from divulge.tables import ColumnNames, column_names
+else:
+    column_names = lazy.module("divulge.tables.column_names")
 
 # A key of a plan wherever it stands, or what a message begins with.
 _NAMED = re.compile(r"(?<![\w./-])(?:data|target|references)\.(?P<dotted>\w+)|^(?P<first>\w+)(?=: )")
+_ID = typer.Option(help="Column of the ids, which are read as texts.", show_default=False)
+_TEXT = typer.Option(help="Column of the documents.", show_default=False)
+
+
+@dataclasses.dataclass
+class TextColumns:
+    """Columns of a table of documents; see `divulge.tables.ColumnNames`."""
+
+    id: Annotated[str | None, _ID] = None
+    text: Annotated[str | None, _TEXT] = None
+
+    def names(self) -> ColumnNames:
+        """Return what the user named."""
+        return column_names.ColumnNames.from_options(**dataclasses.asdict(self))
+
+
+@dataclasses.dataclass
+class RecordColumns(TextColumns):
+    """Columns of a table of records; see `divulge.tables.ColumnNames`."""
+
+    label: Annotated[str | None, typer.Option(help="Column of the labels.", show_default=False)] = None
+    group: Annotated[str | None, typer.Option(help="Column of the subgroups.", show_default=False)] = None
+    person: Annotated[str | None, typer.Option(help="Column of whose each document is.", show_default=False)] = None
+    drop: Annotated[list[str] | None, typer.Option(help="A column that is no part of a record; may be repeated.")] = (
+        None
+    )
+
+
 Out = Annotated[Path | None, typer.Option(help="Run directory to write (default: runs/NAME-TIME).", show_default=False)]
 Trust = Annotated[list[str] | None, typer.Option(help="A type to trust in a .skops target; may be repeated.")]
 

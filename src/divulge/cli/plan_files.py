@@ -53,13 +53,18 @@ def _ask(question: str, default: str) -> str:
     return printing.answer(f"{question} [{default}]: ") or default
 
 
+@options.unfold
 def check(
+    columns: options.RecordColumns,
     plan: Annotated[Path, typer.Argument(help="Plan (TOML).", show_default=False)],
     trust: options.Trust = None,
     json: printing.Json = False,
 ) -> None:
     """Can this plan be run? Reads everything, scores ten records, and says what the audit will take."""
     read = plans.read(plan)
+    names = columns.names()
+    if named := {key: getattr(names, key) for key in names.model_fields_set}:
+        read = read.model_copy(update={"data": read.data.model_copy(update=named)})
     ready = plans.resolve(read, plan.parent, trust or ())
     forecast = auditing.forecast(ready.target, ready.first, ready.options)
     if json:

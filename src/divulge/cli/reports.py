@@ -15,7 +15,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge import auditing, checks, dossier, frames, identification, results, store
+    from divulge import auditing, checks, dossier, identification, results, store, tables
     from divulge.auditing import records_table
     from divulge.canaries import kept as canaries_kept
     from divulge.extraction import kept as extraction_kept
@@ -29,7 +29,6 @@ else:
     auditing = lazy.module("divulge.auditing")
     checks = lazy.module("divulge.checks")
     dossier = lazy.module("divulge.dossier")
-    frames = lazy.module("divulge.frames")
     html = lazy.module("divulge.report.html")
     identification = lazy.module("divulge.identification")
     markdown = lazy.module("divulge.report.markdown")
@@ -38,6 +37,7 @@ else:
     records_table = lazy.module("divulge.auditing.records_table")
     results = lazy.module("divulge.results")
     store = lazy.module("divulge.store")
+    tables = lazy.module("divulge.tables")
     table_results = lazy.module("divulge.identification.table_results")
 
 _OTHERS = ("extraction", "canary-audit")
@@ -114,8 +114,8 @@ def _results(run: Path) -> dict[str, Any]:
     made = provenance.read(run)
     summaries: dict[str, Callable[[], Any]] = {
         "identification": lambda: table_results.summary(run),
-        "extraction": lambda: results.read(run, results.ExtractionSummary),
-        "canary-audit": lambda: results.read(run, results.CanarySummary),
+        "extraction": lambda: extraction_kept.summary(run),
+        "canary-audit": lambda: canaries_kept.summary(run),
     }
     summary = summaries.get(dossier.Dossier(run).kind(), lambda: auditing.load(run).summary())()
     return {"provenance": None if made is None else results.plain(made), "results": results.plain(summary)}
@@ -128,8 +128,7 @@ def _records(run: Path, path: Path, kind: str) -> None:
     if ran == "canary-audit":
         raise InputError("--format: scores.npz in the run directory has the score of every canary already")
     frame = extraction_kept.documents(run) if ran == "extraction" else records_table.table(auditing.load(run))
-    with store.atomic(path) as temporary:
-        if kind == "csv":
-            frames.write_csv(records_table.for_spreadsheets(frame), temporary)
-        else:
-            frames.write_parquet(frame, temporary)
+    if kind == "csv":
+        store.write_file(path, lambda out: tables.write_csv(records_table.for_spreadsheets(frame), out))
+    else:
+        store.write_file(path, lambda out: tables.write_parquet(frame, out))

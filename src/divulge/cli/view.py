@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from divulge import lazy
 from divulge.cli import printing
+from divulge.cli.exit_codes import Exit
 
 if TYPE_CHECKING:
     from divulge import viewing
@@ -30,4 +32,7 @@ def view(
         if browser:
             webbrowser.open(address)
 
-    viewing.serve(viewing.Shelf(tuple(folders)), host=host, port=port, ready=ready)
+    if viewing.serve(viewing.Shelf(tuple(folders)), host=host, port=port, ready=ready):
+        # Compiled code that is still at work cannot be asked to stop, and nothing is written: there is nothing to lose.
+        printing.finish()
+        os._exit(Exit.OK)

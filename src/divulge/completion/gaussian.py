@@ -12,9 +12,11 @@ from divulge.completion.imputers import FittedImputer, Generators, flat
 
 if TYPE_CHECKING:
     from scipy import linalg
+    from sklearn import covariance
 
     from divulge.types import Bools, Floats, Ints, Records
 else:
+    covariance = lazy.module("sklearn.covariance")
     linalg = lazy.module("scipy.linalg")
 
 # Rows solved for at once under one mask: bounds the memory of a solve, not its result.
@@ -85,19 +87,11 @@ class ConditionalGaussian:
         )
 
     def _covariance(self, centred: Floats) -> Floats:
+        if isinstance(self.shrinkage, str):
+            return covariance.ledoit_wolf(centred, assume_centered=True)[0]
         empirical = centred.T @ centred / len(centred)
-        share = _ledoit_wolf(centred, empirical) if isinstance(self.shrinkage, str) else self.shrinkage
         identity = np.eye(len(empirical)) * np.trace(empirical) / len(empirical)
-        return (1 - share) * empirical + share * identity
-
-
-def _ledoit_wolf(centred: Floats, empirical: Floats) -> float:
-    """The share of the identity that leaves the least expected squared error (Ledoit & Wolf 2004, lemma 3.1)."""
-    n, d = centred.shape
-    squares = (empirical**2).sum()
-    spread = squares - np.trace(empirical) ** 2 / d
-    noise = (((centred**2).sum(axis=1) ** 2).sum() / n - squares) / n
-    return float(min(noise, spread) / spread) if spread > 0 and noise > 0 else 0.0
+        return (1 - self.shrinkage) * empirical + self.shrinkage * identity
 
 
 @dataclass(slots=True, eq=False)

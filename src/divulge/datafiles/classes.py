@@ -18,6 +18,19 @@ _USUAL = ("label", "labels", "class", "classes", "target", "y", "category", "out
 _SHOWN = 20  # names in a message
 
 
+def check_names(values: Array, classes: Sequence[str] | None, column: str) -> None:
+    """Pass if labels and the names of classes fit each other.
+
+    Raises:
+        divulge.InputError: records without a class; names of classes where the labels are numbers.
+    """
+    kept = [value for value in values.tolist() if value is not None] if values.dtype.kind in "OU" else values.tolist()
+    if len(kept) < len(values):
+        raise checks.InputError(f"{column!r}: {len(values) - len(kept)} records have no class; leave them out")
+    if classes is not None and not all(isinstance(value, str) for value in kept):
+        raise checks.InputError(f"data.classes: the classes in {column!r} are numbers, which need no names")
+
+
 def numbered(values: Array, classes: Sequence[str] | None, column: str) -> Array:
     """Names of classes as their places in ``classes``; numbers as they are.
 

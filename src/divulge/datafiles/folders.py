@@ -1,64 +1,27 @@
-"""Folders of records: a data set saved by Hugging Face `datasets`, or images in one folder for each class."""
+"""Folders of images, one for each class, as records."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, frames, lazy, store
+from divulge import checks, lazy
 from divulge.errors import extra
 from divulge.types import Records
+from divulge.untrusted import open_untrusted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
+    from pathlib import Path
 
     from PIL import Image
-
-    from divulge.frames import Frame
 else:
     Image = lazy.module("PIL.Image")
 
-_STATE = "state.json"
 _PLAIN = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")  # of 8 bits in each channel
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-
-
-def saved(path: Path) -> bool:
-    """Whether a folder is a data set that `datasets` saved.
-
-    Raises:
-        divulge.InputError: it holds several, its splits, of which one is to be named.
-    """
-    if (path / "dataset_dict.json").is_file():
-        splits = sorted(each.name for each in path.iterdir() if (each / _STATE).is_file())
-        raise checks.InputError(f"{path} holds several data sets; name one of its folders: {', '.join(splits)}")
-    return (path / _STATE).is_file()
-
-
-def arrow(path: Path) -> Frame:
-    """The table of a data set that `datasets` saved; errors as for `shards`, and for a damaged file."""
-    return frames.ipc_streams(shards(path))
-
-
-def shards(path: Path) -> list[Path]:
-    """The files of a data set that `datasets` saved; beside them may lie others, of its cache.
-
-    Raises:
-        divulge.InputError: the list of them is damaged, or names a file outside the folder.
-    """
-    listed = store.read_json(path / _STATE)
-    try:
-        names = [str(one["filename"]) for one in listed["_data_files"]]
-    except (KeyError, TypeError):
-        raise checks.InputError(f"{path / _STATE}: names no files of data") from None
-    if not names:
-        raise checks.InputError(f"{path}: there are no files of data; at least 1 record is needed")
-    for name in names:
-        if Path(name).name != name:
-            raise checks.InputError(f"{path / _STATE}: a file of the folder itself is needed, got {checks.shown(name)}")
-    return [path / name for name in names]
 
 
 def images(path: Path, classes: Sequence[str] | None) -> tuple[Records, tuple[str, ...]]:
@@ -79,8 +42,8 @@ def images(path: Path, classes: Sequence[str] | None) -> tuple[Records, tuple[st
     by_class = {folder.name: own for folder in folders if (own := _files(folder))}
     if not by_class:
         raise checks.InputError(
-            f"{path} is no folder of images (one folder for each class, of {' '.join(_IMAGES)}), nor a data set that "
-            "was saved by `datasets`"
+            f"{path} is no folder of images (one folder for each class, of {' '.join(_IMAGES)}), nor of tables, nor a "
+            "data set that was saved by `datasets`"
         )
     names, files = list(by_class), list(by_class.values())
     place = {name: at for at, name in enumerate(names if classes is None else classes)}
@@ -136,10 +99,15 @@ def _image(file: Path, mode: str | None) -> np.ndarray:
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
-def _opened(file: Path) -> Image.Image:
-    try:
-        return Image.open(file)
-    except ImportError:
-        raise extra("Pillow", "images") from None
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise checks.InputError(f"{file}: no image ({checks.reason(error)})") from None
+@contextlib.contextmanager
+def _opened(file: Path) -> Generator[Image.Image]:
+    with contextlib.ExitStack() as held:
+        try:
+            image = Image.open(held.enter_context(open_untrusted(file)))
+        except ImportError:
+            raise extra("Pillow", "images") from None
+        except checks.InputError:
+            raise
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise checks.InputError(f"{file}: no image ({checks.reason(error)})") from None
+        yield image

@@ -5,30 +5,34 @@ A folder of images, or a data set that Hugging Face `datasets` saved, is read li
 
 from __future__ import annotations
 
-import re
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, frames, store
-from divulge.datafiles import classes, folders, json_lines
+from divulge import checks, lazy, people, store, tables
+from divulge.datafiles import classes, folders
 from divulge.datafiles.layout import DataFile, FileLayout
-from divulge.frames import Frame
 from divulge.ragged import SEPARATOR
 from divulge.types import Records
+from divulge.untrusted import LINES, open_untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge.types import Array, Bools, Floats
+    import polars as pl
 
-_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
-_TABLES = (".parquet", ".csv", *json_lines.ENDINGS)
+    from divulge.tables import Table
+    from divulge.types import Array, Bools, Floats
+else:
+    pl = lazy.module("polars")
+
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST = 60  # characters of a column's name
 _SHOWN = 40  # columns in a message that suggests one
-_DIGITS = re.compile(r"-?[0-9]+")
+_DIGITS = r"^-?[0-9]+$"
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 
 
@@ -52,7 +56,7 @@ def read(path: Path, layout: FileLayout) -> DataFile:
     if not (path.is_file() or path.is_dir()):
         raise checks.InputError(f"no such file: {path}")
     try:
-        if path.is_dir() and not folders.saved(path):
+        if path.is_dir() and not _is_table_folder(path):
             return _from_images(path, layout)
         if layout.text is not None:
             return _from_texts(path, layout, layout.text)
@@ -92,11 +96,18 @@ def read_labels(path: Path) -> Array:
         labels = store.read_arrays(path).get("y")
         if labels is None:
             raise checks.InputError(f"labels: {path}: an array named 'y' is needed")
+    elif tables.is_table_file(path) and path.suffix != ".csv":
+        frame = tables.read_table(path, "labels")
+        names = [name for name in frame.columns if name.lower() in _HEADERS] or frame.columns
+        if len(names) != 1:
+            raise checks.InputError(f"labels: {path}: one column is needed, got {_some(names)}")
+        labels = tables.to_array(frame[names[0]])
     else:
         try:
-            with path.open(encoding="utf-8") as lines:
+            with io.TextIOWrapper(open_untrusted(path, limit=LINES), encoding="utf-8") as lines:
                 named = lines.readline().strip().strip('"').lower() in _HEADERS
-            labels = np.loadtxt(path, dtype=np.int64, ndmin=1, skiprows=int(named))
+                lines.seek(0)
+                labels = np.loadtxt(lines, dtype=np.int64, ndmin=1, skiprows=int(named))
         except OSError as error:
             raise checks.InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
         except ValueError as error:
@@ -131,113 +142,144 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
     if layout.columns is not None:
         raise checks.InputError("data.columns: the array x of an .npz is taken whole; leave them out")
     columns = tuple(map(str, np.ravel(arrays["columns"]))) if "columns" in arrays else ()
-    y = None if "y" not in arrays else classes.numbered(arrays["y"], layout.classes, "y")
-    return DataFile(Records(_scaled(arrays["x"], layout.scale), y, arrays.get("ids")), group, columns)
+    y = arrays.get("y")
+    if y is not None:
+        classes.check_names(y, layout.classes, "y")
+    covariates = {name: arrays[checks.choice(name, "data.covariates", arrays)] for name in layout.covariates or ()}
+    named = layout.classes if y is not None else None
+    records = Records(_scaled(arrays["x"], layout.scale), y, arrays.get("ids"), class_names=named)
+    return DataFile(records, group, columns, covariates=covariates)
 
 
 def _from_images(path: Path, layout: FileLayout) -> DataFile:
     records, names = folders.images(path, layout.classes)
-    if layout.group is not None or layout.text is not None or layout.columns is not None:
-        raise checks.InputError("data.group, data.text, data.columns: a folder of images has no columns")
+    if any(named is not None for named in (layout.group, layout.text, layout.columns, layout.covariates)):
+        raise checks.InputError(
+            "data.group, data.text, data.columns, data.covariates: a folder of images has no columns"
+        )
     return DataFile(Records(_scaled(records.x, layout.scale), records.y, records.ids), folders=names)
 
 
-def _from_table(path: Path, layout: FileLayout) -> DataFile:
-    frame = _frame(path, layout)
-    _named(layout, frame.names)
-    apart = _apart(frame, layout)
-    rest = _values(frame, layout, list(apart))
-    _refuse_odd(rest)
-    x = np.empty((len(rest), len(rest.names)), order="F")
-    for at, values in enumerate(rest.columns.values()):
-        x[:, at] = values
-    records = Records(_scaled(x, layout.scale), apart.get(layout.label), apart.get(layout.id))
-    return DataFile(records, apart.get(layout.group or ""), rest.names)
+def _is_table_folder(path: Path) -> bool:
+    """Whether a folder holds tables, and not images."""
+    if tables.is_saved_dataset(path) or any(tables.is_table_file(each) for each in path.iterdir()):
+        return True
+    return (path / "data").is_dir() and any(tables.is_table_file(each) for each in (path / "data").iterdir())
 
 
-def _values(frame: Frame, layout: FileLayout, apart: Sequence[str]) -> Frame:
-    """The columns that make a record."""
-    if layout.columns is None:
-        return frame.drop(apart)
-    for name in layout.columns:
-        _choose(name, "data.columns", frame.names)
-        if name in apart:
-            raise checks.InputError(f"data.columns: {name!r} is the label, the id or the group")
-    return frame.select(layout.columns)
-
-
-def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
-    """Documents from one column; of the others only labels, ids and groups are read."""
-    kind = "" if path.is_dir() else checks.choice(path.suffix, "file type of texts", _TABLES)
-    if layout.columns is not None:
-        raise checks.InputError("data.columns: of documents, only data.text is read")
-    if layout.scale != 1.0:
-        raise checks.InputError("data.scale: texts have no scale")
-    wanted = tuple(dict.fromkeys((text, layout.label, layout.id, *([] if layout.group is None else [layout.group]))))
-    if kind in json_lines.ENDINGS:
-        table = json_lines.read(path, wanted)
-        header, frame, where = table.keys, table.frame, [f"line {number}" for number in table.numbers]
-        _choose(text, "data.text", header)
-    elif not kind:
-        frame = folders.arrow(path)
-        header, where = frame.names, [f"row {row}" for row in range(len(frame))]
-        _choose(text, "data.text", header)
-    else:
-        with store.tables(str(path)):
-            header, frame = _columns(path, kind, layout, wanted)
-        where = [f"row {row}" for row in range(len(frame))]
-    _named(layout, header)
-    if not len(frame):
-        raise checks.InputError(f"a header ({_some(frame.names)}) and no rows; at least 1 record is needed")
-    apart = _apart(frame, replace(layout, label=""))
-    y, why = classes.of_documents(frame[layout.label], layout) if layout.label in frame else (None, "")
-    records = Records(_texts(frame[text], text, where), y, apart.get(layout.id))
-    return DataFile(records, apart.get(layout.group or ""), (text,), unlabelled=why)
-
-
-def _columns(path: Path, kind: str, layout: FileLayout, wanted: Sequence[str]) -> tuple[Sequence[str], Frame]:
-    """The names of all columns, and those of the wanted that there are; the first, which holds the texts, as text."""
-    sign = "" if kind == ".parquet" else _separator(path, layout)
-    header = frames.header(path, sign)
-    _choose(wanted[0], "data.text", header)
-    there = [name for name in wanted if name in header]
-    if kind == ".parquet":
-        return header, frames.parquet(path, there)
-    return header, frames.csv(path, sign, names=there, texts=wanted[0])
-
-
-def _separator(path: Path, layout: FileLayout) -> str:
-    """What the user set, or else what separates the names of the header, where commas do not."""
-    names = frames.header(path, layout.separator)
+def _scan(path: Path, layout: FileLayout) -> Table:
+    separator = layout.separator if "separator" in layout.named else None
+    table = tables.scan_table(path, separator=separator)
+    names = table.columns
     for sign, called in _SEPARATORS.items():
-        if len(names) == 1 and sign in names[0] and sign != layout.separator:
-            if "separator" not in layout.named:
-                return sign
+        if separator and len(names) == 1 and sign in names[0] and sign != separator:
             raise checks.InputError(
                 f"one column only, {checks.shown(names[0])}: the values seem to be separated by {called}; "
                 f"set data.separator = {sign!r}"
             )
-    return layout.separator
+    return table
 
 
-def _texts(column: Array, name: str, where: Sequence[str]) -> Array:
+def _from_table(path: Path, layout: FileLayout) -> DataFile:
+    if not path.is_dir() and not tables.is_table_file(path):
+        checks.choice(path.suffix, "file type", [".npz", *tables.ENDINGS])
+    if layout.person is not None:
+        raise checks.InputError("data.person: several records of one person are put together for data.text only")
+    table = _scan(path, layout)
+    _require_named(layout, table.columns)
+    apart = [name for name in (layout.label, layout.id, layout.group) if name is not None and name in table]
+    values = _value_columns(table, layout, apart)
+    texts = [*(name for name in (layout.id, layout.group) if name in apart), *layout.codes]
+    for name in layout.covariates or ():
+        _choose(name, "data.covariates", table.columns)
+    frame = table.collect(list(dict.fromkeys([*apart, *values, *(layout.covariates or ())])), texts, with_gaps=values)
+    if not len(frame):
+        raise checks.InputError(f"a header ({_some(table.columns)}) and no rows; at least 1 record is needed")
+    special = _special_columns(frame, layout)
+    if layout.columns is None:  # a covariate of words is no value of a record
+        words = [name for name in layout.covariates or () if not frame[name].dtype.is_numeric()]
+        values = [name for name in values if name not in words or frame[name].dtype == pl.Boolean]
+    x = _values(frame.select(values), layout.scale, layout.codes)
+    records = Records(x, special.get(layout.label), special.get(layout.id), class_names=_class_order(special, layout))
+    group = special.get(layout.group or "")
+    return DataFile(records, group, tuple(values), covariates=_covariates(frame, layout))
+
+
+def _value_columns(table: Table, layout: FileLayout, apart: Sequence[str]) -> list[str]:
+    """The columns that make a record."""
+    for name in layout.drop:
+        _choose(name, "data.drop", table.columns)
+    if layout.columns is None:
+        return [name for name in table.columns if name not in apart and name not in layout.drop]
+    for name in layout.columns:
+        _choose(name, "data.columns", table.columns)
+        if name in apart or name in layout.drop:
+            raise checks.InputError(f"data.columns: {name!r} is the label, the id or the group, or is dropped")
+    return list(layout.columns)
+
+
+def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
+    """Documents from one column; of the others only labels, ids, groups and persons are read."""
+    if not path.is_dir() and not tables.is_table_file(path):
+        checks.choice(path.suffix, "file type of texts", tables.ENDINGS)
+    if layout.columns is not None:
+        raise checks.InputError("data.columns: of documents, only data.text is read")
+    if layout.scale != 1.0:
+        raise checks.InputError("data.scale: texts have no scale")
+    table = _scan(path, layout)
+    _choose(text, "data.text", table.columns)
+    _require_named(layout, table.columns)
+    readable = any(part.lines is not None for part in table.parts)  # of which a line is named below
+    if (kind := table.kind(text)) not in (tables.TEXT, "any", "empty") and not readable:
+        raise checks.InputError(f"data.text: {text!r} holds no texts ({kind}); name the column that does")
+    words = [name for name in (text, layout.id, layout.group, layout.person) if name is not None and name in table]
+    # A label column may hold anything where no language model needs it, so that it is read as texts first.
+    labels = [layout.label] if layout.label in table and layout.label not in words else []
+    for name in layout.covariates or ():
+        _choose(name, "data.covariates", table.columns)
+    frame = table.collect(list(dict.fromkeys([*words, *labels, *(layout.covariates or ())])), words)
+    if not len(frame):
+        raise checks.InputError(f"a header ({_some(table.columns)}) and no rows; at least 1 record is needed")
+    special = _special_columns(frame, replace(layout, label=""))
+    y, why = classes.of_documents(tables.to_array(frame[layout.label]), layout) if labels else (None, "")
+    documents = _texts(frame[text], table)
+    group = special.get(layout.group or "")
+    if layout.person is not None:
+        if layout.covariates is not None:
+            raise checks.InputError("data.covariates: records of persons have none")
+        return _by_person(documents, frame[layout.person], group)
+    records = Records(documents, y, special.get(layout.id))
+    return DataFile(records, group, (text,), unlabelled=why, covariates=_covariates(frame, layout))
+
+
+def _by_person(documents: Array, person: pl.Series, group: Array | None) -> DataFile:
+    """One record for each person, in the order of their first documents, with the group of the first."""
+    if person.null_count():
+        raise checks.InputError(f"data.person: {person.null_count()} records have no person; leave them out")
+    records = people.by_person(list(documents), person.to_list())
+    first = person.to_frame().with_row_index("row").unique(person.name, keep="first", maintain_order=True)["row"]
+    groups = None if group is None else group[first.to_numpy()]
+    return DataFile(records, groups, (person.name,), unlabelled="records of persons have no labels")
+
+
+def _texts(column: pl.Series, table: Table) -> Array:
     """The documents ``[n]``, each with something in it; NumPy's own strings would all be as long as the longest."""
-    texts = column.tolist()
-    if odd := [text for text in texts if not (text is None or isinstance(text, str))]:
-        kind = type(odd[0]).__name__ if column.dtype == object else column.dtype.name
-        raise checks.InputError(f"data.text: {name!r} holds no texts ({kind.capitalize()}); name the column that does")
-    if empty := [place for place, text in zip(where, texts, strict=True) if not (text or "").strip()]:
-        raise checks.InputError(f"{len(empty)} records have no text (first: {empty[0]}); leave them out")
+    texts = column.to_list()
+    if empty := [row for row, text in enumerate(texts) if not (text or "").strip()]:
+        raise checks.InputError(f"{len(empty)} records have no text (first: {table.place(empty[0])}); leave them out")
     array = np.empty(len(texts), dtype=object)
     # Each row of a file is one document, also where it holds the sign that stands between those of a person.
     array[:] = [text.replace(SEPARATOR, " ") for text in texts]
     return array
 
 
-def _named(layout: FileLayout, header: Sequence[str]) -> None:
+def _require_named(layout: FileLayout, header: Sequence[str]) -> None:
     """Raise where a column is missing that the user named."""
-    for key in sorted(layout.named & {"label", "id", "group"}):
-        _choose(getattr(layout, key), f"data.{key}", header)
+    for key in sorted(layout.named & {"label", "id", "group", "person"}):
+        if (name := getattr(layout, key)) is not None:
+            _choose(name, f"data.{key}", header)
+    if layout.person is not None:
+        _choose(layout.person, "data.person", header)
 
 
 def _choose(name: str, key: str, header: Sequence[str]) -> None:
@@ -246,68 +288,58 @@ def _choose(name: str, key: str, header: Sequence[str]) -> None:
         checks.choice(name, key, [each for each in header if len(each) <= _LONGEST][:_SHOWN])
 
 
-def _apart(frame: Frame, layout: FileLayout) -> dict[str, Array]:
+def _special_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:
     """Labels, ids and groups, by the names of their columns."""
     names = [layout.label, layout.id, *([] if layout.group is None else [layout.group])]
-    apart = {name: frame[name] for name in names if name in frame}
-    if layout.label in apart:
-        apart[layout.label] = classes.numbered(apart[layout.label], layout.classes, layout.label)
-    return apart
+    special = {name: tables.to_array(frame[name]) for name in names if name in frame.columns}
+    if layout.label in special:
+        classes.check_names(special[layout.label], layout.classes, layout.label)
+    return special
 
 
-def _frame(path: Path, layout: FileLayout) -> Frame:
-    if path.is_dir():
-        return folders.arrow(path)
-    kind = checks.choice(path.suffix, "file type", [".npz", *_TABLES])
-    if kind in json_lines.ENDINGS:
-        return json_lines.read(path).frame
-    with store.tables(str(path)):
-        frame = frames.parquet(path) if kind == ".parquet" else frames.csv(path, _separator(path, layout))
-    if not len(frame):
-        raise checks.InputError(f"a header ({_some(frame.names)}) and no rows; at least 1 record is needed")
-    return frame
+def _class_order(special: dict[str, Array], layout: FileLayout) -> tuple[str, ...] | None:
+    return layout.classes if layout.label in special else None
 
 
-def _refuse_odd(rest: Frame) -> None:
-    if not rest.names:
+def _covariates(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:
+    """The columns that are named as covariates."""
+    return {name: tables.to_array(frame[name]) for name in layout.covariates or ()}
+
+
+def _values(frame: pl.DataFrame, scale: float, codes: Sequence[str]) -> pl.DataFrame:
+    """The columns of the records, numbers among them scaled.
+
+    Raises:
+        divulge.InputError: no column, columns of lists, whole numbers that float64 cannot tell apart, a scale of texts.
+    """
+    if not frame.columns:
         raise checks.InputError("no column is left for the values of the records")
-    huge = [name for name, values in rest.columns.items() if _huge(values)]
-    wrong = [name for name, values in rest.columns.items() if name not in huge and not _numeric(values)]
-    if nested := [name for name in wrong if _nested(rest[name])]:
+    if nested := [name for name in frame.columns if frame[name].dtype.is_nested()]:
         raise checks.InputError(
-            f"the columns {_some(nested)} hold lists or images, and a value is a number; bring them as the array "
-            "x of an .npz, or images in a folder for each class"
+            f"the columns {_some(nested)} hold lists or images, and a value is a number, a text or a date; bring them "
+            "as the array x of an .npz, or images in a folder for each class"
         )
-    if wrong:
-        raise checks.InputError(
-            f"the columns {_some(wrong)} are not numeric; encode them, or name one as data.label, data.id or "
-            "data.group, or as data.text if it holds the documents; or name those that make a record in data.columns"
-        )
-    if huge:
+    if huge := [name for name in frame.columns if name not in codes and _is_huge(frame[name])]:
         raise checks.InputError(
             f"column {huge[0]!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart; name it as "
             "data.id or leave it out"
         )
+    if scale == 1.0:
+        return frame
+    if odd := [name for name in frame.columns if not frame[name].dtype.is_numeric()]:
+        raise checks.InputError(f"data.scale: {scale:g} is a factor on numbers, and the columns {_some(odd)} hold none")
+    return frame.select(pl.all().cast(pl.Float32) * pl.lit(scale, dtype=pl.Float32))
 
 
-def _numeric(values: Array) -> bool:
-    """Whether a column holds numbers or truth values, of which some may be missing."""
-    kinds = set(map(type, values.tolist())) if values.dtype == object else {bool}
-    return values.dtype.kind in "biuf" or kinds == {bool, type(None)}
-
-
-def _nested(values: Array) -> bool:
-    """Whether each value of a column holds several, as lists and the images of `datasets` do."""
-    return any(isinstance(value, list | tuple | dict | np.ndarray) for value in values.tolist())
-
-
-def _huge(values: Array) -> bool:
+def _is_huge(column: pl.Series) -> bool:
     """Whether some are whole numbers that float64 cannot tell apart; of a CSV those beyond 64 bits come as texts."""
-    if values.dtype != object:
-        return values.dtype.kind in "iu" and bool(((values > _EXACT) | (values < -_EXACT)).any())
-    there = [str(value) if type(value) is int else value for value in values.tolist() if value is not None]
-    digits = all(isinstance(value, str) and _DIGITS.fullmatch(value) for value in there)
-    return digits and any(len(value) > 400 or abs(int(value)) > _EXACT for value in there)
+    if column.dtype.is_integer():
+        lowest, highest = column.min(), column.max()
+        return any(isinstance(one, int) and abs(one) > _EXACT for one in (lowest, highest))
+    if column.dtype == pl.String:
+        there = column.drop_nulls()
+        return len(there) > 0 and bool(there.str.contains(_DIGITS).all())
+    return False
 
 
 def _some(names: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from divulge.decisions import (
     adadetect,
+    blind_score,
     boundary,
     conformal,
     controls,
@@ -30,6 +31,7 @@ __all__ = [
     "Moments",
     "Storey",
     "adadetect",
+    "blind_score",
     "boundary",
     "conformal",
     "controls",

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
-from divulge.classical import logistic
+from divulge import checks, lazy, seeds
 from divulge.statistics.canonical import digest, ordered
 
 if TYPE_CHECKING:
+    from sklearn import linear_model
+
     from divulge.types import Floats
+else:
+    linear_model = lazy.module("sklearn.linear_model")
 
 
 def scores(candidates: object, calibration: object, *others: object, seed: int = 0) -> tuple[Floats, ...]:
@@ -64,7 +67,7 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
         standard = (table - center) / np.where(scale > 0, scale, 1.0)
         return np.hstack([standard, np.clip(standard**2, 0, 9)])
 
-    truth = np.repeat([0, 1], [len(training), len(pool)])
-    model = logistic.fit(expand(np.concatenate([training, pool])), truth, balanced=True)
-    learned = model.log_odds(expand(rows))[at.ravel()]
+    model = linear_model.LogisticRegression(class_weight="balanced", max_iter=200)
+    model.fit(expand(np.concatenate([training, pool])), np.repeat([0, 1], [len(training), len(pool)]))
+    learned = model.decision_function(expand(rows))[at.ravel()]
     return tuple(np.split(learned, np.cumsum([len(table) for table in tables])[:-1]))

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import checks, lazy, seeds
-from divulge.classical import logistic, words
 from divulge.decisions import counts as counting
 from divulge.decisions.counts import Counts
 from divulge.statistics import ranking, telling, two_samples
@@ -29,9 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scipy import sparse
+    from sklearn import linear_model
+    from sklearn.feature_extraction import text as sklearn_text
 
-    from divulge.types import Floats, Standing
+    from divulge.types import Array, Floats, Standing
 else:
+    linear_model = lazy.module("sklearn.linear_model")
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
     sparse = lazy.module("scipy.sparse")
 
 State: TypeAlias = Literal["passed", "doubtful", "failed"]
@@ -39,7 +42,6 @@ State: TypeAlias = Literal["passed", "doubtful", "failed"]
 _STANDING: dict[State, Standing] = {"passed": "holds", "doubtful": "doubtful", "failed": "void"}
 
 _SIGNS = 3  # that are named of what tells texts apart
-_COLUMNS = 2**18  # for words and pairs of words
 _MOST_TEXTS = 20_000  # of each kind; more sharpen nothing that is not found with these
 
 
@@ -249,12 +251,12 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
     label = np.repeat([0, 1], [len(known), len(judged)])
     _, group = np.unique(known + judged, return_inverse=True)
     half = (rng.random(int(group.max()) + 1) < 0.5)[group]
-    rows = _features(known + judged)
+    texts = np.array(known + judged, dtype=object)
     parts = []
     for train in (half, ~half):
         if min(np.bincount(label[train], minlength=2).min(), np.bincount(label[~train], minlength=2).min()) < 2:
             continue
-        scores = logistic.fit(rows[train], label[train], strength=10.0, balanced=True).log_odds(rows[~train])
+        scores = _classify(texts[train], label[train], texts[~train])
         parts.append((scores[label[~train] == 1], scores[label[~train] == 0]))
     control = _blind(parts, len(known), len(judged), level, seed)
     if control.passed or control.auc is None or control.auc.low <= 0.5:
@@ -291,10 +293,15 @@ def _texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[st
     return [texts[i] for i in rng.choice(len(texts), _MOST_TEXTS, replace=False)]
 
 
-def _features(texts: Sequence[str]) -> sparse.csr_matrix:
-    said = words.hashed(texts, _COLUMNS)
-    surface = sparse.csr_matrix([_surface(text) for text in texts])
-    return sparse.hstack([said[:, np.unique(said.indices)], surface]).tocsr()
+def _classify(texts: Array, label: Array, judged: Array) -> Floats:
+    words = sklearn_text.HashingVectorizer(n_features=2**18, ngram_range=(1, 2), alternate_sign=False)
+    model = linear_model.LogisticRegression(C=10.0, class_weight="balanced", max_iter=300, tol=1e-3, solver="liblinear")
+    model.fit(_features(words, texts), label)
+    return model.decision_function(_features(words, judged))
+
+
+def _features(words: sklearn_text.HashingVectorizer, texts: Array) -> sparse.csr_matrix:
+    return sparse.hstack([words.transform(texts), sparse.csr_matrix([_surface(text) for text in texts])]).tocsr()
 
 
 def _surface(text: str) -> tuple[float, ...]:

@@ -128,7 +128,7 @@ class Counts:
         Raises:
             divulge.InputError: missing or damaged file, or not one of counts.
         """
-        arrays = store.read_arrays(path)
+        arrays = store.read_arrays(path, inside=path.parent)
         if set(arrays) != {"calibration", "above", "tied", "total"}:
             raise checks.InputError(f"{path}: holds {sorted(arrays)}, not counts")
         return cls(arrays["calibration"], arrays["above"], arrays["tied"], int(arrays["total"]))

@@ -14,15 +14,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
-from divulge.classical import logistic
+from divulge import checks, lazy, seeds
 from divulge.decisions.fpr import required_calibration
 from divulge.statistics import placements
 from divulge.statistics.canonical import digest
+from divulge.statistics.duplicate_groups import keep_together
 from divulge.types import Guarantee, Selection
 
 if TYPE_CHECKING:
+    from sklearn import linear_model, preprocessing
+
     from divulge.types import Floats
+else:
+    linear_model = lazy.module("sklearn.linear_model")
+    preprocessing = lazy.module("sklearn.preprocessing")
 
 _FOLDS = 5
 _LARGEST = 1e100  # a square of more overflows
@@ -97,16 +102,21 @@ def density_ratio(calibration_features: object, features: object, *, like: objec
             raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(table)}")
     order = np.concatenate([np.lexsort(calibration.T), len(calibration) + np.lexsort(others.T)])
     rows = np.vstack([calibration, others])[order] + 0.0
-    units = logistic.Standard.of(rows)
-    x, rest = units(rows), units(candidates + 0.0)
+    scaler = preprocessing.StandardScaler().fit(rows)
+    x, rest = scaler.transform(rows), scaler.transform(candidates + 0.0)
     asked = np.arange(len(x)) >= len(calibration)
     rng = seeds.generator(seed, "weights", "folds", digest(rows))
-    fold = np.r_[rng.permutation(len(calibration)), rng.permutation(len(others))] % _FOLDS
+    fold = keep_together(np.r_[rng.permutation(len(calibration)), rng.permutation(len(others))] % _FOLDS, rows)
     log_odds, beside = np.empty(len(x)), np.zeros(len(candidates))
+    if any(np.unique(asked[fold != k]).size < 2 for k in range(_FOLDS)):  # all records of a side are one record
+        raise checks.InputError(
+            "calibration_features, features: too few different records for weights; equal records share a fold, and "
+            "one side is left in a single fold"
+        )
     for k in range(_FOLDS):
-        model = logistic.fit(x[fold != k], asked[fold != k])
-        log_odds[fold == k] = model.log_odds(x[fold == k])
-        beside += model.log_odds(rest) / _FOLDS
+        model = linear_model.LogisticRegression(C=1.0, max_iter=500).fit(x[fold != k], asked[fold != k])
+        log_odds[fold == k] = model.decision_function(x[fold == k])
+        beside += model.decision_function(rest) / _FOLDS
     _, same = np.unique(rows, axis=0, return_inverse=True)
     log_odds[order] = (np.bincount(same.ravel(), log_odds) / np.bincount(same.ravel()))[same.ravel()]
     own = log_odds[asked] if like is None else beside

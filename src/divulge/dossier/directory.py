@@ -6,22 +6,24 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from divulge import checks, frames, lazy, store
+from divulge import checks, lazy, store, tables
 from divulge.dossier import mark, publish
 from divulge.dossier.draft import Draft
 from divulge.dossier.mark import Mark
+from divulge.untrusted import open_untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     import filelock
+    import polars as pl
 
-    from divulge.frames import Frame
     from divulge.types import Array
 
     Found = TypeVar("Found")
@@ -31,7 +33,12 @@ else:
 # Files that a reader may edit: nothing is ever computed from them.
 _FREE = ("plan.toml", "report.html", "inputs/")
 _OURS = re.compile(rf"\.lock|\.run\.json\.{store.TEMPORARY}|{mark.STAGED.pattern}")
+_ATTEMPTS = 3  # to read one run while others are published in its place
 _PATIENCE = 60  # seconds to wait for a writer that is moving its files
+
+
+class ReplacedError(checks.InputError):
+    """A run directory that other runs were published in, again and again, while it was read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,18 +111,20 @@ class Dossier:
 
         Raises:
             divulge.InputError: no run, another kind, an unfinished run, another format, a damaged file.
+            ReplacedError: other runs were published here each time that it was read.
         """
-        while True:
+        for _ in range(_ATTEMPTS):
             before = self._settled()
             try:
                 self._check(kind, only)
                 result = work()
-            except checks.InputError:
+            except (checks.InputError, OSError):
                 if self._settled() == before:
                     raise
                 continue  # another process published a run meanwhile
             if self._settled() == before:
                 return result
+        raise ReplacedError(f"{self.path}: other runs are being published here while it is read; try again")
 
     def open(self, kind: str, *, only: str = "") -> Dossier:
         """This dossier, after checking that it holds a finished, undamaged run of ``kind``; errors as for `read`."""
@@ -142,29 +151,27 @@ class Dossier:
     def read_plan(self) -> dict[str, Any]:
         """The plan as it was resolved."""
         try:
-            return tomllib.loads((self.path / "plan.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            return tomllib.loads(store.read_text(self.path / "plan.toml", inside=self.path))
+        except ValueError as error:
             raise checks.InputError(f"{self.path / 'plan.toml'}: cannot be read ({error})") from None
 
-    def read_table(self, name: str) -> Frame:
-        """The frame kept as ``name``.parquet.
+    def read_table(self, name: str) -> pl.DataFrame:
+        """The table kept as ``name``.parquet.
 
         Raises:
             divulge.InputError: missing or damaged.
         """
         path = self.path / f"{name}.parquet"
-        if not path.is_file():
-            raise checks.InputError(f"{path}: no such file")
-        with store.tables(str(path)):
-            return frames.parquet(path)
+        with open_untrusted(path, inside=self.path) as opened:
+            return tables.read_parquet(opened)
 
     def read_arrays(self, name: str) -> dict[str, Array]:
         """The arrays kept as ``name``.npz."""
-        return store.read_arrays(self.path / f"{name}.npz")
+        return store.read_arrays(self.path / f"{name}.npz", inside=self.path)
 
     def read_json(self, name: str) -> Any:
         """The value kept as ``name``.json."""
-        return store.read_json(self.path / f"{name}.json")
+        return store.read_json(self.path / f"{name}.json", inside=self.path)
 
     def _make(self) -> None:
         try:
@@ -182,6 +189,7 @@ class Dossier:
         """
         with contextlib.ExitStack() as held:
             for folder in (*self._owners(), self.path):
+                _refuse_odd_lock(folder / mark.LOCK)
                 try:
                     held.enter_context(filelock.FileLock(folder / mark.LOCK, timeout=patience, mode=0o600))
                 except filelock.Timeout:
@@ -219,7 +227,7 @@ class Dossier:
 
     def _same(self, path: Path, sha: str) -> None:
         try:
-            same = store.file_digest(path) == sha
+            same = store.file_digest(path, inside=self.path) == sha
         except OSError as error:
             raise checks.InputError(f"{path}: cannot be read ({error.strerror or error})") from None
         if not same:
@@ -262,6 +270,19 @@ class Dossier:
         ours = (entry.name == mark.NAME or _OURS.fullmatch(entry.name) for entry in self.path.iterdir())
         if there.state == "running" and all(ours):
             (self.path / mark.NAME).unlink()
+
+
+def _refuse_odd_lock(path: Path) -> None:
+    """Raise where a lock would be taken on something else than a file in this directory.
+
+    A link would be followed, and what it leads to would be emptied; opening a FIFO may wait for ever.
+    """
+    try:
+        regular = stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return
+    if not regular:
+        raise checks.InputError(f"{path}: a file is needed for the lock of a run; remove what stands there")
 
 
 def _discard(path: Path) -> None:

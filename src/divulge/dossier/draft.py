@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import frames, lazy, store
+from divulge import lazy, store, tables
 from divulge.dossier import mark
 from divulge.dossier.mark import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
+    import polars as pl
     import tomli_w
 
-    from divulge.frames import Frame
     from divulge.types import Array
 else:
     tomli_w = lazy.module("tomli_w")
@@ -45,10 +45,9 @@ class Draft:
         """Keep the complete, resolved plan as TOML, which has no word for None: such entries are left out."""
         store.write_text(self.path / "plan.toml", tomli_w.dumps(_said(plan)))
 
-    def write_table(self, name: str, frame: Frame) -> None:
+    def write_table(self, name: str, frame: pl.DataFrame) -> None:
         """Keep ``frame`` as ``name``.parquet."""
-        with store.atomic(self.path / f"{name}.parquet") as temporary:
-            frames.write_parquet(frame, temporary)
+        store.write_file(self.path / f"{name}.parquet", lambda out: tables.write_parquet(frame, out))
 
     def write_arrays(self, name: str, arrays: Mapping[str, Array]) -> None:
         """Keep ``arrays`` as ``name``.npz."""
@@ -61,7 +60,9 @@ class Draft:
     def take(self, name: str) -> bool:
         """Put a file of the run that will be replaced into the draft; False where there is none, or it is damaged."""
         wanted, there = None if self.old is None else self.old.files.get(name), self.home / name
-        if wanted is None or not there.is_file() or store.file_digest(there) != wanted:
+        if wanted is None or not there.is_file() or there.is_symlink():
+            return False
+        if store.file_digest(there, inside=self.home) != wanted:
             return False
         place = store.private((self.path / name).parent) / there.name
         try:
@@ -92,7 +93,7 @@ def contents(folder: Path) -> tuple[dict[str, str], tuple[str, ...]]:
     names = list(walk(folder))
     parts = tuple(sorted(name.removesuffix(f"/{mark.NAME}") for name in names if name.endswith(f"/{mark.NAME}")))
     own = [name for name in names if not any(name.startswith(f"{part}/") for part in parts)]
-    return {name: store.file_digest(folder / name) for name in own if name != mark.NAME}, parts
+    return {name: store.file_digest(folder / name, inside=folder) for name in own if name != mark.NAME}, parts
 
 
 def walk(folder: Path) -> Iterator[str]:

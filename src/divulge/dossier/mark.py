@@ -58,9 +58,9 @@ def read(folder: Path) -> Mark:
         divulge.InputError: none there, another format, or not what `Mark.write` writes.
     """
     path = folder / NAME
-    if not path.is_file():
+    if not path.is_file() and not path.is_symlink() and not path.exists():
         raise checks.InputError(f"{folder}: not a run directory (no {NAME})")
-    content = store.read_json(path)
+    content = store.read_json(path, inside=folder)
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise checks.InputError(f"{path}: damaged, not the mark of a run")
     if content["format"] != FORMAT:
@@ -70,7 +70,7 @@ def read(folder: Path) -> Mark:
         )
     parsed = shape.parse(content, Mark, path)
     names = (*parsed.files, *parsed.parts)
-    if set(content) != set(Mark.__slots__) or not all(map(_below, names)):
+    if set(content) != set(Mark.__slots__) or not all(map(is_below, names)):
         raise checks.InputError(f"{path}: damaged, not the mark of a run")
     if parsed.staged and not STAGED.fullmatch(parsed.staged):
         raise checks.InputError(f"{path}: damaged, {parsed.staged!r} is no folder of staged files")
@@ -88,17 +88,17 @@ def peek(folder: Path) -> Mark | None:
 def earlier(folder: Path) -> bool:
     """Whether ``folder`` is marked as a run of the format without digests."""
     try:
-        content = store.read_json(folder / NAME)
+        content = store.read_json(folder / NAME, inside=folder)
     except checks.InputError:
         return False
     return isinstance(content, dict) and set(content) == {"format", "kind", "key", "state"} and content["format"] == 1
 
 
-def _below(name: str) -> bool:
+def is_below(name: str) -> bool:
     """Whether ``name`` is a plain relative path that stays below its folder.
 
     Examples:
-        >>> _below("documents/a.parquet"), _below("../a"), _below("/a"), _below("a/./b")
+        >>> is_below("documents/a.parquet"), is_below("../a"), is_below("/a"), is_below("a/./b")
         (True, False, False, False)
     """
     path = PurePosixPath(name)

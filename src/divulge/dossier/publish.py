@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from divulge import checks, store
-from divulge.dossier import mark
+from divulge.dossier import mark, shape
 from divulge.dossier.draft import contents, walk
 from divulge.dossier.mark import Mark
 
@@ -88,7 +88,7 @@ def _everything(home: Path, old: Mark) -> list[tuple[str, str]]:
         with contextlib.suppress(checks.InputError):
             inner = mark.read(home / part)
             files += [(f"{part}/{name}", sha) for name, sha in _everything(home / part, inner)]
-            files.append((f"{part}/{mark.NAME}", store.file_digest(home / part / mark.NAME)))
+            files.append((f"{part}/{mark.NAME}", store.file_digest(home / part / mark.NAME, inside=home)))
     return files
 
 
@@ -96,9 +96,14 @@ def _remove(home: Path, listed: Path) -> None:
     """Take away files of the run before that the new one lacks, where they are still what was written."""
     if not listed.is_file():
         return
-    for name, sha in store.read_json(listed).items():
+    superseded = shape.parse(store.read_json(listed, inside=home), dict[str, str], listed)
+    for name, sha in superseded.items():
         path = home / name
-        if path.is_symlink() or not path.is_file() or store.file_digest(path) != sha:
+        if not mark.is_below(name):
+            raise checks.InputError(f"{listed}: damaged, {checks.shown(name)} is no file of a run")
+        if path.is_symlink() or not path.is_file():
+            continue
+        if store.file_digest(path, inside=home) != sha:
             continue
         path.unlink()
         if path.name == mark.NAME:  # of a part: whoever locks one holds the lock of the whole, as we do

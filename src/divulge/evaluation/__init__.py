@@ -5,6 +5,7 @@ member, and no function depends on the order of the rows, but for bounds on ε t
 """
 
 from divulge.evaluation import blind, families, linearity, transfer
+from divulge.evaluation.baseline import AttackDifference, BaselineComparison, against_baseline
 from divulge.evaluation.canary_power import CanaryPower, canaries_needed, smallest_violation
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.evaluation.curve import ROC, advantage, roc, tnr_at_fnr, tpr_at_fpr
@@ -14,6 +15,7 @@ from divulge.evaluation.groups import Exposure, Rates, Subgroup, most_exposed, r
 from divulge.evaluation.near_duplicates import NearDuplicates, near_duplicates
 from divulge.evaluation.one_run import epsilon_fixed_count, epsilon_one_run, one_run_bound
 from divulge.evaluation.power import Detectable, nonmembers_to_tell, records_to_see, smallest_detectable
+from divulge.evaluation.set_differences import differences
 from divulge.statistics import intervals
 from divulge.statistics.intervals import proportion
 from divulge.statistics.ranking import auc
@@ -23,6 +25,8 @@ from divulge.statistics.two_rates import rate_difference
 
 __all__ = [
     "ROC",
+    "AttackDifference",
+    "BaselineComparison",
     "CanaryPower",
     "Detectable",
     "Exposure",
@@ -32,9 +36,11 @@ __all__ = [
     "Subgroup",
     "SubsampledGaussian",
     "advantage",
+    "against_baseline",
     "auc",
     "blind",
     "canaries_needed",
+    "differences",
     "epsilon_fixed_count",
     "epsilon_lower_bound",
     "epsilon_one_run",

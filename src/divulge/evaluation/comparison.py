@@ -21,19 +21,40 @@ if TYPE_CHECKING:
 
 STATISTICS = ("auc", "advantage", "epsilon", "tpr@fpr=…")
 PAIRED = "two AUC intervals and their correlation; Gaffke's bound as far as differences repeat"
+SEPARATE = "two intervals, each at half the error"
 DISCORDANT = "clopper-pearson on discordant members, threshold by order statistics"
 
 
-def measure(scores: object, members: object, statistic: str, confidence: float = 0.95) -> Estimate:
+def measure(
+    scores: object, members: object, statistic: str, confidence: float = 0.95, *, baseline: object = None
+) -> Estimate:
     """A statistic by its name: "auc", "advantage", "epsilon" (δ = 0) or "tpr@fpr=0.01".
 
+    Args:
+        scores: ``[n]``; larger means more like a member.
+        members: bool ``[n]``.
+        statistic: its name.
+        confidence: coverage of the interval.
+        baseline: scores ``[n]`` of a classifier that never saw the model; the result is then by how much the statistic
+            of ``scores`` exceeds that of ``baseline``, see `paired_difference`. For a verdict, see `against_baseline`.
+
     Raises:
-        divulge.InputError: an unknown name, a false-positive rate that is not a number in (0, 1).
+        divulge.InputError: an unknown name, a false-positive rate that is not a number in (0, 1); "epsilon" beside a
+            baseline, as lower bounds have no difference.
 
     Examples:
         >>> measure([0.1, 0.9], [False, True], "auc").value
         1.0
+        >>> measure([0.1, 0.9], [False, True], "auc", baseline=[0.2, 0.8]).value
+        0.0
     """
+    if baseline is not None:
+        if checks.text(statistic, "statistic") == "epsilon":
+            raise checks.InputError(
+                "statistic: scores bound ε from below only, so 'epsilon' has no difference from a baseline; compare "
+                "'auc', 'advantage' or 'tpr@fpr=…'"
+            )
+        return paired_difference(scores, baseline, members, statistic, confidence)
     simple = {"auc": auc, "advantage": advantage}
     if checks.text(statistic, "statistic") in simple:
         return simple[statistic](scores, members, confidence)
@@ -70,6 +91,7 @@ def paired_difference(
       record in the wrong place moves both. Records that most often add the same to both say little of those
       that do not; the ends then move out to Gaffke's bound, as for `auc`. Two runs that rank all records
       alike differ by 0, but only up to what so few records can show.
+    - "advantage": the two intervals, each at half the error. Exact, and takes no profit from the pairing.
     - "tpr@fpr=0.01": each run's threshold is bracketed by order statistics of its non-members; the share
       of members found by one run and not by the other is bounded by Clopper-Pearson. Exact, and shorter
       than two separate intervals when the runs find the same members.
@@ -78,7 +100,7 @@ def paired_difference(
         scores_a: ``[n]``, before a defence, say.
         scores_b: ``[n]``, after it; the same records in the same order.
         members: bool ``[n]``.
-        statistic: "auc" or "tpr@fpr=…".
+        statistic: "auc", "advantage" or "tpr@fpr=…".
         confidence: coverage of the interval.
 
     Raises:
@@ -94,6 +116,9 @@ def paired_difference(
     error = 1 - checks.number(confidence, "confidence", above=0, below=1)
     if checks.text(statistic, "statistic") == "auc":
         return _auc_difference(first, second, truth, error)
+    if statistic == "advantage":
+        a, b = (advantage(values, truth, 1 - error / 2) for values in (first, second))
+        return Estimate(a.value - b.value, max(a.low - b.high, -1.0), min(a.high - b.low, 1.0), 1 - error, SEPARATE)
     pairs = (first[truth], first[~truth]), (second[truth], second[~truth])
     level = supported(int((~truth).sum()), asked_fpr(statistic))
     return _tpr_difference(*pairs, level, error)

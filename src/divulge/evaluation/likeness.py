@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.classical import words
+from divulge import lazy
 
 if TYPE_CHECKING:
+    from sklearn.feature_extraction import text as sklearn_text
+
     from divulge.types import Array, Floats, Ints
+else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 MOST_COLUMNS = 4096
 MOST_CHARACTERS = 20_000
@@ -32,12 +36,13 @@ def kernel(x: Array, labels: Ints | None) -> Floats:
 def _number_kernels(x: Array) -> list[Floats]:
     rows = x.reshape(len(x), -1)
     parts = _linear_and_radial(rows[:, :: -(-rows.shape[1] // MOST_COLUMNS)].astype(np.float64))
-    return parts if x.ndim < 3 else [*parts, *_linear_and_radial(_summaries(rows.astype(np.float64)))]
+    return parts if x.ndim < 3 else [*parts, *_linear_and_radial(summarise(rows.astype(np.float64), rows))]
 
 
-def _summaries(rows: Floats) -> Floats:
-    """Brightness, contrast, range, roughness of an image, ``[n, 6]``."""
-    rows = _unit(rows, None)
+def summarise(rows: Floats, everything: Array) -> Floats:
+    """Brightness, contrast, range, roughness of images, ``[n, 6]``; pixels are scaled by those of ``everything``."""
+    low, high = float(everything.min()) / 2, float(everything.max()) / 2
+    rows = (rows / 2 - low) / (high - low if high > low else 1.0)
     steps = np.abs(np.diff(rows, axis=1))
     return np.column_stack(
         [rows.mean(1), rows.std(1), rows.min(1), rows.max(1), steps.mean(1), (rows == rows.min(1)[:, None]).mean(1)]
@@ -46,24 +51,24 @@ def _summaries(rows: Floats) -> Floats:
 
 def _text_kernels(texts: Array) -> list[Floats]:
     short = [text[:MOST_CHARACTERS] for text in texts]
-    parts = _linear_and_radial(np.array([_style(text) for text in short]))
-    table = words.count(short, pairs=True).table
-    shared = table[:, np.bincount(table.indices, minlength=table.shape[1]) >= 2]
-    if not shared.shape[1]:  # no word stands in two texts: only the style is left to compare
+    words = sklearn_text.TfidfVectorizer(analyzer="word", ngram_range=(1, 2), min_df=2, sublinear_tf=True)
+    parts = _linear_and_radial(np.array([style(text) for text in short]))
+    try:
+        tfidf = words.fit_transform(short)
+    except ValueError:  # no word stands in two texts: only the style is left to compare
         return parts
-    tfidf = words.tf_idf(shared)
-    return [(tfidf @ tfidf.T).toarray(), *parts]
+    return [np.asarray((tfidf @ tfidf.T).todense(), np.float64), *parts]
 
 
-def _style(text: str) -> list[float]:
+def style(text: str) -> list[float]:
     """Length, make-up and years of a text."""
     size = max(len(text), 1)
-    apart = text.split()
+    words = text.split()
     years = [int(year) for year in YEAR.findall(text)]
     return [
         math.log1p(len(text)),
-        math.log1p(len(apart)),
-        len(text) / (len(apart) + 1),
+        math.log1p(len(words)),
+        len(text) / (len(words) + 1),
         sum(c.isdigit() for c in text) / size,
         sum(c.isupper() for c in text) / size,
         sum(not c.isalnum() for c in text) / size,
@@ -76,7 +81,7 @@ def _style(text: str) -> list[float]:
 
 def _linear_and_radial(columns: Floats) -> list[Floats]:
     """Linear and radial kernel of standardised columns; outliers are pulled in to five deviations."""
-    kept = _unit(columns[:, columns.min(0) < columns.max(0)], 0)
+    kept = _unit(columns[:, columns.min(0) < columns.max(0)])
     if kept.shape[1] == 0:
         return [np.zeros((len(columns), len(columns)))]
     scaled = np.clip((kept - kept.mean(0)) / kept.std(0), -5, 5)
@@ -86,7 +91,7 @@ def _linear_and_radial(columns: Floats) -> list[Floats]:
     return [linear, np.exp(-distances / max(float(np.median(distances)), 1e-12))]
 
 
-def _unit(values: Floats, axis: int | None) -> Floats:
-    """Values moved and scaled to [0, 1], along an axis or all together; halves, lest the largest numbers overflow."""
-    low, high = values.min(axis) / 2, values.max(axis) / 2
-    return (values / 2 - low) / np.where(high > low, high - low, 1.0)
+def _unit(columns: Floats) -> Floats:
+    """Columns moved and scaled to [0, 1]; halves, lest the largest numbers overflow."""
+    low, high = columns.min(0) / 2, columns.max(0) / 2
+    return (columns / 2 - low) / np.where(high > low, high - low, 1.0)

@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from divulge import checks, lazy, seeds
-from divulge.classical import components, gaussian_mixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scipy import special
+    from sklearn import decomposition
+    from sklearn import mixture as mixtures
 
     from divulge.types import Bools, Floats
 else:
+    decomposition = lazy.module("sklearn.decomposition")
+    mixtures = lazy.module("sklearn.mixture")
     special = lazy.module("scipy.special")
 
 COMPONENTS = 2
@@ -96,7 +99,7 @@ def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
     if not (np.isfinite(outside).all() and np.isfinite(outside**2).all()):
         raise checks.InputError(f"query: values up to {np.abs(asked).max():g} are too far from seen for a density")
     near, far = mixture(inside, seed), mixture(outside, seed)
-    ratio = np.exp(np.clip(far.log_density(outside) - near.log_density(outside), -_LARGEST, _LARGEST))
+    ratio = np.exp(np.clip(far.score_samples(outside) - near.score_samples(outside), -_LARGEST, _LARGEST))
     rows = np.ones(len(asked), dtype=bool)
     half = np.zeros(len(asked), dtype=bool)
     half[seeds.generator(seed, "linearity", "halves").permutation(len(asked))[: len(asked) // 2]] = True
@@ -152,10 +155,12 @@ def both(seen: object, query: object) -> tuple[Floats, Floats]:
     return known, asked
 
 
-def mixture(points: Floats, seed: int) -> gaussian_mixture.GaussianMixture:
+def mixture(points: Floats, seed: int) -> mixtures.GaussianMixture:
     """The Gaussian mixture with the lowest BIC."""
+    state = seeds.integer(seed, "transfer", "mixture")
     most = max(1, min(_MIXTURES, len(points) // 20))
-    return gaussian_mixture.best(points, most, seeds.integer(seed, "transfer", "mixture"))
+    fits = [mixtures.GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points) for k in range(1, most + 1)]
+    return min(fits, key=lambda fitted: fitted.bic(points))
 
 
 def basis(points: Floats) -> Floats:
@@ -175,9 +180,9 @@ def violation(columns: Floats, residual: Floats, level: float) -> Violation:
 
 def _fitted_plane(seen: Floats) -> Callable[[Floats], Floats]:
     """A function that projects on the principal components of ``seen``, where each has unit variance."""
-    fitted = components.principal(seen.astype(np.float64), min(COMPONENTS, seen.shape[1]))
-    size = np.maximum(np.sqrt(fitted.variances), 1e-12)
-    return lambda points: fitted(points.astype(np.float64)) / size
+    fitted = decomposition.PCA(min(COMPONENTS, seen.shape[1]), svd_solver="full").fit(seen.astype(np.float64))
+    size = np.maximum(np.sqrt(fitted.explained_variance_), 1e-12)
+    return lambda points: fitted.transform(points.astype(np.float64)) / size
 
 
 def _fit(columns: Floats, target: Floats, rows: Bools) -> Floats:

@@ -9,20 +9,22 @@ from __future__ import annotations
 import itertools
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge import checks, lazy
-from divulge.classical import words as classical_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from scipy import sparse
+    from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Floats, Ints
 else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
     sparse = lazy.module("scipy.sparse")
 
 # What keeps the work in proportion to the number of documents: how many documents an n-gram leads to, how many of
@@ -144,30 +146,29 @@ def near_duplicates(
     return NearDuplicates(pairs, size, part)
 
 
-def _words(text: str) -> list[str]:
-    """The words of a text; a text without any is one."""
-    return re.findall(r"\w+", text.casefold()) or [text.strip()]
+def _grams(text: str, size: int) -> list[bytes]:
+    """The n-grams of a text; a text of fewer words is one, and so is one without any word."""
+    own = re.findall(r"\w+", text.casefold()) or [text.strip()]
+    starts = range(max(len(own) - size + 1, 1))
+    return [" ".join(own[start : start + size]).encode("utf-8", "surrogatepass") for start in starts]
 
 
 def _tables(sets: Sequence[Sequence[str]], size: int) -> list[Any]:
     """Which document has which n-gram: a sparse matrix of zeros and ones ``[documents, n-grams]`` of each set.
 
-    A document of fewer words than an n-gram is an n-gram of its own kind: all of its words.
+    Of a billion n-grams, a document's two hundred meet another's by chance once in millions of pairs of documents.
     """
-    numbered = classical_words.number(itertools.chain.from_iterable(sets), _words)
-    grams, counts = classical_words.runs(numbered, size)
-    short: dict[bytes, int] = {}
-    whole = [
-        short.setdefault(numbered.numbers[numbered.offsets[row] : numbered.offsets[row + 1]].tobytes(), len(short))
-        for row in np.flatnonzero(counts == 0)
+    hasher = sklearn_text.HashingVectorizer(
+        analyzer=partial(_grams, size=size), n_features=2**31 - 1, binary=True, norm=None, alternate_sign=False
+    )
+    tables = [hasher.transform(texts) for texts in sets]
+    _, column = np.unique(np.concatenate([table.indices for table in tables]), return_inverse=True)
+    width, ends = int(column.max()) + 1, np.cumsum([table.nnz for table in tables])
+    parts = np.split(column.astype(np.int64), ends[:-1])
+    return [
+        sparse.csr_matrix((np.ones(len(own), dtype=np.float32), own, table.indptr), shape=(table.shape[0], width))
+        for table, own in zip(tables, parts, strict=True)
     ]
-    held = np.zeros(int(np.maximum(counts, 1).sum()), dtype=np.int64)
-    alone = np.repeat(counts == 0, np.maximum(counts, 1))
-    held[~alone], held[alone] = grams, int(grams.max(initial=-1)) + 1 + np.array(whole, dtype=np.int64)
-    table = classical_words.table_of(held, np.maximum(counts, 1))
-    table = sparse.csr_matrix((np.ones(table.nnz, dtype=np.float32), table.indices, table.indptr), shape=table.shape)
-    ends = np.cumsum([0, *map(len, sets)])
-    return [table[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def _shared(sets: tuple[str, str], tables: dict[str, Any], share: float) -> SharedDocuments:

@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
-from divulge.classical import components
+from divulge import checks, lazy, seeds
 from divulge.evaluation.linearity import COMPONENTS, basis, both, mixture, violation
 from divulge.types import Estimate
 
 if TYPE_CHECKING:
+    from sklearn import decomposition
+
     from divulge.types import Array, Floats
+else:
+    decomposition = lazy.module("sklearn.decomposition")
 
 # Less than this share of seen records may lie as far out as a query record that counts as outside.
 _TAIL = 0.01
@@ -138,8 +141,8 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
     order = seeds.generator(seed, "transfer", "halves").permutation(len(inside))
     learn, look = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     near, far = mixture(inside[learn], seed), mixture(outside, seed)
-    log_seen = near.log_density(inside[look])
-    log_ratio = far.log_density(inside[look]) - log_seen
+    log_seen = near.score_samples(inside[look])
+    log_ratio = far.score_samples(inside[look]) - log_seen
     ratio = np.exp(log_ratio - log_ratio.max())
     ratio /= ratio.mean()
     columns = basis(inside[look])
@@ -152,7 +155,7 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
     return Transfer(
         level=rate,
         expected_fpr=_weighted_rate(ratio, chosen[look]),
-        outside=float((near.log_density(outside) < np.quantile(log_seen, _TAIL)).mean()),
+        outside=float((near.score_samples(outside) < np.quantile(log_seen, _TAIL)).mean()),
         effective=float(ratio.sum() ** 2 / (ratio**2).sum()),
         error=error,
         explained=1.0 - error / spread if spread > 0 else 1.0,
@@ -175,7 +178,8 @@ def _plane(seen: Floats, query: Floats, seed: int) -> Floats:
     rows = np.r_[rng.permutation(len(seen)), len(seen) + rng.permutation(len(query))]
     equal = np.r_[np.resize(rows[: len(seen)], size), np.resize(rows[len(seen) :], size)]
     width = min(COMPONENTS, both.shape[1])
-    plane = components.principal(both[equal], width)(both)
+    fitted = decomposition.PCA(width, svd_solver="full").fit(both[equal])
+    plane = fitted.transform(both)
     plane /= np.maximum(plane[: len(seen)].std(axis=0), 1e-12)
     return plane if width == COMPONENTS else np.column_stack([plane, np.zeros(len(plane))])
 

@@ -93,7 +93,7 @@ class Asked:
         """The columns of `Completed` for some passages, and where texts are kept the tokens that were written."""
         path = None if self._finished is None else self._finished / name
         if path is not None and path.exists():
-            return store.read_arrays(path)
+            return store.read_arrays(path, inside=path.parent)
         columns, written = _asked(model, used, self._decoding)
         if self._texts:
             columns["sizes"] = np.array([len(tokens) for tokens in written], np.int64)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge import tables
 from divulge.extraction.chances import draws_needed, seen
-from divulge.frames import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import polars as pl
 
     from divulge.types import Array, Bools, Estimate, Floats, Ints
 GREEDY = "verbatim, greedy"
@@ -72,14 +74,14 @@ class Measured:
         return len(self.ids)
 
     @classmethod
-    def of_table(cls, table: Frame) -> Measured:
+    def of_table(cls, table: pl.DataFrame) -> Measured:
         """What `table` made a table of, but for the numbers of documents left out."""
         parts = ("prefix", "suffix", "generated")
-        prompts, suffixes, said = (tuple(table[name]) if name in table else None for name in parts)
-        reference = _of_columns(table, "reference ") if "reference log_p" in table else None
-        return cls(table["id"], _of_columns(table, "", said), reference, prompts, suffixes)
+        prompts, suffixes, said = (tuple(table[name]) if name in table.columns else None for name in parts)
+        reference = _of_columns(table, "reference ") if "reference log_p" in table.columns else None
+        return cls(tables.to_array(table["id"]), _of_columns(table, "", said), reference, prompts, suffixes)
 
-    def table(self, name: str) -> Frame:
+    def table(self, name: str) -> pl.DataFrame:
         """One row per document."""
         columns: dict[str, Array] = {"set": _texts([name] * len(self)), "id": _texts([str(one) for one in self.ids])}
         for prefix, model in (("", self.target), ("reference ", self.reference)):
@@ -94,7 +96,7 @@ class Measured:
         if self.prompts is not None:
             said = {"prefix": self.prompts, "suffix": self.suffixes, "generated": self.target.texts}
             columns |= {part: _texts(texts or [None] * len(self)) for part, texts in said.items()}
-        return Frame(columns)
+        return tables.from_arrays(columns)
 
 
 def _texts(texts: Sequence[str | None]) -> Array:
@@ -102,9 +104,9 @@ def _texts(texts: Sequence[str | None]) -> Array:
     return np.array(texts, dtype=object)
 
 
-def _of_columns(table: Frame, prefix: str, texts: tuple[str, ...] | None = None) -> Completed:
+def _of_columns(table: pl.DataFrame, prefix: str, texts: tuple[str, ...] | None = None) -> Completed:
     log_p, verbatim, longest, overlap = (
-        table[f"{prefix}{name}"] for name in ("log_p", "verbatim", "longest match", "overlap")
+        tables.to_array(table[f"{prefix}{name}"]) for name in ("log_p", "verbatim", "longest match", "overlap")
     )
     return Completed(log_p, verbatim, longest, overlap, texts)
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import results
+from divulge import checks, lazy, results
 from divulge.dossier import Dossier
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured
-from divulge.extraction.result import KIND
+from divulge.extraction.result import KIND, summarise_again
 from divulge.report import origin
 from divulge.results import ExtractionSummary, provenance
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from divulge.frames import Frame
+    import polars as pl
+
     from divulge.report import Page
+else:
+    pl = lazy.module("polars")
 
 
 def page(folder: Path) -> Page:
@@ -28,13 +31,27 @@ def page(folder: Path) -> Page:
     return Dossier(folder).read(KIND, lambda: _page(folder))
 
 
-def documents(folder: Path) -> Frame:
+def summary(folder: Path) -> ExtractionSummary:
+    """Return the summary, with everything that documents decide computed from them again; errors as for `page`."""
+    return Dossier(folder).read(KIND, lambda: _read(folder)[0])
+
+
+def documents(folder: Path) -> pl.DataFrame:
     """One row per document; errors as for `page`."""
     return Dossier(folder).read(KIND, lambda: Dossier(folder).read_table("documents"))
 
 
 def _page(folder: Path) -> Page:
+    return origin.added(extraction_page.page(*_read(folder)), provenance.read(folder))
+
+
+def _read(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:
     table = Dossier(folder).read_table("documents")
-    sides = (Measured.of_table(table.where(table["set"] == name)) for name in ("member", "non-member"))
-    shown = extraction_page.page(results.read(folder, ExtractionSummary), *sides)
-    return origin.added(shown, provenance.read(folder))
+    try:
+        members, nonmembers = (
+            Measured.of_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
+        )
+        told = summarise_again(results.read(folder, ExtractionSummary), members, nonmembers)
+    except (KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
+        raise checks.InputError(f"{folder / 'documents.parquet'}: damaged ({checks.reason(error)})") from None
+    return told, members, nonmembers

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, frames, store
+from divulge import checks, lazy, store
 from divulge.dossier import Dossier
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
@@ -18,8 +18,10 @@ from divulge.report import html, origin
 from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import polars as pl
 
     from divulge.dossier import Draft
     from divulge.evaluation.blind import Blind
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     from divulge.report import Page
     from divulge.targets import Decoding
     from divulge.types import Array, Bools
+else:
+    pl = lazy.module("polars")
 
 KIND = "extraction"
+_FALSE_ALARM = 0.01  # of the blind baseline
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,38 +71,16 @@ class Extraction:
     @property
     def confounded(self) -> str:
         """How the sets can be told apart without the model, in words; empty where no difference is seen."""
-        blind = self.blind if self.blind is not None and self.blind.confounded else None
-        told = [] if blind is None else [f"a classifier tells them apart (p = {blind.p_value:.2g})"]
-        return "; ".join([*told, *self.signs])
+        return confounding(None if self.blind is None else self.blind.p_value, self.signs)
 
     def given(self, measured: Measured) -> Mapping[str, Bools]:
         """Which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
-        own = measured.target.given(self.draws, self.near)
-        if measured.reference is None:
-            return own
-        others = measured.reference.given(self.draws, self.near)
-        return {way: hits & ~others[way] for way, hits in own.items()}
+        return given(measured, self.draws, self.near)
 
     @cached_property
     def rates(self) -> tuple[RateOf, ...]:
         """Shares and their differences; the intervals hold together with the stated confidence."""
-        inside, outside = self.given(self.members), self.given(self.nonmembers)
-        level = 1 - (1 - self.confidence) / len(inside)
-        rates = []
-        for way in inside:
-            (k, m), (j, n) = ((int(hits[way].sum()), len(hits[way])) for hits in (inside, outside))
-            both = (self.members.reference, self.nonmembers.reference)
-            taken = [int(one.given(self.draws, self.near)[way].sum()) for one in both if one is not None]
-            rates.append(
-                RateOf(
-                    way,
-                    proportion(k, m, level),
-                    proportion(j, n, level),
-                    rate_difference(k, m, j, n, level),
-                    (taken[0], taken[1]) if taken else None,
-                )
-            )
-        return tuple(rates)
+        return rates_of(self.members, self.nonmembers, self.draws, self.near, self.confidence)
 
     @cached_property
     def finding(self) -> Finding:
@@ -163,7 +146,7 @@ class Extraction:
     def into(self, draft: Draft) -> None:
         """Write all of it into the draft of a run."""
         sets = [self.members.table("member"), self.nonmembers.table("non-member")]
-        draft.write_table("documents", frames.concat(sets))
+        draft.write_table("documents", pl.concat(sets))
         write(draft, self.summary())
         html.write(origin.added(self._page(), provenance.write(draft)), draft.path / "report.html")
 
@@ -172,6 +155,71 @@ class Extraction:
 
     def __str__(self) -> str:
         return self.verdict
+
+
+def given(measured: Measured, draws: tuple[int, ...], near: float) -> Mapping[str, Bools]:
+    """Return which documents of a set the model gives back and the reference does not, by each way, ``[n]``."""
+    own = measured.target.given(draws, near)
+    if measured.reference is None:
+        return own
+    others = measured.reference.given(draws, near)
+    return {way: hits & ~others[way] for way, hits in own.items()}
+
+
+def rates_of(
+    members: Measured, nonmembers: Measured, draws: tuple[int, ...], near: float, confidence: float
+) -> tuple[RateOf, ...]:
+    """Return shares given back and their differences; see `Extraction.rates`."""
+    inside, outside = given(members, draws, near), given(nonmembers, draws, near)
+    level = 1 - (1 - confidence) / len(inside)
+    rates = []
+    for way in inside:
+        (k, m), (j, n) = ((int(hits[way].sum()), len(hits[way])) for hits in (inside, outside))
+        both = (members.reference, nonmembers.reference)
+        taken = [int(one.given(draws, near)[way].sum()) for one in both if one is not None]
+        rates.append(
+            RateOf(
+                way,
+                proportion(k, m, level),
+                proportion(j, n, level),
+                rate_difference(k, m, j, n, level),
+                (taken[0], taken[1]) if taken else None,
+            )
+        )
+    return tuple(rates)
+
+
+def confounding(p_value: float | None, signs: Sequence[str]) -> str:
+    """Return how two sets can be told apart without the model, in words; empty where no difference is seen.
+
+    Args:
+        p_value: of the blind baseline; None where there was none.
+        signs: words, years and lengths by which they differ.
+    """
+    told = p_value is not None and p_value <= _FALSE_ALARM
+    return "; ".join([*([f"a classifier tells them apart (p = {p_value:.2g})"] if told else []), *signs])
+
+
+def summarise_again(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> ExtractionSummary:
+    """Return the summary of a finished run, with everything that documents decide computed from them again."""
+    rates = rates_of(members, nonmembers, told.draws, told.near, told.confidence)
+    confounded = confounding(told.blind, told.signs)
+    finding = finding_of(rates, len(members), len(nonmembers), confounded)
+    hits = given(members, told.draws, told.near)
+    shown = [hits[way] for way in finding.shown_by if finding.answer == "extracted"]
+    return replace(
+        told,
+        verdict=finding.text,
+        tone=finding.tone,
+        answer=finding.answer,
+        members=len(members),
+        nonmembers=len(nonmembers),
+        rates=tuple(map(_plain, rates)),
+        smallest=finding.smallest,
+        extracted=int(np.any(shown, axis=0).sum()) if shown else 0,
+        with_reference=members.reference is not None,
+        confounded=bool(confounded),
+    )
 
 
 def _plain(rate: RateOf) -> ExtractionRate:

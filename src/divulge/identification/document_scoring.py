@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, frames, lazy, store
+from divulge import checks, lazy, store, tables
 from divulge.dossier import Dossier
-from divulge.frames import Frame
-from divulge.identification import kinds, score_files
-from divulge.identification import shards as tables
+from divulge.identification import score_files
 from divulge.results import ScoringSummary, Skipped
 from divulge.signals import tokens as signals
 from divulge.targets import token_spans
@@ -22,20 +21,21 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from arro3 import core
+    import polars as pl
 
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
-    from divulge.identification.shards import ScoreTable
+    from divulge.tables import Table
     from divulge.targets import folders
     from divulge.targets.statistics import GivesTokens
     from divulge.types import Array
 else:
-    core = lazy.module("arro3.core")
+    pl = lazy.module("polars")
     folders = lazy.module("divulge.targets.folders")
 
 KIND = "scores"
 _NAMED = 10  # documents that are skipped
+_BATCH = 1 << 14  # rows at a time, of which each may hold a long document
 JOURNAL = ".journal.jsonl"
 KEPT = ("tokens", "documents", JOURNAL)
 """Finished work in a draft, from which an interrupted run is resumed."""
@@ -117,7 +117,7 @@ def into(
     journal = draft.path / JOURNAL
     draft.write_json("key", {**target.key(), **options.key()})
     with draft.workshop() as folder:
-        table = folder / "texts.parquet"
+        table = folder / "texts"
         total = texts(score_files.scan(paths, "texts"), options, table)
         done = resumed = 0
         names = set()
@@ -146,8 +146,8 @@ def written(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, ov
         divulge.InputError: a directory in use, or one that holds a run.
     """
     held = out / "key.json"
-    if held.exists() and not overwrite:
-        there, wanted = store.read_json(held), {**target, **options.key()}
+    if os.path.lexists(held) and not overwrite:
+        there, wanted = store.read_json(held, inside=out), {**target, **options.key()}
         if isinstance(there, dict) and (
             other := sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
         ):
@@ -164,7 +164,7 @@ def summary(draft: Draft, names: set[str], resumed: int, key: Mapping[str, Any])
         if stale.name not in names:
             stale.unlink()
 
-    lengths = [length for piece in _documents(draft, ["tokens"]) for length in piece["tokens"].tolist()]
+    lengths = [row["tokens"] for row in _documents(draft, ["tokens"])]
     return ScoringSummary(
         documents=len(lengths),
         unscored=lengths.count(0),
@@ -176,15 +176,15 @@ def summary(draft: Draft, names: set[str], resumed: int, key: Mapping[str, Any])
 
 def skipped(draft: Draft) -> Skipped | None:
     """The documents the model could not take."""
-    rows = [row for piece in _documents(draft, ["id", "skipped"]) for row in piece.rows() if row["skipped"] is not None]
+    rows = [row for row in _documents(draft, ["id", "skipped"]) if row["skipped"] is not None]
     if not rows:
         return None
     return Skipped(len(rows), tuple(str(row["id"]) for row in rows[:_NAMED]), rows[0]["skipped"])
 
 
-def _documents(draft: Draft, names: Sequence[str]) -> Iterator[Frame]:
+def _documents(draft: Draft, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     for shard in sorted((draft.path / "documents").glob("*.parquet")):
-        yield from tables.parquet(shard, names)
+        yield from tables.read_parquet(shard, names).iter_rows(named=True)
 
 
 def finished(draft: Draft, shard: Shard) -> bool:
@@ -194,38 +194,37 @@ def finished(draft: Draft, shard: Shard) -> bool:
     )
 
 
-def texts(table: ScoreTable, options: ScoringOptions, to: Path) -> int:
+def texts(table: Table, options: ScoringOptions, to: Path) -> int:
     """Write ids and texts of a table to ``to`` and give their number; a missing text is an empty one.
 
     Raises:
         divulge.InputError: no such column.
     """
     score_files.require(table, [options.text, *([options.id] if options.id else [])])
-    column = options.id or ("id" if "id" in table.kinds else None)
-    total = 0
-
-    def pieces() -> Iterator[Frame]:
-        nonlocal total
-        for piece in table.frames([options.text, *([] if column is None else [column])]):
-            row = np.arange(total, total + len(piece), dtype=np.uint32)
-            said = ["" if text is None else text for text in kinds.texts(piece[options.text]).tolist()]
-            total += len(piece)
-            yield Frame({"id": row if column is None else piece[column], "text": np.array(said, object)})
-
-    frames.write_parquet(pieces(), to, {} if column is None else {"id": kinds.arrow_type(table.kinds[column])})
+    column = options.id or ("id" if "id" in table else None)
+    total, writer = 0, tables.PieceWriter(to)
+    wanted = dict.fromkeys([options.text, *([] if column is None else [column])], tables.TEXT)
+    for batch in table.batches(wanted, _BATCH):
+        row = pl.Series("id", np.arange(total, total + len(batch), dtype=np.uint32))
+        ids = row if column is None else batch[column].alias("id")
+        writer.add(pl.DataFrame([ids, batch[options.text].alias("text").fill_null("")]))
+        total += len(batch)
+    writer.close()
+    if not total:
+        raise checks.InputError(f"{table.name}: at least 1 row is needed, got 0")
     return total
 
 
 def shards(table: Path, size: int) -> Iterator[Shard]:
     """The documents of a table, ``size`` at a time."""
-    for number, piece in enumerate(tables.parquet(table, ["id", "text"], size)):
-        ids, texts = piece["id"].tolist(), piece["text"].tolist()
+    for number, piece in enumerate(tables.row_batches(tables.open_pieces(table), size)):
+        ids, texts = piece["id"].to_list(), piece["text"].to_list()
         yield Shard(ids, texts, f"{number:08d}-{store.digest(ids, texts)[:16]}.parquet")
 
 
 def scored(
     target: GivesTokens, shard: Shard, options: ScoringOptions, journal: Path | None = None
-) -> tuple[Frame, Frame]:
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Token statistics and signals of a shard; a target that keeps a journal is given one."""
     if journal is not None and hasattr(target, "journal"):
         target = replace(target, journal=journal)  # ty: ignore[invalid-argument-type]
@@ -243,9 +242,11 @@ def scored(
     ends = [_ends(target, text, count) for text, count in zip(shard.texts, stats.lengths, strict=True)]
     cut["end"] = _objects([None if row is None else np.asarray(row, np.int32) for row in ends])
     skipped = _objects([stats.skipped.get(row) for row in range(len(stats))])
-    tokens = Frame({"id": ids, "zlib_bytes": np.asarray(stats.zlib_bytes), **cut})
+    tokens = tables.from_arrays(
+        {"id": ids, "zlib_bytes": np.asarray(stats.zlib_bytes), **cut}, {"end": pl.List(pl.Int32)}
+    )
     documents = {"id": ids, "text": _objects(shard.texts), "tokens": np.asarray(stats.lengths), **values}
-    return tokens, Frame({**documents, "skipped": skipped})
+    return tokens, tables.from_arrays({**documents, "skipped": skipped})
 
 
 def _objects(values: Sequence[Any]) -> Array:
@@ -258,15 +259,14 @@ def _ends(target: GivesTokens, text: str, count: int) -> list[int] | None:
     return ends if ends is not None and len(ends) == count else None
 
 
-def write(draft: Draft, name: str, tokens: Frame, documents: Frame) -> None:
+def write(draft: Draft, name: str, tokens: pl.DataFrame, documents: pl.DataFrame) -> None:
     """Keep a finished shard; the documents come last, as their file says that it is whole."""
     for kind, frame in (("tokens", tokens), ("documents", documents)):
-        with store.atomic(draft.path / kind / name) as temporary:
-            frames.write_parquet(frame, temporary, {"end": _list_of_numbers()})
+        _write_table(draft.path / kind / name, frame)
 
 
-def _list_of_numbers() -> core.DataType:
-    return core.DataType.large_list(core.Field("item", core.DataType.int32()))
+def _write_table(path: Path, frame: pl.DataFrame) -> None:
+    store.write_file(path, lambda out: tables.write_parquet(frame, out))
 
 
 def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, lazy, store, tables
 from divulge.dossier import shape
-from divulge.identification import kinds, score_files, selected_rows, shards
+from divulge.identification import score_files, selected_rows
 from divulge.results import HeatStrip, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
+
+    import polars as pl
 
     from divulge.dossier import Draft
     from divulge.identification.score_files import Columns
-    from divulge.identification.shards import ScoreTable
+    from divulge.tables import Table
+else:
+    pl = lazy.module("polars")
 
 NAME = "exhibits"
 TOKENS = "tokens"
@@ -38,7 +43,7 @@ class Document:
     heat: HeatStrip | None = None
 
 
-def keep(draft: Draft, table: ScoreTable, columns: Columns, given: Sequence[Path]) -> None:
+def keep(draft: Draft, table: Table, columns: Columns, given: Sequence[Path]) -> None:
     """Write the texts of the candidates with the highest scores into ``draft``; nothing where there are no texts.
 
     Args:
@@ -49,21 +54,12 @@ def keep(draft: Draft, table: ScoreTable, columns: Columns, given: Sequence[Path
     """
     if columns.text is None:
         return
-    best = {row["id"] for row in selected_rows.highest(draft.path / "selection.parquet", ["id", "score"], _SHOWN)}
-    told = dict(_texts(table, columns.id, columns.text, best))
-    strips = {} if columns.id is None else _strips(given, set(map(str, best)))
-    rows = [Document(str(one), text[:_LONGEST], strips.get(str(one))) for one, text in told.items() if text]
+    best = selected_rows.highest(draft.path / "selection.parquet", ["row", "id", "score"], _SHOWN)
+    texts = table.take([row["row"] for row in best], {columns.text: tables.TEXT})
+    told = {str(row["id"]): texts[row["row"]][columns.text] for row in sorted(best, key=lambda row: row["row"])}
+    strips = {} if columns.id is None else _strips(given, told.keys())
+    rows = [Document(one, text[:_LONGEST], strips.get(one)) for one, text in told.items() if text]
     draft.write_json(NAME, plain(rows))
-
-
-def _texts(table: ScoreTable, column: str | None, text: str, wanted: Collection[Any]) -> Iterator[tuple[Any, str]]:
-    """Ids and texts of the wanted rows; ids are numbers of rows where there is no column of them."""
-    at = 0
-    for piece in table.frames([text, *([] if column is None else [column])]):
-        ids = range(at, at + len(piece)) if column is None else piece[column].tolist()
-        here = [row for row, one in enumerate(ids) if one in wanted]
-        yield from ((ids[row], said) for row, said in zip(here, kinds.texts(piece[text][here]), strict=True))
-        at += len(piece)
 
 
 def _strips(given: Sequence[Path], wanted: Collection[str]) -> dict[str, HeatStrip]:
@@ -75,14 +71,16 @@ def _strips(given: Sequence[Path], wanted: Collection[str]) -> dict[str, HeatStr
     strips: dict[str, HeatStrip] = {}
     for path in given:
         for file in sorted((_scored(path) / TOKENS).glob("*.parquet")):
-            if not {"id", *_STATISTICS} <= set(score_files.names(file)):
+            statistics = tables.open_parquet(file)
+            if not {"id", *_STATISTICS} <= set(statistics.collect_schema()):
                 continue
-            for piece in shards.parquet(file, ["id", *_STATISTICS]):
-                here = [row for row, one in enumerate(piece["id"].tolist()) if str(one) in wanted]
-                for row in piece.where(np.array(here, np.int64)).rows():
-                    ends, logp, entropy = (row[name] for name in _STATISTICS)
-                    if ends is not None and len(ends) and entropy is not None and len(entropy):
-                        strips[str(row["id"])] = _strip(ends, logp, entropy)
+            here = statistics.filter(pl.col("id").cast(pl.String).is_in(list(wanted)))
+            with tables.table_errors(str(file)):
+                rows = here.select("id", *_STATISTICS).collect().to_dicts()
+            for row in rows:
+                ends, logp, entropy = (row[name] for name in _STATISTICS)
+                if ends and entropy:
+                    strips[str(row["id"])] = _strip(ends, logp, entropy)
     return strips
 
 
@@ -105,10 +103,11 @@ def read(*folders: Path) -> dict[str, Document]:
     Raises:
         divulge.InputError: a damaged file.
     """
-    path = next((folder / f"{NAME}.json" for folder in folders if (folder / f"{NAME}.json").is_file()), None)
+    paths = [folder / f"{NAME}.json" for folder in folders]
+    path = next((path for path in paths if os.path.lexists(path)), None)
     if path is None:
         return {}
-    rows = store.read_json(path)
+    rows = store.read_json(path, inside=path.parent)
     if not isinstance(rows, list):
         raise checks.InputError(f"{path}: damaged: a list of documents is needed")
     documents = [shape.parse(row, Document, path) for row in rows]

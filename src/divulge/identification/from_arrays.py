@@ -13,7 +13,8 @@ from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, Knockoff, named
 from divulge.decisions.strata import Strata
 from divulge.decisions.weighted import Weights
-from divulge.identification import adjusted, standing
+from divulge.identification import adjusted, against_blind, standing
+from divulge.identification.against_blind import AdjustedScores
 from divulge.identification.decide import METHODS, Policy, choose, decide
 from divulge.identification.several import held_out, learned, mean_rank
 from divulge.identification.standing import LEVEL, together
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from divulge.decisions.controls import Control
     from divulge.decisions.methods import Method
+    from divulge.identification.against_blind import BlindScores
     from divulge.types import Floats, Selection
 
 SYMMETRIC = "a non-member scores above and below its own paraphrase equally often"
@@ -46,6 +48,10 @@ def identify(
     members: object = None,
     truth: object = None,
     adjust: Strata | Weights | None = None,
+    baseline: object = None,
+    calibration_baseline: object = None,
+    holdout_baseline: object = None,
+    members_baseline: object = None,
     seed: int = 0,
 ) -> Selection:
     """Which candidates were used for training, with the false discovery rate bounded by ``fdr``.
@@ -78,6 +84,12 @@ def identify(
         truth: bool ``[m]``, where membership is known: warns when the scores are the wrong way round.
         adjust: `divulge.decisions.strata.Strata` or `divulge.decisions.weighted.Weights`, where the calibration
             differs from the candidates in something known of both; "bh" then decides within strata, or by weights.
+        baseline: scores ``[m]`` that a classifier which never saw the model gives the candidates. What is usual at each
+            such blind score is taken out of the scores before anything is decided; and where it tells candidates
+            from calibration by itself, the guarantee is in doubt. See `divulge.decisions.blind_score`.
+        calibration_baseline: the same of the calibration ``[n]``.
+        holdout_baseline: of the holdout ``[h]``, where there is one; a difference from the calibration voids.
+        members_baseline: of the known members ``[k]``, where there are some.
         seed: of random splits.
 
     Raises:
@@ -112,6 +124,9 @@ def identify(
             knockoffs=knockoffs,
             calibration_knockoffs=calibration_knockoffs,
             members=members,
+            baseline=baseline,
+            calibration_baseline=calibration_baseline,
+            holdout_baseline=holdout_baseline,
         )
         told = orientation(judged, truth)
         return adjusted.select(judged, known, apart, adjust, fdr=fdr, orientation=told, seed=seed)
@@ -119,10 +134,22 @@ def identify(
         knockoffs = checks.vector(knockoffs, "knockoffs", length=len(judged))
     if calibration_knockoffs is not None:
         calibration_knockoffs = checks.vector(calibration_knockoffs, "calibration_knockoffs", length=len(known))
-    _needs(asked, judged.ndim, knockoffs, members)
+    _needs(asked, judged.ndim, knockoffs, members, baseline)
+    taught = None if members is None else checks.vector(members, "members")
+    blind = against_blind.gather_blind_scores(
+        {
+            "baseline": (baseline, judged),
+            "calibration_baseline": (calibration_baseline, known),
+            "holdout_baseline": (holdout_baseline, apart),
+            "members_baseline": (members_baseline, taught),
+        }
+    )
+    equal = _adjusted_scores((judged, known, apart, taught), blind, truth, seed)
+    judged, known, taught = equal.candidates, equal.calibration, equal.members
     evidence = _texts_control(candidate_texts, calibration_texts, len(judged), len(known), seed)
-    one = Judged.of(*learned(judged, known, fdr, seed), members)
-    if apart is not None:
+    one = Judged.of(*learned(judged, known, fdr, seed), taught)
+    evidence += equal.controls
+    if apart is not None and blind is None:
         evidence += held_out(apart, known, judged if judged.ndim == 2 else None, seed)
     evidence.append(controls.low_scores_of(one.counts, level=LEVEL))
     evidence = together(evidence)
@@ -131,8 +158,15 @@ def identify(
     policy = Policy(fdr, asked)
     used = choose(policy, evidence, several=judged.ndim == 2)
     if judged.ndim == 2 and isinstance(used.method, BH):
-        one = Judged.of(*mean_rank(judged, known), members)
-    made = decide(one.counts, evidence, policy, used=used, orientation=orientation(one.scores, truth))
+        one = Judged.of(*mean_rank(judged, known), taught)
+    made = decide(
+        one.counts,
+        evidence,
+        policy,
+        used=used,
+        orientation=orientation(one.scores, truth),
+        notes=equal.notes,
+    )
     selection = one.chosen(one.scores > made.rule.cut, fdr=fdr, warnings=made.warnings)
     return replace(selection, guarantee=made.guarantee)
 
@@ -166,8 +200,10 @@ def _same_width(judged: Floats, other: Floats, name: str) -> None:
         )
 
 
-def _needs(asked: Method, dimensions: int, knockoffs: object, members: object) -> None:
+def _needs(asked: Method, dimensions: int, knockoffs: object, members: object, baseline: object) -> None:
     method = asked.name
+    if method == "knockoff" and baseline is not None:
+        raise checks.InputError("baseline: 'knockoff' compares paraphrases and has no place for it")
     if members is not None and dimensions == 2:
         raise checks.InputError("members: the share is estimated from one score column, got several")
     if method == "adadetect" and dimensions == 1:
@@ -176,6 +212,17 @@ def _needs(asked: Method, dimensions: int, knockoffs: object, members: object) -
         raise checks.InputError(f"candidates: {method!r} uses one score, got several; use 'adadetect' or one column")
     if method == "knockoff" and knockoffs is None:
         raise checks.InputError("knockoffs: 'knockoff' needs the scores of paraphrases of the candidates")
+
+
+def _adjusted_scores(
+    scores: tuple[Floats, Floats, Floats | None, Floats | None], blind: BlindScores | None, truth: object, seed: int
+) -> AdjustedScores:
+    """Scores of candidates, calibration, holdout and members, adjusted where there are blind scores."""
+    judged, known, apart, taught = scores
+    if blind is None:
+        return AdjustedScores(judged, known, taught)
+    membership = None if truth is None else checks.mask(truth, "truth", (len(judged),))
+    return against_blind.adjust(judged, known, blind, holdout=apart, members=taught, truth=membership, seed=seed)
 
 
 def _texts_control(

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, frames
-from divulge.frames import Frame
-from divulge.identification import kinds, shards, spelling, text_digests
+from divulge import checks, lazy, tables
+from divulge.identification import text_digests
 from divulge.identification.score_files import check
 from divulge.identification.text_digests import Lowest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
+    import polars as pl
+
     from divulge.identification.score_files import Columns
-    from divulge.identification.shards import ScoreTable
+    from divulge.tables import Table
     from divulge.types import Array, Bools, Floats
+else:
+    pl = lazy.module("polars")
 
 _NAMED = 10  # rows in a message
 _SHOWN = 5  # values in a message
+_BATCH_OF_TEXTS = 1 << 14  # rows at a time, of which each may hold a long document
+# Membership in lower case; a missing value is membership not known.
+_MEMBER = ("1", "1.0", "true", "t", "yes", "y", "member", "members")
+_NONMEMBER = ("0", "0.0", "false", "f", "no", "n", "nonmember", "non-member", "nonmembers", "non-members")
+_UNKNOWN = ("", "nan", "null", "none", "na")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +56,9 @@ class Gathered:
     """The rows of a table that can be used.
 
     Args:
-        path: Parquet file with the columns row, id, score0, score1, …, and truth where membership is known.
+        path: folder of Parquet files with the columns row (its number in the table), id (as the file spells it; the
+            number of the row where no column is named), score0, score1, …, baseline where there is a blind score, and
+            truth where membership is known.
         rows: their number.
         notes: what was left out.
         digests: of the texts, ascending, each once.
@@ -63,15 +71,21 @@ class Gathered:
     digests: Array
     sample: tuple[str, ...]
 
+    def frame(self) -> pl.LazyFrame:
+        """The rows, of which none is read yet."""
+        return tables.open_pieces(self.path)
+
     def scores(self, count: int) -> Floats:
         """All scores, ``[rows, count]``."""
-        names = [f"score{i}" for i in range(count)]
-        pieces = [np.column_stack([piece[name] for name in names]) for piece in shards.parquet(self.path, names)]
-        return np.concatenate(pieces)
+        return self.frame().select([f"score{i}" for i in range(count)]).collect().to_numpy()
+
+    def column(self, name: str) -> Array:
+        """All values of one column, ``[rows]``."""
+        return tables.to_array(self.frame().select(name).collect()[name])
 
 
-def gather(table: ScoreTable, columns: Columns, to: Path, cleaning: Cleaning | None = None) -> Gathered:
-    """Write what a decision needs of a table to ``to``: row, id, scores (larger = member-like) and truth.
+def gather(table: Table, columns: Columns, to: Path, cleaning: Cleaning | None = None) -> Gathered:
+    """Write what a decision needs of a table into the folder ``to``: row, id, scores (larger = member-like) and truth.
 
     Raises:
         divulge.InputError: a column that is missing (the nearest names are offered) or not numeric, an
@@ -79,15 +93,15 @@ def gather(table: ScoreTable, columns: Columns, to: Path, cleaning: Cleaning | N
     """
     check(table, columns)
     work = _Work(table, columns, cleaning or Cleaning())
-    types = {"truth": kinds.arrow_type(np.dtype(bool))}
-    if columns.id:
-        types["id"] = kinds.arrow_type(table.kinds[columns.id])
-    frames.write_parquet(work.pieces(), to, types)
+    writer = tables.PieceWriter(to)
+    for batch in table.batches(columns.kinds(), _BATCH_OF_TEXTS if columns.text else None):
+        writer.add(work.clean(batch))
+    writer.close()
     notes = work.notes()
+    gathered = Gathered(to, work.usable_rows, notes, work.unique_texts(), tuple(work.lowest.texts()))
     if columns.id:
-        _refuse_repeats(to, work.ids, table.name)
-    sample = tuple(work.lowest.texts())
-    return Gathered(to, work.total - work.unusable.number - work.shared.number, notes, work.unique_texts(), sample)
+        _refuse_repeats(gathered.frame(), work.id_hashes, table.name)
+    return gathered
 
 
 @dataclass(slots=True)
@@ -108,34 +122,41 @@ class _Rows:
 class _Work:
     """One pass over a table, and what was seen on it."""
 
-    def __init__(self, table: ScoreTable, columns: Columns, cleaning: Cleaning) -> None:
+    def __init__(self, table: Table, columns: Columns, cleaning: Cleaning) -> None:
         self._table, self._columns, self._cleaning = table, columns, cleaning
-        self._kind_of_text = table.kinds[columns.text] if columns.text else kinds.TEXT
-        self._membership = spelling.Membership()
+        self._membership = Membership()
         self._digests: list[Array] = []
         self.lowest = Lowest(cleaning.texts)
         self.unusable, self.shared, self.total = _Rows(), _Rows(), 0
-        self.ids: list[Array] = []
+        self.id_hashes: list[Array] = []
 
-    def pieces(self) -> Iterator[Frame]:
-        """The rows that can be used."""
-        given = self._columns
-        wanted = [score.column for score in given.scores]
-        wanted += [column for column in (given.id, given.text, given.truth) if column]
-        for piece in self._table.frames(list(dict.fromkeys(wanted))):
-            row = np.arange(self.total, self.total + len(piece), dtype=np.uint32)
-            scores = [score.sign * piece[score.column].astype(np.float64) for score in given.scores]
-            kept = self._usable(np.column_stack(scores), row)
-            if given.text:
-                kept = self._apart(piece[given.text], kept, row)
-            columns = {"row": row, "id": piece[given.id] if given.id else row}
-            columns |= {f"score{i}": values for i, values in enumerate(scores)}
-            if given.truth:
-                columns["truth"] = self._membership.read(piece[given.truth])
-            if given.id:
-                self.ids.append(_hashes(columns["id"][kept]))
-            self.total += len(piece)
-            yield Frame(columns).where(kept)
+    @property
+    def usable_rows(self) -> int:
+        """How many rows are left."""
+        return self.total - self.unusable.number - self.shared.number
+
+    def clean(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """Return the rows of the next batch that can be used, as `Gathered` has them."""
+        names = self._columns
+        row = np.arange(self.total, self.total + len(batch), dtype=np.uint32)
+        self.total += len(batch)
+        scores = [score.sign * batch[score.column].fill_null(np.nan).to_numpy() for score in names.scores]
+        blind = (
+            [names.baseline.sign * batch[names.baseline.column].fill_null(np.nan).to_numpy()] if names.baseline else []
+        )
+        kept = self._usable(np.column_stack([*scores, *blind]), row)
+        if names.text:
+            kept = self._apart(batch[names.text], kept, row)
+        columns = {"row": pl.Series(row), "id": batch[names.id] if names.id else pl.Series(row)}
+        columns |= {f"score{i}": pl.Series(values) for i, values in enumerate(scores)}
+        if blind:
+            columns["baseline"] = pl.Series(blind[0])
+        if names.truth:
+            columns["truth"] = self._membership.read(batch[names.truth])
+        usable = pl.DataFrame(columns).filter(pl.Series(kept))
+        if names.id:
+            self.id_hashes.append(usable["id"].hash(_SEED).to_numpy())
+        return usable
 
     def notes(self) -> tuple[str, ...]:
         """What was left out.
@@ -174,35 +195,73 @@ class _Work:
         self.unusable.add(row[~usable])
         return usable
 
-    def _apart(self, given: Array, usable: Bools, row: Array) -> Bools:
+    def _apart(self, column: pl.Series, usable: Bools, row: Array) -> Bools:
         """The usable rows whose text is none that no row may have."""
-        texts = given if self._kind_of_text == kinds.TEXT else kinds.texts(given)
+        texts = tables.to_array(column)
         digests = text_digests.of(texts, self._cleaning.seed)
-        self.lowest.add(digests, texts, texts.astype(bool))  # neither missing nor empty
+        self.lowest.add(digests, texts, texts.astype(bool))  # not missing
         unseen = self._cleaning.unseen
         if unseen is None:
             self._digests.append(digests[usable])
             return usable
-        shared = usable & np.isin(digests, unseen)
+        shared = usable & np.isin(digests, unseen) & texts.astype(bool)
         self.shared.add(row[shared])
         return usable & ~shared
 
 
-def _hashes(values: Array) -> Array:
-    """Python's own hashes, equal where values are; which others share one differs between processes."""
-    return values.astype(np.int64) if values.dtype.kind in "iu" else np.fromiter(map(hash, values.tolist()), np.int64)
+class Membership:
+    """A column of membership in whatever spelling, read batch by batch."""
+
+    def __init__(self) -> None:
+        self._known = False
+        self._unread: list[str] = []
+
+    def read(self, texts: pl.Series) -> pl.Series:
+        """Return true, false or missing for each text ``[n]``.
+
+        Examples:
+            >>> Membership().read(pl.Series([" Yes", "no", None, "perhaps"])).to_list()
+            [True, False, None, None]
+        """
+        words = texts.str.strip_chars().str.to_lowercase()
+        known = dict.fromkeys(_MEMBER, True) | dict.fromkeys(_NONMEMBER, False)
+        read = words.replace_strict(list(known), list(known.values()), default=None, return_dtype=pl.Boolean)
+        self._known = self._known or read.null_count() < len(read)
+        odd = texts.filter(read.is_null() & words.is_not_null() & ~words.is_in(list(_UNKNOWN)))
+        if len(odd):
+            self._unread = sorted({*self._unread, *odd.str.strip_chars().unique().to_list()})[: _SHOWN + 1]
+        return read
+
+    def check(self, column: str, name: str) -> None:
+        """Raise for a column that says something else, or nothing.
+
+        Raises:
+            divulge.InputError: in that case.
+        """
+        if self._unread:
+            shown = ", ".join(map(repr, self._unread[:_SHOWN])) + (", …" if len(self._unread) > _SHOWN else "")
+            raise checks.InputError(
+                f"truth: column {column!r} of {name} must hold yes and no, true and false, 1 and 0 or member and "
+                f"nonmember, got {shown}"
+            )
+        if not self._known:
+            raise checks.InputError(
+                f"truth: column {column!r} of {name} is empty in every row; membership is known of none"
+            )
 
 
-def _refuse_repeats(path: Path, hashes: list[Array], name: str) -> None:
+_SEED = 0  # of hashes of ids, which decide nothing: those that repeat are compared themselves
+
+
+def _refuse_repeats(rows: pl.LazyFrame, hashes: list[Array], name: str) -> None:
     every = np.concatenate(hashes)
+    hashes.clear()
     every.sort()
     twice = np.unique(every[1:][every[1:] == every[:-1]])
     if not len(twice):
         return
-    seen: Counter[object] = Counter()  # of the ids themselves, as others may share a hash
-    for piece in shards.parquet(path, ["id"]):
-        seen.update(piece["id"][np.isin(_hashes(piece["id"]), twice)].tolist())
-    repeated = [value for value, count in seen.items() if count > 1]
-    if repeated:
+    suspects = rows.select("id").filter(pl.col("id").hash(_SEED).is_in(pl.Series(twice).implode()))
+    counted = suspects.group_by("id", maintain_order=True).len().filter(pl.col("len") > 1).collect()
+    if repeated := counted["id"].to_list():
         sample = ", ".join(repr(value) for value in repeated[:_SHOWN])
         raise checks.InputError(f"{name}: ids must be unique; {len(repeated)} occur more than once ({sample})")

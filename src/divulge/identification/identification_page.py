@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from divulge import lazy, tables
 from divulge.decisions.counts import Counts
-from divulge.identification import best, doubt, selected_rows, shards
+from divulge.identification import best, doubt, selected_rows
 from divulge.report import (
     Chart,
     Dial,
@@ -36,10 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    import polars as pl
+
     from divulge.identification.exhibits import Document
     from divulge.report.page import Block
     from divulge.results import IdentificationSummary
     from divulge.types import Tone
+else:
+    pl = lazy.module("polars")
 
 _SHOWN = 20_000  # scores of each kind in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}
@@ -109,6 +114,7 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
         Section("How much doubt the selection survives", doubt.blocks(summary, folder)),
         Section("Scores", [_histogram(summary, folder)]),
         Section("Controls", [_controls(summary)]),
+        Section("Against the blind score", _against_blind(summary)),
         Section("Highest scores among the selected", _listed(summary, chosen)),
         regulators.section(_answers(summary, text)),
     ]
@@ -188,6 +194,8 @@ def _orientation(summary: IdentificationSummary) -> tuple[str, int]:
     if len(summary.settings.scores) != 1:
         return "score", 1
     column, _, end = summary.settings.scores[0].rpartition(":")
+    if summary.baseline is not None and column:
+        column = f"{column} beyond {summary.baseline.column.rpartition(':')[0]}"
     return (column, -1 if end == "low" else 1) if column else ("score", 1)
 
 
@@ -224,12 +232,11 @@ def _levels(summary: IdentificationSummary, folder: Path) -> list[Block]:
         return []
     asked = summary.settings.fdr
     levels = sorted({*_FDRS, asked})
-    counts = np.zeros(len(levels), np.int64)
-    for piece in shards.parquet(folder / "selection.parquet", ["q"]):
-        counts += (piece["q"] <= np.array(levels)[:, None]).sum(axis=1)
-    counts = [
-        summary.selected if level == asked else count for level, count in zip(levels, counts.tolist(), strict=True)
-    ]
+    path = folder / "selection.parquet"
+    below = [(pl.col("q") <= level).sum().alias(str(at)) for at, level in enumerate(levels)]
+    with tables.table_errors(str(path)):
+        counts = list(tables.open_parquet(path).select(below).collect().row(0))
+    counts = [summary.selected if level == asked else count for level, count in zip(levels, counts, strict=True)]
     stops = [Stop(per_cent(level), _said(summary, count, level)) for level, count in zip(levels, counts, strict=True)]
     note = (
         "Each bound holds if it was chosen before looking. To choose after looking, use the slider of the best "
@@ -259,8 +266,8 @@ def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:
     column, sign = _orientation(summary)
     groups = {
         "known non-members": known[:: max(-(-len(known) // _SHOWN), 1)],
-        "candidates, selected": sample["score"][sample["selected"]],
-        "candidates, not selected": sample["score"][~sample["selected"]],
+        "candidates, selected": sample.filter("selected")["score"].to_numpy(),
+        "candidates, not selected": sample.filter(~sample["selected"])["score"].to_numpy(),
     }
     note = f"{'Smaller' if sign < 0 else 'Larger'} values are more member-like; each group is scaled to the same area."
     if step > 1:
@@ -279,6 +286,26 @@ def _controls(summary: IdentificationSummary) -> Table:
         "only raise doubt: members may differ in topic, length or date, and that breaks nothing."
     )
     return Table(("control", "result", "p", "observed"), rows, note=note)
+
+
+def _against_blind(summary: IdentificationSummary) -> list[Block]:
+    """The score beside the blind score: candidates against calibration, and known members against non-members."""
+    found = summary.baseline
+    if found is None:
+        return []
+    rows = [
+        (f"AUC of the blind score ({found.column}), candidates against calibration", shown(found.blind)),
+        (f"AUC of the score ({found.adjusted}), candidates against calibration", shown(found.score)),
+        ("score less blind score, paired", shown(found.difference)),
+        *((f"the same of known members against non-members: {name}", shown(one)) for name, one in found.known.items()),
+    ]
+    note = (
+        "The blind score comes from a classifier that never saw the model. What is usual at each blind score was taken "
+        "out of the score before it was decided on; a blind score that tells candidates from calibration leaves doubt "
+        "whether their non-members are alike."
+    )
+    table = Table(("what", "value"), rows, sortable=False, note=note)
+    return [*([Paragraph(found.text)] if found.text else []), table]
 
 
 def _listed(summary: IdentificationSummary, chosen: Sequence[Mapping[str, Any]]) -> list[Block]:

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import frames, lazy, seeds
+from divulge import lazy, seeds, tables
 from divulge.decisions.methods import named
 from divulge.dossier import Dossier
-from divulge.frames import Frame
 from divulge.identification import document_scoring, from_tables
 from divulge.identification.decide import METHODS, Policy
 from divulge.identification.score_files import Columns, Score
@@ -115,12 +114,12 @@ def run(
 def _scored(draft: Draft, name: str, target: text.CausalLM, documents: list[str], trained: int) -> Path:
     """Write a table of documents, the first of them members, with their signals; return the folder of the signals."""
     truth, options = np.arange(len(documents)) < trained, document_scoring.ScoringOptions()
-    draft.write_table(name, Frame({"text": np.array(documents, object), "member": truth}))
+    draft.write_table(name, tables.from_arrays({"text": np.array(documents, object), "member": truth}))
     key = document_scoring.key(target.key(), options)
     with draft.part(f"token-statistics/{name}", document_scoring.KIND, key) as inner:
         document_scoring.into(inner, [draft.path / f"{name}.parquet"], target, options)
-    signals = frames.concat([frames.parquet(path) for path in sorted((inner.path / "documents").iterdir())])
-    draft.write_table(name, signals.with_columns({"member": truth}))
+    signals = tables.read_table(sorted((inner.path / "documents").iterdir()))
+    draft.write_table(name, signals.with_columns(member=truth))
     return inner.path
 
 

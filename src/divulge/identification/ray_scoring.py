@@ -7,16 +7,14 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from divulge import frames, lazy
-from divulge.frames import Frame
+from divulge import lazy, tables
 from divulge.identification import document_scoring, score_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    import polars as pl
     import ray.data
 
     from divulge.identification.document_scoring import ScoringOptions, Shard
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from divulge.results import ScoringSummary
     from divulge.targets.statistics import GivesTokens
 else:
+    pl = lazy.module("polars")
     ray = lazy.module("ray")
 
 _WAVE = 1024  # shards handed to the cluster at a time; bounds what the driver holds
@@ -66,7 +65,7 @@ def score(
     key = ray.get(ray.remote(num_gpus=share)(_key).remote(factory))
     with document_scoring.written(out, key, options, overwrite=overwrite) as draft, draft.workshop() as folder:
         draft.write_json("key", {**key, **options.key()})
-        table = folder / "texts.parquet"
+        table = folder / "texts"
         total = document_scoring.texts(score_files.scan(paths, "texts"), options, table)
         done = scored = 0
         names = set()
@@ -89,7 +88,7 @@ def _key(factory: Callable[[], GivesTokens]) -> dict[str, Any]:
 
 def _map(
     wanted: list[Shard], factory: Callable[[], GivesTokens], options: ScoringOptions, actors: int, share: int
-) -> Iterator[tuple[str, Frame, Frame]]:
+) -> Iterator[tuple[str, pl.DataFrame, pl.DataFrame]]:
     if not wanted:
         return
     rows = [{"name": s.name, "shard": _pack(_documents(s))} for s in wanted]
@@ -114,23 +113,22 @@ class _Actor:
         results = {"name": list(batch["name"]), "tokens": [], "documents": []}
         for name, packed in zip(batch["name"], batch["shard"], strict=True):
             frame = _unpack(packed)
-            shard = document_scoring.Shard(frame["id"].tolist(), frame["text"].tolist(), str(name))
+            shard = document_scoring.Shard(frame["id"].to_list(), frame["text"].to_list(), str(name))
             tokens, documents = document_scoring.scored(self.target, shard, self.options)
             results["tokens"].append(_pack(tokens))
             results["documents"].append(_pack(documents))
         return results
 
 
-def _documents(shard: Shard) -> Frame:
-    columns = {"id": shard.ids, "text": shard.texts}
-    return Frame({name: np.fromiter(values, object, len(values)) for name, values in columns.items()})
+def _documents(shard: Shard) -> pl.DataFrame:
+    return pl.DataFrame({"id": shard.ids, "text": shard.texts})
 
 
-def _pack(frame: Frame) -> bytes:
+def _pack(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
-    frames.write_parquet(frame, buffer)
+    tables.write_parquet(frame, buffer)
     return buffer.getvalue()
 
 
-def _unpack(content: bytes) -> Frame:
-    return frames.parquet(io.BytesIO(content))
+def _unpack(content: bytes) -> pl.DataFrame:
+    return tables.read_parquet(content)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from divulge import checks, store
-from divulge.datafiles import folders as saved
+from divulge import checks, tables
 from divulge.dossier import Dossier
-from divulge.frames import Scan
-from divulge.identification import kinds, shards
-from divulge.identification.shards import ENDINGS, ScoreTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from arro3 import core
+    from divulge.tables import Table
+    from divulge.tables.table import Kind
 
 DOCUMENTS = "documents"
 _LONGEST = 500  # characters of the names of columns in a message
@@ -36,6 +31,8 @@ class Score:
 
     column: str
     sign: int = 1
+    assumed: bool = field(default=False, repr=False, compare=False)
+    """Whether the user named no end, so that a high score was taken as member-like."""
 
     @classmethod
     def parse(cls, text: str) -> Score:
@@ -46,7 +43,7 @@ class Score:
         """
         column, separator, end = text.rpartition(":")
         if not separator:
-            return cls(text)
+            return cls(text, assumed=True)
         checks.choice(end, "score", ("low", "high"))
         return cls(column, -1 if end == "low" else 1)
 
@@ -64,44 +61,38 @@ class Columns:
         text: the documents, for the blind text control and to find overlap; None where there are none.
         truth: known membership, as true and false, yes and no, 1 and 0 or member and nonmember; a missing value
             where it is not known. None where it is known of no row.
+        baseline: the score of a classifier that never saw the model, and its member-like end; None where there is none.
     """
 
     scores: tuple[Score, ...]
     id: str | None = None
     text: str | None = None
     truth: str | None = None
+    baseline: Score | None = None
+
+    def kinds(self) -> dict[str, Kind]:
+        """What each of the columns is read as."""
+        words = [column for column in (self.id, self.text, self.truth) if column]
+        numbers = [score.column for score in (*self.scores, *([self.baseline] if self.baseline else []))]
+        if twice := sorted({*words} & {*numbers}):
+            raise checks.InputError(f"score: column {twice[0]!r} is named for another thing, too")
+        return dict.fromkeys(words, tables.TEXT) | dict.fromkeys(numbers, tables.NUMBER)
 
 
-def scan(paths: Sequence[Path], name: str) -> ScoreTable:
-    """The rows of one or more tables, one below the other, of which nothing but the kinds of columns is read yet.
+def scan(paths: Sequence[Path], name: str) -> Table:
+    """Return the rows of one or more tables, one below the other, of which only the columns are read yet.
 
     Args:
-        paths: files, or folders of files of one kind (shards are read in the order of their names), or that Hugging
-            Face `datasets` saved.
+        paths: files or folders, as `divulge.tables.scan_table` takes them, or what `divulge score` wrote.
         name: of the argument, for errors.
 
     Raises:
         divulge.InputError: nothing there, an unknown kind of file, or a damaged one.
     """
-    return ScoreTable.of([one for path in paths for one in _files(Path(path), name)], name)
+    return tables.scan_table([_scored_documents(Path(path)) for path in paths], name)
 
 
-def _files(path: Path, name: str) -> list[Path]:
-    if not path.exists():
-        raise checks.InputError(f"{name}: {path}: no such file or folder")
-    if path.is_file():
-        if not shards.ending(path):
-            raise checks.InputError(f"{name}: {path}: one of {', '.join(ENDINGS)} is needed (.gz allowed)")
-        return [path]
-    if saved.saved(path):
-        return saved.shards(path)
-    files = sorted(entry for entry in _shards(path).iterdir() if shards.ending(entry))
-    if not files:
-        raise checks.InputError(f"{name}: {path}: no {', '.join(ENDINGS)} file in this folder")
-    return files
-
-
-def _shards(path: Path) -> Path:
+def _scored_documents(path: Path) -> Path:
     """The folder of the tables: what `divulge score` writes stands one folder down, and must be finished."""
     for run in (path, path.parent) if path.name == DOCUMENTS else (path,):
         if Dossier(run).holds("scores") or ((run / "run.json").exists() and (run / DOCUMENTS).is_dir()):
@@ -109,7 +100,7 @@ def _shards(path: Path) -> Path:
     return path
 
 
-def check(table: ScoreTable, columns: Columns) -> None:
+def check(table: Table, columns: Columns) -> None:
     """Raise for what is wrong with a table before it is read.
 
     Raises:
@@ -117,42 +108,32 @@ def check(table: ScoreTable, columns: Columns) -> None:
             or ids of another kind, no rows.
     """
     scores = [score.column for score in columns.scores]
+    if columns.baseline:
+        if columns.baseline.column in scores:
+            raise checks.InputError(
+                f"baseline: {columns.baseline.column!r} is the score itself; another column is needed"
+            )
+        scores.append(columns.baseline.column)
     words = [column for column in (columns.id, columns.text, columns.truth) if column]
     require(table, [*scores, *words])
-    _refuse_empty(table, scores[0])  # first, as columns without values have no type either
-    for column in scores:
-        if not kinds.numeric(table.kinds[column]):
-            raise checks.InputError(f"{table.name}: score column {column!r} is {table.kinds[column]}, not numeric")
-    for column in words:
-        kind = table.kinds[column]
-        if isinstance(kind, str) and kind not in (kinds.TEXT, kinds.EMPTY):
-            raise checks.InputError(f"{table.name}: column {column!r} is {kind}, which is neither text nor numeric")
-    if columns.id:
-        _refuse_rounded(table, columns.id)
-
-
-def _refuse_rounded(table: ScoreTable, column: str) -> None:
-    """Raise where files have whole numbers that only floats are together, which cannot tell large ones apart."""
-    own = {str(shard.kinds[column]) for shard in table.shards if column in shard.kinds} - {kinds.EMPTY}
-    if table.kinds[column] == np.float64 and all("int" in kind for kind in own):
-        raise checks.InputError(
-            f"{table.name}: ids of one kind are needed, got {' and '.join(sorted(own))} in {column!r} of "
-            "several files; save them as texts"
-        )
-
-
-def _refuse_empty(table: ScoreTable, column: str) -> None:
-    if not any(len(piece) for piece in table.frames([column])):
+    if not table.has_rows():
         raise checks.InputError(f"{table.name}: at least 1 row is needed, got 0")
+    for column in scores:
+        if (kind := table.kind(column)) not in (tables.NUMBER, "any", "empty"):
+            raise checks.InputError(f"{table.name}: score column {column!r} is {kind}, not numeric")
+    for column in words:
+        if (kind := table.kind(column)) not in (tables.NUMBER, tables.TEXT, "any", "empty", "true or false"):
+            raise checks.InputError(f"{table.name}: column {column!r} is {kind}, which is neither text nor numeric")
 
 
 def resolve(
-    table: ScoreTable,
+    table: Table,
     scores: Sequence[str],
     *,
     id: str | None = None,  # noqa: A002  the option's name
     text: str | None = None,
     truth: str | None = None,
+    baseline: str | None = None,
 ) -> Columns:
     """The columns a user named, with ``id`` and ``text`` taken where a table has columns of that name.
 
@@ -163,40 +144,26 @@ def resolve(
         raise checks.InputError("score: name at least one column and its member-like end, such as loss:low")
     return Columns(
         tuple(Score.parse(score) for score in scores),
-        id=id or ("id" if "id" in table.kinds else None),
-        text=text or ("text" if "text" in table.kinds else None),
+        id=id or ("id" if "id" in table else None),
+        text=text or ("text" if "text" in table else None),
         truth=truth,
+        baseline=Score.parse(baseline) if baseline else None,
     )
 
 
-def require(table: ScoreTable, wanted: Sequence[str]) -> None:
+def require(table: Table, wanted: Sequence[str]) -> None:
     """Raise when a column is missing, offering the nearest names.
 
     Raises:
         divulge.InputError: in that case.
     """
     for column in wanted:
-        if column not in table.kinds:
-            near = difflib.get_close_matches(column, table.kinds, n=3, cutoff=0.4)
+        if column not in table:
+            near = difflib.get_close_matches(column, table.columns, n=3, cutoff=0.4)
             hint = f"; nearest: {', '.join(near)}" if near else ""
-            raise checks.InputError(f"{table.name}: no column {column!r}{hint} (columns: {_some(table.kinds)})")
+            raise checks.InputError(f"{table.name}: no column {column!r}{hint} (columns: {_some(table.columns)})")
 
 
 def _some(names: Iterable[str]) -> str:
     said = ", ".join(names)
     return said if len(said) <= _LONGEST else f"{said[:_LONGEST]}…"
-
-
-def names(path: Path) -> list[str]:
-    """The columns of a Parquet file.
-
-    Raises:
-        divulge.InputError: missing or damaged file.
-    """
-    return list(types(path))
-
-
-def types(path: Path) -> dict[str, core.DataType]:
-    """The columns of a Parquet file and their types; errors as for `names`."""
-    with store.tables(str(path)):
-        return Scan(path).kinds()

@@ -6,46 +6,43 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import frames
-from divulge.identification import shards
+from divulge import lazy, tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from divulge.frames import Frame
+    import polars as pl
+else:
+    pl = lazy.module("polars")
 
 
 def highest(path: Path, names: Sequence[str], count: int, *, selected: bool = False) -> list[dict[str, Any]]:
-    """The rows with the highest scores, those of the lowest ids where scores tie; best first.
+    """Return the rows with the highest scores, those of the lowest ids where scores tie; best first.
 
     Args:
         path: of the file.
         names: of the columns wanted, among them "id" and "score".
         count: of rows, at most.
         selected: only those that were selected.
+
+    Raises:
+        divulge.InputError: missing or damaged file.
     """
-    best: Frame | None = None
-    for piece in shards.parquet(path, [*names, "selected"]):
-        rows = piece.where(piece["selected"]) if selected else piece
-        best = _cut(rows if best is None else frames.concat([best, rows]), count)
-    return [] if best is None else list(best.select(names).rows())
+    rows = tables.open_parquet(path)
+    if selected:
+        rows = rows.filter("selected")
+    with tables.table_errors(str(path)):
+        scores = rows.select("score").collect().to_series().to_numpy()
+        if len(scores) > count:
+            least = np.partition(scores, -count)[-count]
+            rows = rows.filter(pl.col("score") >= least)  # with all that tie there
+        best = rows.select(names).sort("score", "id", descending=[True, False], nulls_last=True)
+        return best.head(count).collect().to_dicts()
 
 
-def every(path: Path, names: Sequence[str], step: int) -> Frame:
-    """The columns of the first row and of every ``step``-th one after it."""
-    at, sample = 0, []
-    for piece in shards.parquet(path, names):
-        sample.append(piece.where(np.arange(-at % step, len(piece), step)))
-        at += len(piece)
-    return frames.concat(sample)
-
-
-def _cut(rows: Frame, count: int) -> Frame:
-    scores = rows["score"]
-    if len(rows) > count:
-        least = np.partition(scores, -count)[-count]
-        rows = rows.where(scores >= least)  # with all that tie there
-    keys = zip((-rows["score"]).tolist(), rows["id"].tolist(), strict=True)
-    order = sorted(range(len(rows)), key=[(score, one is None, one) for score, one in keys].__getitem__)
-    return rows.where(np.array(order[:count], np.int64))
+def every(path: Path, names: Sequence[str], step: int) -> pl.DataFrame:
+    """Return the columns of the first row and of every ``step``-th one after it; errors as for `highest`."""
+    rows = tables.open_parquet(path).select(names)
+    with tables.table_errors(str(path)):
+        return rows.gather_every(step).collect()

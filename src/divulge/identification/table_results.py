@@ -8,33 +8,61 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, frames, results, store
+from divulge import checks, lazy, results, store, tables
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
-from divulge.identification import exhibits, finished, identification_page, score_files, shards, truth
+from divulge.identification import exhibits, finished, identification_page, truth
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
 from divulge.identification.finished import KIND
 from divulge.report import html, origin
 from divulge.results import Asked, ControlResult, IdentificationSummary, provenance
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    import polars as pl
 
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import Method
-    from divulge.frames import Frame
     from divulge.identification.decide import Decision
     from divulge.report import Page
+    from divulge.results import BlindScoreResult
     from divulge.types import Estimate, Floats
+else:
+    pl = lazy.module("polars")
 
 
-def mark(frame: Frame, rule: Rule, calibration: Floats) -> Frame:
-    """Rows with a ``score``, with ``p``, ``q`` and ``selected`` beside it."""
-    rank = ranks(frame["score"], calibration)
-    more = {"p": (rank + 1.0) / (len(calibration) + 1), "q": rule.q_values[rank], "selected": rank <= rule.rank}
-    return frame.with_columns(more)
+KEPT = ("row", "id", "score", "unadjusted", "baseline", "truth")
+"""Columns of a selection that no decision changes."""
+
+
+def write_selection(
+    rows: pl.LazyFrame, folder: Path, rule: Rule, calibration: Floats, tell: Callable[[int], None] | None = None
+) -> None:
+    """Write rows with a ``score``, and ``p``, ``q`` and ``selected`` beside it, as ``selection.parquet``.
+
+    Args:
+        rows: the candidates.
+        folder: where to.
+        rule: the decision.
+        calibration: its scores, ascending.
+        tell: called with the number of each batch's rows.
+    """
+
+    def decide_batch(scores: pl.Series) -> pl.Series:
+        rank = ranks(scores.to_numpy(), calibration)
+        p = (rank + 1.0) / (len(calibration) + 1)
+        if tell is not None:
+            tell(len(scores))
+        return pl.DataFrame({"p": p, "q": rule.q_values[rank], "selected": rank <= rule.rank}).to_struct("decision")
+
+    kinds = pl.Struct({"p": pl.Float64, "q": pl.Float64, "selected": pl.Boolean})
+    decision = pl.col("score").map_batches(decide_batch, return_dtype=kinds, is_elementwise=True).alias("decision")
+    marked = rows.with_columns(decision).unnest("decision")
+    with tables.table_errors(str(folder)):
+        store.write_file(folder / "selection.parquet", lambda out: tables.write_parquet(marked, out))
 
 
 def redecide(
@@ -69,17 +97,14 @@ def _again(
     wanted = named(old.method if method is None else method, METHODS, eta=old.eta, lam=old.lam)
     policy = Policy(old.fdr if fdr is None else fdr, wanted)
     evidence = finished.controls(before)
-    path = draft.home / "selection.parquet"
-    orientation = truth.declared(path)
+    rows = tables.open_parquet(draft.home / "selection.parquet")
+    orientation = truth.declared(rows)
     used = _choose_again(policy, evidence, before)
     made = decide(counts, evidence, policy, used=used, orientation=orientation, notes=old.notes)
-    types = score_files.types(path)
-    names = [name for name in ("id", "score", "truth") if name in types]
-    marked = (mark(piece, made.rule, counts.calibration) for piece in shards.parquet(path, names))
-    with store.atomic(draft.path / "selection.parquet") as temporary:
-        frames.write_parquet(marked, temporary, types)
+    names = [name for name in KEPT if name in rows.collect_schema()]
+    write_selection(rows.select(names), draft.path, made.rule, counts.calibration)
     settings = asked(policy, old.seed, old.scores, old.notes)
-    return conclude(draft, counts, made, settings, before.usage)
+    return conclude(draft, counts, made, settings, before.usage, before.baseline)
 
 
 def report(directory: str | Path, to: str | Path | None = None) -> Path:
@@ -113,7 +138,7 @@ def summary(directory: str | Path) -> IdentificationSummary:
 
 
 def _page(folder: Path) -> Page:
-    told = results.read(folder, IdentificationSummary)
+    told = finished.decided(folder)
     page = identification_page.page(told, folder, exhibits.read(folder))
     return origin.added(page, provenance.read(folder))
 
@@ -139,7 +164,14 @@ def asked(policy: Policy, seed: int, scores: Sequence[object], notes: Sequence[s
     return Asked(policy.method.name, policy.fdr, eta, lam, seed, tuple(map(str, scores)), tuple(notes))
 
 
-def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, members: Estimate) -> IdentificationSummary:
+def conclude(
+    draft: Draft,
+    counts: Counts,
+    made: Decision,
+    settings: Asked,
+    members: Estimate,
+    baseline: BlindScoreResult | None = None,
+) -> IdentificationSummary:
     """Write and return the summary of a decision whose ``selection.parquet`` stands in ``draft``."""
     out, rule = draft.path, made.rule
     counts.save(out / "counts.npz")
@@ -160,6 +192,7 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
         warnings=made.warnings,
         controls=tuple(_result(control) for control in made.controls),
         settings=settings,
+        baseline=baseline,
     )
     results.write(draft, told)
     page = identification_page.page(told, out, exhibits.read(out, draft.home))
@@ -168,8 +201,8 @@ def conclude(draft: Draft, counts: Counts, made: Decision, settings: Asked, memb
 
 
 def _smallest(path: Path) -> float:
-    pieces = shards.parquet(path, ["score", "selected"])
-    return float(min(piece["score"][piece["selected"]].min(initial=np.inf) for piece in pieces))
+    with tables.table_errors(str(path)):
+        return float(tables.open_parquet(path).filter("selected").select(pl.col("score").min()).collect().item())
 
 
 def _result(control: Control) -> ControlResult:

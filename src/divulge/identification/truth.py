@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, frames
-from divulge.identification import score_files, shards
+from divulge import checks, lazy, tables
 from divulge.results import Realised
 from divulge.statistics import ranking
 from divulge.statistics.intervals import proportion
@@ -16,8 +15,15 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from divulge.frames import Frame
+    import polars as pl
+
+    from divulge.decisions.counts import Counts
+    from divulge.identification.score_files import Score
     from divulge.types import Bools, Floats
+else:
+    pl = lazy.module("polars")
+
+_FAR = 3.09  # standard deviations, beyond which a normal variable lies with a chance of 1 in 1000
 
 
 def orientation(scores: Floats, truth: object) -> str:
@@ -33,6 +39,31 @@ def orientation(scores: Floats, truth: object) -> str:
     return (
         f"the scores seem to be the wrong way round: declared members score lower (AUC {area}); "
         "larger must mean more member-like"
+    )
+
+
+def direction_note(score: Score, counts: Counts) -> str:
+    """Return what was assumed of a score whose direction nobody named, and whether the other end may be meant.
+
+    Where all candidates scored like the calibration, they would score lower by so much with a chance of 1 in 1000: in a
+    rank test of all candidates against all of the calibration, whose variance is that without ties, the largest it can
+    be. Members are then at the low end, or the candidates differ in another way; the scores cannot tell which.
+
+    Args:
+        score: the column.
+        counts: the candidates, among the calibration.
+    """
+    if not score.assumed:
+        return ""
+    assumed = f"no direction was named for the score {score.column!r}: high was taken as member-like ({score})"
+    m, n = counts.total, len(counts.calibration)
+    area = float((counts.above + counts.tied / 2).sum()) / (m * n)
+    deviation = float(np.sqrt((m + n + 1) / (12 * m * n)))
+    if area > 0.5 - _FAR * deviation:
+        return assumed
+    return (
+        f"{assumed}, but the candidates score lower than the calibration (AUC {area:.3f}); did you mean "
+        f"{score.column}:low? Go by what the score means: an end chosen for what it selects voids the bound"
     )
 
 
@@ -65,30 +96,25 @@ def portion(hits: int, total: int) -> Estimate:
 
 
 def realised_in(path: Path) -> Realised | None:
-    """What came true in a finished ``selection.parquet``; None where no membership is known."""
-    known = _known(path, "score", "selected")
+    """Return what came true in a finished ``selection.parquet``; None where no membership is known."""
+    known = _known(tables.open_parquet(path), str(path), "score", "selected")
     if known is None:
         return None
-    member = known["truth"]
-    fdp, power = realised(known["selected"], member)
-    return Realised(len(known), int(member.sum()), fdp, power, orientation(known["score"], member))
+    member, scores = known["truth"].to_numpy(), known["score"].to_numpy()
+    fdp, power = realised(known["selected"].to_numpy(), member)
+    return Realised(len(known), int(member.sum()), fdp, power, orientation(scores, member))
 
 
-def declared(path: Path, score: str = "score") -> str:
-    """`orientation` of the scores in a Parquet file, by the membership that it declares."""
-    known = _known(path, score)
-    return "" if known is None else orientation(known[score], known["truth"])
+def declared(rows: pl.LazyFrame, score: str = "score") -> str:
+    """`orientation` of the scores of some rows, by the membership that they declare."""
+    known = _known(rows, "selection", score)
+    return "" if known is None else orientation(known[score].to_numpy(), known["truth"].to_numpy())
 
 
-def _known(path: Path, *columns: str) -> Frame | None:
+def _known(rows: pl.LazyFrame, name: str, *columns: str) -> pl.DataFrame | None:
     """The rows whose membership is known; None where it is of none."""
-    if "truth" not in score_files.names(path):
+    if "truth" not in rows.collect_schema():
         return None
-    known = frames.concat([_with_truth(piece) for piece in shards.parquet(path, [*columns, "truth"])])
+    with tables.table_errors(name):
+        known = rows.select(*columns, "truth").filter(pl.col("truth").is_not_null()).collect()
     return known if len(known) else None
-
-
-def _with_truth(piece: Frame) -> Frame:
-    said = piece["truth"]
-    known = piece if said.dtype == bool else piece.where(np.array([value is not None for value in said.tolist()], bool))
-    return known.with_columns({"truth": known["truth"].astype(bool)})

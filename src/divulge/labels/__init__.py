@@ -4,12 +4,14 @@ For testing endpoints you are responsible for: every attack here comes with the 
 """
 
 from divulge.labels.answers import LabelInference
-from divulge.labels.capacity import Capacity, capacity
+from divulge.labels.capacity import Capacity, capacity, distinct_answers, information_bound
 from divulge.labels.certificate import Certificate
 from divulge.labels.certify import certify
 from divulge.labels.contradiction import Contradiction
 from divulge.labels.defend import Defence, defend
 from divulge.labels.design import design
+from divulge.labels.evaluated import Evaluated, KnownRange
+from divulge.labels.host_menu import MenuItem, menu
 from divulge.labels.http import HttpOracle
 from divulge.labels.inference import infer, read
 from divulge.labels.journal import Journal, Submission, read_scores, write_submissions
@@ -25,12 +27,15 @@ __all__ = [
     "Certificate",
     "Contradiction",
     "Defence",
+    "Evaluated",
     "HttpOracle",
     "Journal",
+    "KnownRange",
     "LabelInference",
     "Ladder",
     "Linear",
     "LocalOracle",
+    "MenuItem",
     "OracleSpec",
     "QueryPlan",
     "QuotaReachedError",
@@ -41,8 +46,11 @@ __all__ = [
     "certify",
     "defend",
     "design",
+    "distinct_answers",
     "infer",
+    "information_bound",
     "mahalanobis",
+    "menu",
     "norm_like",
     "read",
     "read_scores",

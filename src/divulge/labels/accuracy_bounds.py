@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.losses import Linear, Metric
 from divulge.labels.spec import COUNTS
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
 
+_RANGES = {
+    "accuracy": 1.0, "f1": 1.0, "auc": 1.0, "balanced_accuracy": 1.0, "map_at_k": 1.0,
+    "mcc": 2.0, "quadratic_weighted_kappa": 2.0, "r2": math.inf,
+}  # fmt: skip
 BITS = 64.0  # a score that is neither rounded nor noisy is one double
 _NORMAL = NormalDist()
 
@@ -67,6 +72,8 @@ def swing(spec: OracleSpec) -> float:
     if spec.name in COUNTS:
         ratios = {"accuracy": 1 / m, "f1": 2 / max(quarter, 1.0), "auc": 1 / (quarter + 1)}
         return min(ratios[spec.name], 1.0)
+    if not spec.adds_up:
+        return math.inf  # one label more or less of a rare class may change such a ratio by any amount
     one = difference(spec)
     if spec.reduction == "sum":
         return one
@@ -96,8 +103,11 @@ def difference(spec: OracleSpec) -> float:
 
 def spread(spec: OracleSpec) -> float:
     """How far the answers to one query lie apart at most, over all labels."""
-    if spec.name in COUNTS:
-        return 1.0
+    metric = spec.metric
+    if isinstance(metric, Evaluated | KnownRange):
+        return metric.high - metric.low
+    if spec.name in _RANGES:
+        return _RANGES[spec.name]
     return difference(spec) * (spec.most_scored if spec.reduction == "sum" else 1.0)
 
 

@@ -42,8 +42,8 @@ class LabelInference:
 
     @property
     def complete(self) -> bool:
-        """All queries of the plan were answered."""
-        return self.queries == len(self.answers)
+        """All queries of the plan were answered, or all that a search needed."""
+        return self.queries == len(self.answers) or bool(self.proven.all())
 
     def __repr__(self) -> str:
         n = len(self.labels)

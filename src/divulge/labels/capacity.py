@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from divulge import checks
-from divulge.labels import floats
+from divulge.labels import accuracy_bounds, floats
+from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.spec import OracleSpec
 
 
@@ -19,7 +21,8 @@ class Capacity:
     Args:
         labels_per_query: upper bound, whatever the query.
         bits_per_query: the same in bits.
-        threshold: a single label can be read for certain as long as an answer's error stays below this.
+        threshold: a single label can be read for certain as long as an answer's error stays below this; NaN where
+            only the range of the metric counts.
         queries: at least this many queries are needed for all n labels.
         binds: what limits: "noise", "rounding", "float arithmetic" or "number of labels".
         span: loss difference R that one label can make; infinity for losses on logits.
@@ -33,10 +36,13 @@ class Capacity:
     span: float
 
     def __str__(self) -> str:
-        return (
+        bound = (
             f"at most {self.labels_per_query:.4g} labels per query ({self.binds} limits), "
-            f"so at least {self.queries} queries; one label is readable while errors stay below {self.threshold:.3g}"
+            f"so at least {self.queries} queries"
         )
+        if math.isnan(self.threshold):
+            return bound
+        return f"{bound}; one label is readable while errors stay below {self.threshold:.3g}"
 
 
 def capacity(spec: OracleSpec) -> Capacity:
@@ -54,6 +60,8 @@ def capacity(spec: OracleSpec) -> Capacity:
         10
     """
     checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    if spec.name not in ("accuracy", "f1", "auc") and not spec.adds_up:
+        return _by_range(spec)
     span, units = _range(spec)
     counting = spec.name in ("accuracy", "f1", "auc")
     floor = 0.0 if counting else _float_floor(spec, span)
@@ -79,6 +87,56 @@ def capacity(spec: OracleSpec) -> Capacity:
     return Capacity(labels, bits, threshold, queries, binds, span)
 
 
+def _by_range(spec: OracleSpec) -> Capacity:
+    """What the range of a score, its decimals and its noise alone leave room for."""
+    width = accuracy_bounds.spread(spec)
+    bits, binds = accuracy_bounds.bits(spec), "rounding" if spec.decimals is not None else "float arithmetic"
+    if spec.decimals is not None and isinstance(spec.metric, Evaluated | KnownRange) and math.isfinite(width):
+        bits = math.log2(distinct_answers(spec.metric.low, spec.metric.high, spec.decimals))
+    if spec.noise and math.isfinite(width):
+        if spec.noise_kind == "bounded":
+            noisy = math.log2(1 + width / (2 * spec.noise))
+        else:
+            # The answers vary by half the range at most, and a Gaussian has the most entropy of that variance.
+            noisy = 0.5 * math.log2(1 + (width / 2 / spec.sigma) ** 2) + (0.11 if spec.noise_kind == "laplace" else 0.0)
+        bits, binds = min((bits, binds), (noisy, "noise"))
+    if spec.n * math.log2(spec.classes) <= bits:
+        bits, binds = spec.n * math.log2(spec.classes), "number of labels"
+    labels = bits / math.log2(spec.classes)
+    queries = math.ceil(spec.n / labels - 1e-9) if labels > 0 else 0
+    return Capacity(labels, bits, math.nan, queries, binds, width)
+
+
+def distinct_answers(low: float, high: float, decimals: int) -> int:
+    """Number of different scores between ``low`` and ``high`` that a rounding to so many decimals can show.
+
+    Examples:
+        >>> distinct_answers(0, 1, 5), distinct_answers(-1, 1, 2), distinct_answers(0, 0.004, 2)
+        (100001, 201, 1)
+    """
+    checks.integer(decimals, "decimals", least=0, most=300)
+    low, high = checks.number(low, "low"), checks.number(high, "high")
+    step = Fraction(1, 10**decimals)
+    # The nearest multiples of the step; at a tie either of them may be shown.
+    first = math.ceil(Fraction(low) / step - Fraction(1, 2))
+    last = math.floor(Fraction(high) / step + Fraction(1, 2))
+    return last - first + 1
+
+
+def information_bound(n: int, *, low: float, high: float, decimals: int | None, classes: int = 2) -> Capacity:
+    """The most labels per query that a score of this range and these decimals can tell, whatever the metric.
+
+    Answers that are one of m numbers tell ``log2 m`` bits at most, and a label of K classes holds ``log2 K``. So
+    Q queries, adaptive or not, determine no more than ``Q·log2 m / log2 K`` labels. Without decimals a score counts as
+    one double, 64 bits.
+
+    Examples:
+        >>> print(information_bound(2201, low=0, high=1, decimals=5))
+        at most 16.61 labels per query (rounding limits), so at least 133 queries
+    """
+    return capacity(OracleSpec(KnownRange(low, high), n=n, classes=classes, decimals=decimals))
+
+
 def _range(spec: OracleSpec) -> tuple[float, float]:
     """R, and what a sum over rows is divided by to become an answer."""
     if spec.name in ("accuracy", "f1"):
@@ -86,7 +144,7 @@ def _range(spec: OracleSpec) -> tuple[float, float]:
     if spec.name == "auc":
         return 1.0, float(spec.n)
     units = float(spec.most_scored) if spec.reduction == "mean" else 1.0
-    return spec.loss().span, units
+    return spec.loss().largest, units
 
 
 def _levels(spec: OracleSpec, span: float, units: float, fixed: float) -> float:

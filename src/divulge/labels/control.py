@@ -14,6 +14,7 @@ import numpy as np
 
 from divulge import seeds
 from divulge.labels import floats
+from divulge.labels.evaluated import Evaluated, draw_submission
 from divulge.labels.noise import reach
 from divulge.labels.oracles import score
 from divulge.labels.spec import COUNTS
@@ -36,14 +37,21 @@ def query(spec: OracleSpec) -> Array:
         return draws.permutation(spec.n) / spec.n
     if spec.name in COUNTS:
         return draws.integers(0, 2, spec.n).astype(float)
+    if isinstance(spec.metric, Evaluated) and spec.metric.depends_on == "labels":
+        return draw_submission(spec, draws)
+    if spec.name == "r2":
+        return draws.random(spec.n)
+    if not spec.adds_up:
+        classes = draws.integers(0, spec.classes, spec.n)
+        return classes[:, None] if spec.name == "map_at_k" else classes
     loss = spec.loss()
     # Losses without a bound: one label is to outweigh what an answer may be off by, and no more.
-    span = loss.span if math.isfinite(loss.span) else max(1.0, 16 * spec.rows_per_answer * spec.tolerance)
+    span = loss.two_sided if math.isfinite(loss.two_sided) else max(1.0, 16 * spec.rows_per_answer * spec.tolerance)
     size = draws.uniform(0.25, 1.0, spec.n)
     if spec.classes == 2:
         return loss.predict(span * size * draws.choice([-1, 1], spec.n), np.arange(2))
     digits = np.arange(spec.classes)
-    reach = loss.reach(digits) if math.isfinite(loss.span) else span / (spec.classes - 1)
+    reach = loss.reach(digits) if math.isfinite(loss.two_sided) else span / (spec.classes - 1)
     return draws.permuted(loss.predict(reach * size, digits), axis=1)
 
 
@@ -64,7 +72,8 @@ def implied(spec: OracleSpec, labels: Ints) -> tuple[float, float]:
     if spec.name == "auc" and len(np.unique(y)) < 2:
         return math.nan, math.inf  # not defined; a plan for AUC reads both classes or is refuted
     answer = score(spec, y, rows)
-    return answer, spec.rounding + reach(spec, 1) + (1e-12 if spec.name in COUNTS else _floats(spec, y, rows, answer))
+    own = _floats(spec, y, rows, answer) if spec.adds_up else 1e-12 * max(1.0, abs(answer))
+    return answer, spec.rounding + reach(spec, 1) + own
 
 
 def _floats(spec: OracleSpec, y: Ints, rows: Array, answer: float) -> float:

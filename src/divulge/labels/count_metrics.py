@@ -43,12 +43,13 @@ def plan(spec: OracleSpec) -> QueryPlan:
             f"metric: {spec.name} leaks no label for certain at this precision: an error of ±{spec.tolerance:.3g} "
             f"hides single labels; it leaks once the error is below {threshold:.3g}"
         )
-    inner: AucPlan | CountPlan = _auc(spec) if spec.name == "auc" else CountPlan(spec, _code(spec.n))
+    inner: AucPlan | CountPlan = _auc(spec) if spec.name == "auc" else CountPlan(spec, detecting_code(spec.n))
     certificate = Certificate(True, 2 * threshold, 2 * spec.tolerance, "counts are integers")
     return QueryPlan(spec, "ranks" if spec.name == "auc" else "detecting matrix", inner, certificate)
 
 
-def _code(n: int) -> Code:
+def detecting_code(n: int) -> Code:
+    """Lindström's detecting matrix for n rows (query 0 of each block is empty, and never asked)."""
     # A block of queries 0..Q-1 (number 0 is never asked) reads as many rows as its numbers have bits set.
     reads = np.cumsum(np.bitwise_count(np.arange(_MOST_QUERIES)))
     whole, rest = divmod(n, int(reads[-1]))
@@ -56,6 +57,17 @@ def _code(n: int) -> Code:
     used = [(count, repeats) for count, repeats in ((_MOST_QUERIES, whole), (last, 1)) if repeats and count > 1]
     shapes = tuple(blocks.counting_shape(count) for count, _ in used)
     return codes.Code(n, 2, 1, shapes, tuple(repeats for _, repeats in used))
+
+
+def asked_slots(code: Code) -> Ints:
+    """Numbers, within a detecting code, of the queries that are asked: all but the empty one of each block."""
+    parts = []
+    start = 0
+    for block, repeats in zip(code.shapes, code.repeats, strict=True):
+        numbers = start + np.arange(repeats * block.count)
+        parts.append(numbers[(numbers - start) % block.count != 0])
+        start += repeats * block.count
+    return np.concatenate(parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,14 +92,7 @@ class CountPlan:
         return predictions
 
     def _slots(self) -> Ints:
-        """Numbers, within the code, of the queries that are asked: all but the empty one of each block."""
-        parts = []
-        start = 0
-        for block, repeats in zip(self.code.shapes, self.code.repeats, strict=True):
-            numbers = start + np.arange(repeats * block.count)
-            parts.append(numbers[(numbers - start) % block.count != 0])
-            start += repeats * block.count
-        return np.concatenate(parts)
+        return asked_slots(self.code)
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""

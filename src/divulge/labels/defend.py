@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 from divulge import checks
-from divulge.labels import accuracy_bounds
+from divulge.labels import accuracy_bounds, ranking
 from divulge.labels.spec import OracleSpec
+from divulge.types import Estimate
 
 _MOST_DECIMALS = 15  # more than that, floats have none
 _CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection
@@ -24,12 +25,21 @@ class Remedy:
         queries: most queries that it may answer; None: any number.
         flip: chance with which each label is replaced by another one, once and for all, before the first query.
         says: what to do.
+        cost: Kendall's τ between the ranking of simulated submissions with it and by exact scores without it; None
+            where no submissions can be simulated.
     """
 
     spec: OracleSpec
     queries: int | None
     flip: float
     says: str
+    cost: Estimate | None = None
+
+    def __str__(self) -> str:
+        if self.cost is None:
+            return f"{self.says} (cost for a ranking: not known)"
+        cost = f"Kendall's τ with the exact ranking {self.cost.value:.2f} [{self.cost.low:.2f}, {self.cost.high:.2f}]"
+        return f"{self.says} ({cost})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +71,8 @@ class Defence:
 
     @property
     def advice(self) -> tuple[str, ...]:
-        """The remedies in words; each line by itself suffices."""
-        return tuple(remedy.says for remedy in self.remedies)
+        """The remedies in words, each with its cost for a ranking; each line by itself suffices."""
+        return tuple(str(remedy) for remedy in self.remedies)
 
 
 _FORMULAS = {
@@ -74,7 +84,7 @@ _FORMULAS = {
 }
 
 
-def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defence:
+def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed: int = 0) -> Defence:
     """What holds an attacker with ``queries`` queries to ``accuracy``.
 
     With Gaussian noise σ every label swings an answer by at most s (R/n for a mean of losses that differ by R); told
@@ -91,6 +101,7 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
         spec: the oracle as it is now.
         queries: how many queries an attacker may ask.
         accuracy: what balanced labels may be guessed with, above chance (1/K) and below 1.
+        seed: of the submissions simulated for the cost of each remedy.
 
     Raises:
         divulge.InputError: accuracy outside (1/K, 1), fewer than one query, or an unknown number of scored rows.
@@ -100,7 +111,7 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
         >>> found = defend(OracleSpec(n=2201), queries=100, accuracy=0.55)
         >>> round(found.noise, 3)
         0.652
-        >>> print(found.advice[0])
+        >>> print(found.remedies[0].says)
         clip predictions into [0.01, 0.99] and add Gaussian noise of standard deviation 0.0831 to every score
     """
     checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
@@ -117,8 +128,13 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55) -> Defe
         _cap(spec, accuracy),
         math.log(accuracy * (spec.classes - 1) / (1 - accuracy)),
         _FORMULAS,
-        _remedies(spec, queries, accuracy),
+        tuple(_with_cost(spec, remedy, seed) for remedy in _remedies(spec, queries, accuracy)),
     )
+
+
+def _with_cost(spec: OracleSpec, remedy: Remedy, seed: int) -> Remedy:
+    shown = ranking.defended_scores(remedy.spec, flip=remedy.flip)
+    return replace(remedy, cost=ranking.rank_correlation(spec, shown, seed=seed))
 
 
 def _quantile(spec: OracleSpec, accuracy: float) -> float:
@@ -203,9 +219,10 @@ def _bounded(spec: OracleSpec) -> tuple[OracleSpec, str]:
         clip = max(spec.epsilon, _CLIP)
         said = f"clip predictions into [{clip:g}, {1 - clip:g}]"
         return replace(spec, clip=clip), "" if clip == spec.epsilon else f"{said} and "
-    if math.isfinite(accuracy_bounds.swing(spec)):
+    if math.isfinite(accuracy_bounds.swing(spec)) or math.isfinite(accuracy_bounds.spread(spec)):
         return spec, ""
-    plain = replace(spec, metric="log_loss", clip=_CLIP)
+    form = "rows" if spec.submission == "labels" else spec.submission
+    plain = replace(spec, metric="log_loss", clip=_CLIP, submission=form)
     said = f"{spec.name} has no bound on the effect of one label: "
     if spec.name in ("mse", "rmse"):
         square = replace(spec, metric="squared_euclidean", submission="positive")

@@ -11,10 +11,23 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks
-from divulge.labels import codes, count_metrics, linear, paper, questions, split, stochastic
+from divulge.labels import (
+    codes,
+    count_metrics,
+    linear,
+    paper,
+    questions,
+    r_squared,
+    search,
+    split,
+    stochastic,
+    top_ranks,
+    totals,
+)
+from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.linear import LinearPlan
 from divulge.labels.plans import QueryPlan
-from divulge.labels.spec import COUNTS, OracleSpec
+from divulge.labels.spec import COUNTS, RATIOS, OracleSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -72,6 +85,12 @@ def design(
         checks.integer(queries, "queries", least=1)
     _can_end(spec)
     most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
+    if isinstance(spec.metric, KnownRange):
+        raise checks.InputError(
+            f"metric: of {spec.name} only the range is known, so there is no code; labels.capacity says what it tells"
+        )
+    if isinstance(spec.metric, Evaluated) or spec.name in RATIOS:
+        return _plan_ratio(spec, method, options=_Options(guard, rigorous, most))
     if spec.scored != "all":
         return split.plan(spec, method, guard=guard, most=most)
     if method in paper.METHODS:
@@ -84,6 +103,21 @@ def design(
     if spec.noise_kind == "bounded":
         return linear_plan(spec, method, options)
     return _against_chance(spec, method, options, queries)
+
+
+def _plan_ratio(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
+    """The plan for a metric that is no sum over rows and has a code of its own, or that is only evaluated."""
+    if method != "auto":
+        raise checks.InputError(f"method: {spec.name} has one code of its own; use auto, got {method}")
+    if spec.scored != "all":
+        raise checks.InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
+    if spec.name == "r2":
+        return r_squared.plan(spec, lambda squared: linear_plan(squared, method, options))
+    if spec.name == "map_at_k":
+        return top_ranks.plan(spec)
+    if isinstance(spec.metric, Evaluated) and spec.metric.depends_on == "labels":
+        return search.plan(spec)
+    return totals.plan(spec)
 
 
 def _can_end(spec: OracleSpec) -> None:
@@ -119,6 +153,11 @@ class _Options:
 def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
     """The shortest integer code for a loss that is a sum over rows."""
     loss = spec.loss()
+    if loss.reach(np.arange(spec.classes)) <= 0:
+        raise checks.InputError(
+            f"clip: {spec.epsilon:g} leaves no probabilities of {spec.classes} classes that add up to one inside the "
+            "clip; labels may leak all the same, but no code is known here"
+        )
     most = options.most
     dense = method in ("auto", "dense") and loss.rests
     most = 0 if method == "positional" else most
@@ -235,11 +274,17 @@ def _one_column(
     """Near 1 the grid of 1 - p is coarse: less confident predictions may carry more; small blocks tell how much."""
     trials = []
     for part in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5):
-        span = part * loss.span
+        span = part * loss.two_sided
         question = _best(spec, loss, digits, [(dense, min(most, _TRIAL_BITS))], options, (span,))
         trials.append((math.inf if question is None else question.count, -span))
     spans = tuple(-span for _, span in sorted(trials)[:2])
-    return _best(spec, loss, digits, [(dense, most)], options, spans)
+    best = _best(spec, loss, digits, [(dense, most)], options, spans)
+    if loss.span > loss.two_sided:
+        # Near 0 the grid is fine, and a query on its own needs no gap the other way round.
+        parts = (1.0, 0.9, 0.8, 0.6, 0.4, 0.2)
+        alone = _best(spec, loss, digits, [(dense, 0), (False, 0)], options, tuple(p * loss.span for p in parts))
+        best = _shortest([best, alone])
+    return best
 
 
 def _noiseless(spec: OracleSpec) -> bool:
@@ -257,10 +302,14 @@ def _unbounded(
 ) -> Question | None:
     """Predictions as large as pays: a larger span has more steps until its own float error eats them."""
     best = None
-    centre, width = 24.0, 8.0
+    # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
+    largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.rests else 2)
+    centre, width = min(24.0, largest), 8.0
     while width >= 1:
         # Small blocks tell where the best span lies; large ones cost more to try and want it a little smaller.
         for exponent in (centre - 2 * width, centre - width, centre, centre + width, centre + 2 * width):
+            if exponent > largest:
+                continue
             kinds = [(dense, min(most, _TRIAL_BITS)), (False, 0)]
             question = _best(spec, loss, digits, kinds, options, (2.0**exponent,))
             if question is not None and (best is None or question.count < best.count):

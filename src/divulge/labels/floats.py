@@ -8,20 +8,23 @@ far each partial sum can lie from the grid; deviations smaller than half a unit 
 
 from __future__ import annotations
 
-import decimal
 import functools
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from divulge import lazy
+
 if TYPE_CHECKING:
+    import flint
+
     from divulge.types import Floats
+else:
+    flint = lazy.module("flint")
 
 _TINY = 1e-40
-# Decimals are exact for every float, and `Context.ln` rounds correctly (General Decimal Arithmetic), as addition does.
-_DIGITS = 28
-_DECIMAL = decimal.Context(prec=_DIGITS, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+_BITS = 120  # of ball arithmetic
 
 # Of a partial sum: lowest and highest possible grid value, largest distance of the float from it, and the power of
 # two (at most the grid) that this distance is a multiple of; 0 where it can be anything.
@@ -61,17 +64,19 @@ def depths(n: int, order: str) -> Floats:
 
 
 def log_error(probabilities: Floats, losses: Floats) -> Floats:
-    """Rigorous upper bound on ``|-ln p - loss|`` for float probabilities above 0 and float losses, one for each.
+    """Return a rigorous upper bound on ``|-ln p - loss|`` for each pair of floats; probabilities are above 0.
+
+    Ball arithmetic on the exact dyadic numbers (Arb, by python-flint).
 
     Examples:
         >>> bool(0 < log_error(np.array([0.3]), -np.log([0.3]))[0] < 1e-16)
         True
     """
-    off = []
-    for p, loss in zip(np.ravel(probabilities).tolist(), np.ravel(losses).tolist(), strict=True):
-        log = _DECIMAL.ln(decimal.Decimal(p))
-        miss = _DECIMAL.abs(_DECIMAL.add(log, decimal.Decimal(loss)))
-        off.append(float(miss) + (abs(float(log)) + float(miss)) * 10.0 ** (1 - _DIGITS))  # two half units are lost
+    with flint.ctx.workprec(_BITS):
+        off = [
+            float((-flint.arb(p).log() - flint.arb(loss)).abs_upper())
+            for p, loss in zip(np.ravel(probabilities).tolist(), np.ravel(losses).tolist(), strict=True)
+        ]
     return np.nextafter(np.array(off), math.inf).reshape(np.shape(losses))
 
 

@@ -89,7 +89,8 @@ class _Answers:
         for index in range(self.plan.count):
             if not math.isnan(self.known[index]):
                 continue
-            if not self.ask(index, self.plan.queries[index]):
+            question = self.plan.query_after(index, self.known)
+            if question is None or not self.ask(index, question):
                 return
             if self.progress is not None:
                 with errors.theirs("progress"):

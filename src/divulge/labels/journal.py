@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, store, untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class Journal:
 
     def __post_init__(self) -> None:
         head = {"plan": self.plan.key, "method": self.plan.method, "queries": self.plan.count}
-        text = store.read_text(self.path) if self.path.exists() else ""
+        text = store.read_text(self.path, limit=untrusted.LINES) if self.path.exists() else ""
         if not text:
             store.write_text(self.path, json.dumps(head) + "\n")
             return
@@ -136,7 +136,7 @@ class Submission:
             divulge.InputError: no such file, or no row below the header.
         """
         try:
-            rows = list(csv.reader(io.StringIO(store.read_text(path), newline="")))
+            rows = list(csv.reader(io.StringIO(store.read_text(path, limit=untrusted.LINES), newline="")))
         except csv.Error as error:
             raise checks.InputError(f"template: {path}: not a CSV file ({error})") from None
         if len(rows) < 2 or not all(rows):
@@ -159,7 +159,7 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
     Raises:
         divulge.InputError: a line that is no number, or another number of lines than there are submissions.
     """
-    lines = [line.strip() for line in store.read_text(path).splitlines() if line.strip()]
+    lines = [line.strip() for line in store.read_text(path, limit=untrusted.LINES).splitlines() if line.strip()]
     scores = np.empty(len(lines))
     for number, line in enumerate(lines, start=1):
         try:

@@ -81,8 +81,9 @@ def told(spec: OracleSpec, inference: LabelInference) -> tuple[int | None, ...] 
 
 
 def write(path: Path, spec: OracleSpec, inference: LabelInference) -> None:
-    """A line per row: label (empty where the answers leave it open), certain, proven."""
-    rows = enumerate(zip(told(spec, inference) or (), inference.certain, inference.proven, strict=True))
+    """Write a line per row: label (empty where the answers leave it open), certain, proven; none on a contradiction."""
+    known = told(spec, inference)
+    rows = enumerate(zip(known, inference.certain, inference.proven, strict=True)) if known is not None else ()
     lines = [f"{i},{'' if label is None else label},{sure:d},{follows:d}" for i, (label, sure, follows) in rows]
     store.write_text(path, "\n".join(["row,label,certain,proven", *lines]) + "\n")
 

@@ -126,7 +126,7 @@ def _counted(spec: OracleSpec, answer: float) -> bool:
         return True
     totals, answers = counting_answers(spec)
     error = plain_error(spec, float((answers * totals).max())) / float(totals.min())
-    return float(np.abs(answers - answer).min()) <= spec.tolerance + error + 4 * np.spacing(abs(answer))
+    return float(np.abs(answers - answer).min()) <= _reach(spec) + error + 4 * np.spacing(abs(answer))
 
 
 def counting_query(spec: OracleSpec) -> Array:
@@ -156,11 +156,16 @@ def check_counting(spec: OracleSpec) -> None:
     """Refuse class weights whose counting query cannot tell the class counts apart at this precision."""
     _, answers = counting_answers(spec)
     closest = float(np.abs(np.diff(answers)).min())
-    if closest <= 2 * spec.tolerance + 1e-12:
+    if closest <= 2 * _reach(spec) + 1e-12:
         raise checks.InputError(
             f"class_weight: the class counts must be read first, and their answers lie {closest:.3g} apart; "
-            f"errors reach ±{spec.tolerance:.3g}"
+            f"errors reach ±{_reach(spec):.3g}"
         )
+
+
+def _reach(spec: OracleSpec) -> float:
+    """What rounding and noise add to one answer at most (stochastic noise: but for one case in a million)."""
+    return spec.rounding + reach(spec, 1)
 
 
 def plain_error(spec: OracleSpec, total: float) -> float:

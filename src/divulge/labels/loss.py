@@ -28,6 +28,7 @@ class Loss:
         rests: the base loss of a row does not grow with its gap (False: it grows like the gap's square).
         limit: largest gap for given digits ``[K]``, where that is not simply the span over the largest digit.
         term: size of the terms that cancel where the loss is near zero: its float error is relative to them.
+        opposite: largest difference the other way round, with the first class the costlier one; None: the span.
     """
 
     span: float
@@ -37,6 +38,17 @@ class Loss:
     rests: bool = True
     limit: Callable[[Ints], float] | None = None
     term: float = 0.0
+    opposite: float | None = None
+
+    @property
+    def largest(self) -> float:
+        """Largest loss difference of two labels of one row, whichever of them is the costlier."""
+        return self.span if self.opposite is None else max(self.span, self.opposite)
+
+    @property
+    def two_sided(self) -> float:
+        """Largest gap that predictions reach in both directions."""
+        return self.span if self.opposite is None else min(self.span, self.opposite)
 
     def reach(self, digits: Ints) -> float:
         """Largest gap of one digit step a row can show when its classes carry ``digits`` (some may share one)."""

@@ -146,6 +146,7 @@ def of(
         "mse": lambda: squared(1.0, math.inf),
         "rmse": lambda: squared(1.0, math.inf),
         "mae": _mae,
+        "mape": _mape,
     }
     return makers[name]()
 
@@ -194,6 +195,21 @@ def _mae() -> Loss:
     return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / 2, table, ())
 
 
+def _mape() -> Loss:
+    """Scikit-learn's mean absolute percentage error of labels 0 and 1: |y - p| over y, or over the epsilon of floats.
+
+    A row of label 0 costs p/epsilon and one of label 1 costs 1 - p, so that tiny predictions make either label the
+    costlier by up to 1; larger ones make label 0 cost anything.
+    """
+    tiny = float(np.finfo(np.float64).eps)
+
+    def table(predictions: Any) -> Floats:
+        p = np.asarray(predictions, dtype=float)
+        return np.stack([np.abs(p) / tiny, np.abs(1 - p)], axis=1)
+
+    return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / (1 + 1 / tiny), table, (), opposite=math.inf)
+
+
 def _linear(metric: Linear, classes: int) -> Loss:
     _two(metric.name, classes)
 
@@ -211,7 +227,9 @@ def _linear(metric: Linear, classes: int) -> Loss:
         )
 
     def table(theta: Any) -> Floats:
-        return np.stack([np.asarray(metric.loss(theta, label), dtype=float) for label in (0, 1)], axis=1)
+        with errors.theirs("loss"):
+            columns = [checks.vector(metric.loss(theta, label), "loss", length=len(theta)) for label in (0, 1)]
+        return np.stack(columns, axis=1)
 
     return Loss(span, lambda gaps, digits: bisect(gap, gaps * digits[1], metric.low, metric.high), table, ())
 
@@ -223,10 +241,11 @@ def weighted(loss: Loss, weights: tuple[float, ...]) -> Loss:
     def gap(t: Floats) -> Floats:
         return weights[1] * np.logaddexp(0, t) - weights[0] * np.logaddexp(0, -t)
 
-    ends = gap(np.array([-loss.span, loss.span]))
+    low = -loss.two_sided
+    ends = gap(np.array([low, loss.span]))
 
     def predict(gaps: Floats, digits: Ints) -> Array:
-        return loss.predict(bisect(gap, gaps * digits[1], -loss.span, loss.span), np.arange(2))
+        return loss.predict(bisect(gap, gaps * digits[1], low, loss.span), np.arange(2))
 
     return Loss(
         float(np.abs(ends).min()) * (1 - 1e-9), predict, lambda p: loss.table(p) * scale, loss.shape, loss.rests

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, errors, lazy, seeds
+from divulge.labels import ratios
+from divulge.labels.evaluated import Evaluated, evaluate
 from divulge.labels.quota import QuotaReachedError
 from divulge.labels.spec import OracleSpec
 
@@ -109,11 +112,19 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
     one_column = spec.name == "mahalanobis" or (
         spec.submission == "positive" and spec.name in ("log_loss", "squared_euclidean")
     )
+    if isinstance(spec.metric, Evaluated):
+        probabilities, one_column = spec.submission != "labels", spec.submission != "rows"
+    if spec.name == "map_at_k":
+        if values.ndim != 2 or len(values) != spec.n:
+            raise checks.InputError(f"predictions: shape ({spec.n}, k) is needed, got {values.shape}")
+        return values
     matrix = spec.name == "softmax_cross_entropy" or (probabilities and not one_column)
     shape = (spec.n, spec.classes) if matrix else (spec.n,)
     if values.shape != shape:
         raise checks.InputError(f"predictions: shape {shape} is needed, got {values.shape}")
     if not probabilities:
+        if spec.submission == "labels" or spec.name in ratios.OF_CLASS_NUMBERS:
+            return checks.labels(values.astype(np.int64), "predictions", length=spec.n, classes=spec.classes)
         return values
     if values.min() < 0 or values.max() > 1:
         raise checks.InputError(f"predictions: must lie in [0, 1], got {values.min():g} to {values.max():g}")
@@ -128,8 +139,16 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
 
 def score(spec: OracleSpec, y: Ints, predictions: Array, arithmetic: str = "numpy") -> float:
     """The metric's value for labels ``y``, in the oracle's own floats or, when "exact", rounded only once."""
+    if isinstance(spec.metric, Evaluated) and spec.metric.depends_on == "labels":
+        return evaluate(spec.metric, y, predictions)
+    if spec.name == "map_at_k":
+        return ratios.average_precision(y, predictions)
+    if spec.name == "r2":
+        return ratios.r_squared(y, predictions)
     if spec.name in _COUNTS:
         return _COUNTS[spec.name](y, predictions)
+    if not spec.adds_up:
+        return ratios.score(spec, y, predictions)
     losses = spec.loss().table(predictions)[np.arange(len(y)), y]
     rows = 1.0 if spec.reduction == "sum" else float(len(y))
     if spec.class_weight is not None:
@@ -199,6 +218,16 @@ class ScikitLearn:
             "accuracy": metrics.accuracy_score,
             "f1": metrics.f1_score,
             "auc": metrics.roc_auc_score,
+            "mape": metrics.mean_absolute_percentage_error,
+            "r2": metrics.r2_score,
+            "mcc": metrics.matthews_corrcoef,
+            "balanced_accuracy": metrics.balanced_accuracy_score,
+            "quadratic_weighted_kappa": functools.partial(
+                # Without the classes, weights would be distances between the places of those that occur.
+                metrics.cohen_kappa_score,
+                weights="quadratic",
+                labels=list(range(spec.classes)),
+            ),
         }
         return float(functions[checks.choice(spec.name, "metric", functions)](self.y, predictions))
 

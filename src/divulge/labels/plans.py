@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, overload
+from typing import TYPE_CHECKING, Protocol, overload, runtime_checkable
 
 from divulge import store
 from divulge.labels import control
@@ -30,6 +30,15 @@ class InnerPlan(Protocol):
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers ``[count]`` so far."""
+        ...
+
+
+@runtime_checkable
+class AdaptivePlan(Protocol):
+    """A plan whose questions depend on the answers before them."""
+
+    def query_after(self, index: int, answers: Floats) -> Array | None:
+        """Question ``index``, given the answers before it; None when nothing is left to ask."""
         ...
 
 
@@ -92,6 +101,15 @@ class QueryPlan:
     def control(self) -> Array:
         """One more query, whose answer the labels imply (`divulge.labels.control`)."""
         return control.query(self.spec)
+
+    def query_after(self, index: int, answers: Floats) -> Array | None:
+        """Query ``index``, given the answers before it; None when nothing is left to ask.
+
+        Only the questions of a search depend on answers (`divulge.labels.search`).
+        """
+        if isinstance(self.inner, AdaptivePlan):
+            return self.inner.query_after(index, answers)
+        return self.inner.query(index)
 
     @property
     def key(self) -> str:

@@ -33,12 +33,13 @@ def log_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
         return probabilities(gaps, digits)[:, 1].astype(kind)
 
     if submission == "positive":
-        # 1 - p is rounded to the grid of the floats near 1 (1.1e-16), so very confident rows are coarse.
+        # Floats end at 1.1e-16 below 1 but not near 0: no p makes label 0 cost more than -ln of that, unless p is 1.
         return Loss(
             span * (1 - 1e-15),
             positive,
             lambda p: np.stack([log(kind.type(1) - _as(p, kind)), log(_as(p, kind))], 1),
             (),
+            opposite=min(span * (1 - 1e-15), -math.log(float(np.finfo(kind).epsneg))),
         )
 
     def limit(digits: Ints) -> float:

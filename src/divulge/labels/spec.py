@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from divulge import checks
 from divulge.labels import losses
+from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.loss import Loss
 from divulge.labels.losses import Linear, Metric
 
 COUNTS = ("accuracy", "f1", "auc")
+RATIOS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k")
 NAMES = (
     "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito", "squared_euclidean",
-    "norm_like", "mahalanobis", "mse", "rmse", "mae", *COUNTS,
+    "norm_like", "mahalanobis", "mse", "rmse", "mae", "mape", *COUNTS, *RATIOS,
 )  # fmt: skip
 _MOST = 10**9  # rows, and classes
 _ON_PROBABILITIES = ("log_loss", "squared_euclidean")
@@ -30,8 +33,10 @@ class OracleSpec:
 
     Args:
         metric: one of "log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy", "itakura_saito",
-            "squared_euclidean", "mse", "rmse", "mae", "accuracy", "f1", "auc", or what `norm_like`,
-            `mahalanobis` or `Linear` made.
+            "squared_euclidean", "mse", "rmse", "mae", "mape", "accuracy", "f1", "auc", "balanced_accuracy", "mcc",
+            "quadratic_weighted_kappa", "r2", "map_at_k", or what `norm_like`, `mahalanobis` or `Linear` made. A
+            function ``metric(y, predictions)`` is known by evaluation alone (`Evaluated`); `KnownRange` by no more
+            than its range.
         n: number of scored rows; the oracle averages over all of them.
         classes: number of classes K.
         clip: probabilities are clipped into ``[clip, 1 - clip]``; the name of a float type means its
@@ -44,7 +49,7 @@ class OracleSpec:
         class_weight: one positive weight per class; the answer is then the weighted mean, divided by the sum
             of the weights of the true labels (as scikit-learn and torch do).
         submission: "rows": predictions ``[n, K]``; "positive": binary, one column p(y = 1), where 1 - p is
-            rounded by the float grid.
+            rounded by the float grid; "labels": one class number (for a metric that is a function).
         noise_kind: "bounded", "gaussian" or "laplace".
         summation: "pairwise" (NumPy, scikit-learn, torch) or "sequential" (a plain loop): how the oracle
             adds up; it bounds the float error.
@@ -59,7 +64,7 @@ class OracleSpec:
         5e-06
     """
 
-    metric: str | Metric | Linear = "log_loss"
+    metric: str | Metric | Linear | Evaluated | KnownRange | Callable[[Any, Any], Any] = "log_loss"
     n: int = 0
     classes: int = 2
     clip: float | str | None = "float64"
@@ -76,10 +81,7 @@ class OracleSpec:
     def __post_init__(self) -> None:
         checks.integer(self.n, "n", least=1, most=_MOST)
         checks.integer(self.classes, "classes", least=2, most=_MOST)
-        if not isinstance(self.metric, Metric | Linear):
-            checks.choice(self.metric, "metric", NAMES)
-            if self.metric in ("norm_like", "mahalanobis"):
-                raise checks.InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
+        self._check_metric()
         if self.decimals is not None:
             checks.integer(self.decimals, "decimals", least=0, most=300)
         checks.number(self.noise, "noise", above=0.0, closed=True)
@@ -87,21 +89,45 @@ class OracleSpec:
             raise checks.InputError(f"noise: must be finite, got {self.noise}")
         checks.choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
         checks.choice(self.reduction, "reduction", ("mean", "sum"))
-        checks.choice(self.submission, "submission", ("rows", "positive"))
+        checks.choice(self.submission, "submission", ("rows", "positive", "labels"))
         checks.choice(self.noise_kind, "noise_kind", ("bounded", "gaussian", "laplace"))
         checks.choice(self.summation, "summation", ("pairwise", "sequential"))
-        if self.submission == "positive" and self.classes != 2:
-            raise checks.InputError(f"submission: 'positive' needs 2 classes, got {self.classes}")
+        if self.noise == 0:
+            object.__setattr__(self, "noise_kind", "bounded")  # no noise is bounded noise, whatever it would be like
         _ = self.epsilon
         self._check_weights()
+        self._check_scored()
+        self._check_form()
+
+    def _check_metric(self) -> None:
+        if callable(self.metric) and not isinstance(self.metric, Evaluated):
+            object.__setattr__(self, "metric", Evaluated(self.metric))
+        if isinstance(self.metric, Evaluated) and self.metric.depends_on == "counts":
+            if self.classes != 2:
+                raise checks.InputError(f"classes: a metric that depends on counts has 2, got {self.classes}")
+            object.__setattr__(self, "submission", "labels")
+        if not isinstance(self.metric, Metric | Linear | Evaluated | KnownRange):
+            checks.choice(self.metric, "metric", NAMES)
+            if self.metric in ("norm_like", "mahalanobis"):
+                raise checks.InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
+
+    def _check_scored(self) -> None:
         if not isinstance(self.scored, str):
             if checks.integer(self.scored, "scored", least=1) > self.n:
                 raise checks.InputError(f"scored: at most all {self.n} rows can be scored, got {self.scored}")
         else:
             checks.choice(self.scored, "scored", ("all", "unknown"))
-        if self.name not in COUNTS:
+
+    def _check_form(self) -> None:
+        if self.submission == "positive" and self.classes != 2:
+            raise checks.InputError(f"submission: 'positive' needs 2 classes, got {self.classes}")
+        if self.submission == "labels" and not isinstance(self.metric, Evaluated):
+            raise checks.InputError("submission: 'labels' is for a metric that is a function; others say it themselves")
+        if self.reduction == "sum" and (self.name == "rmse" or not self.adds_up):
+            raise checks.InputError(f"reduction: {self.name} is no sum over rows; use 'mean'")
+        if self.adds_up:
             self.loss()
-        elif self.classes != 2:
+        elif self.classes != 2 and self.name in (*COUNTS, "balanced_accuracy", "mcc", "r2"):
             raise checks.InputError(f"classes: {self.name} is defined for 2 classes here, got {self.classes}")
 
     def _check_weights(self) -> None:
@@ -118,7 +144,12 @@ class OracleSpec:
     @property
     def name(self) -> str:
         """The metric's name."""
-        return self.metric if isinstance(self.metric, str) else self.metric.name
+        return self.metric if isinstance(self.metric, str) else str(getattr(self.metric, "name", "function"))
+
+    @property
+    def adds_up(self) -> bool:
+        """The metric is a mean, or a sum, of a loss of every row (or the root of that)."""
+        return self.name not in (*COUNTS, *RATIOS) and not isinstance(self.metric, Evaluated | KnownRange)
 
     @property
     def epsilon(self) -> float:
@@ -163,8 +194,9 @@ class OracleSpec:
         Raises:
             divulge.InputError: for the counting metrics, which are no sums over single rows.
         """
-        if self.name in COUNTS:
-            raise checks.InputError(f"metric: {self.name} counts; it is not a sum of per-row losses")
+        if not self.adds_up:
+            raise checks.InputError(f"metric: {self.name} is not a sum of per-row losses")
+        assert isinstance(self.metric, str | Metric | Linear), "as adds_up says"
         loss = losses.of(
             self.metric,
             self.classes,

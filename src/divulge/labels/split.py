@@ -189,7 +189,7 @@ def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
     sizes = [0] if method == "positional" else [0, most]
     plans = [one for span in _spans(spec, loss) for size in sizes if (one := _pairs(spec, loss, span, size, guard))]
     if not plans:
-        threshold = min(loss.span, 1e300) / (4 * spec.rows_per_answer)
+        threshold = min(loss.two_sided, 1e300) / (4 * spec.rows_per_answer)
         raise checks.InputError(
             f"metric: {spec.name} leaks no row of the split for certain at this precision: an error of "
             f"±{spec.tolerance:.3g} hides single rows; it leaks once the error is below {threshold:.3g} "
@@ -201,8 +201,14 @@ def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
 
 def _spans(spec: OracleSpec, loss: Loss) -> list[float]:
     if math.isfinite(loss.span):
-        return [loss.reach(_DIGITS)]
-    return [2.0**exponent for exponent in range(0, 90 if spec.float_dtype == "float64" else 50, 2)]
+        span = min(loss.reach(_DIGITS), loss.two_sided)
+        # One column is coarse near 1, where a less confident prediction is closer to what it should be.
+        one_column = spec.submission == "positive" and spec.name == "log_loss"
+        return [part * span for part in ((1.0, 0.9, 0.8, 0.65, 0.5) if one_column else (1.0,))]
+    # n losses must not overflow the oracle's floats; a loss that does not rest grows like the gap's square.
+    largest = math.log2(float(np.finfo(spec.float_dtype).max) / (8 * spec.n)) / (1 if loss.rests else 2)
+    most = min(largest, 90 if spec.float_dtype == "float64" else 50)
+    return [2.0**exponent for exponent in range(0, max(math.ceil(most), 1), 2)]
 
 
 def _pairs(spec: OracleSpec, loss: Loss, span: float, most: int, guard: bool) -> SplitPlan | None:

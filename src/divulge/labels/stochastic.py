@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, seeds
+from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.noise import largest_norm, least_norm
 from divulge.labels.plans import QueryPlan
@@ -55,10 +56,18 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
     """
     if spec.classes != 2 or spec.class_weight is not None:
         raise checks.InputError("noise: this much stochastic noise is handled for 2 unweighted classes only")
-    span = spec.loss().span
+    span = spec.loss().two_sided
     if not math.isfinite(span):
         raise checks.InputError(
             f"queries: {spec.name} has no bound and needs no extra queries under noise; leave it out"
+        )
+    own = floats.summation(1, spec.loss().table(_sure(spec)).max(), "sequential", spec.float_dtype)
+    if spec.reduction == "sum":
+        own *= spec.n
+    if own > spec.sigma / 10:
+        raise checks.InputError(
+            f"noise: {spec.noise:g} is no more than what {spec.float_dtype} arithmetic adds to an answer ({own:.3g}); "
+            "signs read labels through larger noise only"
         )
     step = span / spec.rows_per_answer / (2 * spec.sigma)
     if queries is None:
@@ -104,17 +113,13 @@ class SignPlan:
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``: full confidence everywhere; sign + makes label 1 the costly one."""
-        rows = self._rows()
+        rows = _sure(self.spec)
         return rows[(self.matrix(np.array([index]))[0] > 0).astype(int)]
-
-    def _rows(self) -> Array:
-        loss = self.spec.loss()
-        return loss.predict(np.array([-loss.span, loss.span]), np.arange(2))
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
         spec = self.spec
-        table = spec.loss().table(self._rows())
+        table = spec.loss().table(_sure(self.spec))
         middle, half = float(table[1].mean()), float(table[1, 1] - table[1, 0]) / 2
         asked = np.flatnonzero(~np.isnan(answers))
         if not asked.size:
@@ -138,6 +143,12 @@ class SignPlan:
         allowed = largest_norm(spec, len(asked)) * spec.rows_per_answer / half
         refuted[asked] = not fits and least_norm(signs, sums, guess) > allowed
         return Reading((guess > 0).astype(np.int64), certain, proven, residual, refuted)
+
+
+def _sure(spec: OracleSpec) -> Array:
+    """Two predictions: full confidence in label 1, and in label 0."""
+    loss = spec.loss()
+    return loss.predict(np.array([-loss.two_sided, loss.two_sided]), np.arange(2))
 
 
 def message_passing(signs: Floats, sums: Floats, sigma: float, order: int) -> Floats:

@@ -124,6 +124,11 @@ class ShallowReLU:
         except (safetensors.SafetensorError, OSError) as error:
             raise checks.InputError(f"{path}: not a readable safetensors file ({error})") from None
         try:
+            if odd := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
+                raise checks.InputError(
+                    f"{path}: weights as floats are needed, and {odd[0]} is stored as {arrays[odd[0]].dtype}; "
+                    "quantised weights mean nothing without their scales; save them dequantised"
+                )
             return cls._from_arrays(arrays, str(path))
         except checks.InputError as error:
             said = str(error)

@@ -5,20 +5,24 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import narwhals as nw
 import numpy as np
 from pydantic import ValidationError
 
 from divulge import access, checks, completion, datafiles, imports
 from divulge import recipes as book
+from divulge.columns import has_pandas
 from divulge.datafiles import DataFile, FileLayout
 from divulge.plan.keys import AccessPlan, DataPlan, LoRAPlan, Plan, ReferencesPlan, TargetPlan
 from divulge.references import FineTune, LoRA, Train
 from divulge.request import Options, Subject
-from divulge.targets import GivesLogits, GivesTokens
+from divulge.targets import GivesLogits, GivesTokens, SklearnTarget
 from divulge.targets import files as models
+from divulge.targets.estimators import fitted_library
 from divulge.types import Records
+from divulge.untrusted import read_untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +77,7 @@ def read(path: str | Path) -> Plan:
     """
     where = Path(path)
     try:
-        content = tomllib.loads(where.read_text(encoding="utf-8"))
+        content = tomllib.loads(read_untrusted(where).decode())
     except FileNotFoundError:
         raise checks.InputError(f"plan: no such file: {where}") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -105,12 +109,18 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         raise checks.InputError(f"folder: no such directory: {folder}")
     origins = _origins(plan, folder)
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
+    if codes := _codes(plan.data, sets):
+        sets = {key: _records(folder, plan.data, key, codes) for key in sets}
     _same_columns(sets)
     if plan.data.text is None:
         _labelled(plan, sets, documents=False)
     groups = None
     if plan.data.group is not None:
         groups = np.concatenate([sets["members"].group, sets["nonmembers"].group])
+    covariates = None
+    if plan.data.covariates is not None:
+        both = [sets["members"].covariates, sets["nonmembers"].covariates]
+        covariates = {name: np.concatenate([side[name] for side in both]) for name in plan.data.covariates}
     population, dropped = _held(plan.access, sets["population"], plan.seed)
     references = None if plan.references is None else _references(plan.references, plan.device, folder)
     target = models.load(
@@ -127,6 +137,8 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         labels_only=True,
         names=plan.data.classes,
     )
+    if isinstance(target, SklearnTarget):
+        target = replace(target, frames=_frames(plan.target.frames, target, sets["members"].records))
     if plan.data.text is not None:
         _labelled(plan, sets, documents=isinstance(target, GivesTokens) and not isinstance(target, GivesLogits))
     pool = None if plan.references is None or plan.references.pool is None else folder / plan.references.pool
@@ -134,9 +146,10 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         members=sets["members"].records,
         nonmembers=sets["nonmembers"].records,
         population=population,
-        unseen_classes=tuple(sorted({*plan.unseen_classes, *dropped})),
+        unseen_classes=tuple(dict.fromkeys((*plan.unseen_classes, *dropped))),
         groups=groups,
         known=_known(plan, sets["members"]),
+        covariates=covariates,
     )
     options = Options(
         recipes=tuple(plan.recipes),
@@ -146,6 +159,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
         calibration=plan.calibration,
         duplicates=plan.duplicates,
         outputs=plan.target.outputs,
+        unknown_classes=plan.unknown_classes,
         device=plan.device,
         texts=plan.texts,
         seed=plan.seed,
@@ -211,6 +225,16 @@ def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train | Fine
     return FineTune(**options)
 
 
+def _frames(
+    wanted: Literal["auto", "pandas", "polars"], target: SklearnTarget, records: Records
+) -> Literal["auto", "pandas", "polars"]:
+    """The library of the frames that a model is given; a model fitted on an array of numbers is given none."""
+    is_plain = records.encoder is None or records.encoder.is_plain
+    if wanted != "auto" or (is_plain and not target.feature_names):
+        return wanted
+    return fitted_library(target.estimator) or ("pandas" if has_pandas() else "polars")
+
+
 def _base(name: str, folder: Path) -> str:
     """A base from its folder, relative to the plan's, or from the hub."""
     place = checks.path(folder / name, "references.base")
@@ -222,7 +246,7 @@ def _base(name: str, folder: Path) -> str:
 
 
 def _same_columns(sets: dict[str, DataFile]) -> None:
-    """Files are compared column by column, so the columns must be the same, in the same order; and so the classes."""
+    """All files must have the same columns; arrays, whose columns have no names of their own, in the same order."""
     first, folders = sets["members"].columns, sets["members"].folders
     for key, read in sets.items():
         if read.folders != folders and read.folders and folders:
@@ -231,7 +255,7 @@ def _same_columns(sets: dict[str, DataFile]) -> None:
                 f"data.{key}: the folders of the classes differ from those of data.members in {', '.join(odd)}; set "
                 "data.classes to all of them, in the order of the model's outputs"
             )
-        if read.columns != first:
+        if read.columns != first and (read.records.table is None or set(read.columns) != set(first)):
             odd = sorted(set(first) ^ set(read.columns))
             what = (
                 f"differ from those of data.members in {', '.join(odd)}"
@@ -245,7 +269,8 @@ def _known(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:
     """The mask that each of the plan's words means; a list of words gives several."""
     if plan.known is None:
         return None
-    shape, columns = members.records.x.shape[1:], members.columns
+    columns = members.columns
+    shape = members.records.x.shape[1:] if members.records.table is None else (len(columns),)
     words = [plan.known] if isinstance(plan.known, str) else plan.known
     masks = tuple(completion.mask(each, shape, columns=columns, seed=plan.seed) for each in words)
     return masks[0] if isinstance(plan.known, str) else masks
@@ -291,21 +316,34 @@ def _once(names: Sequence[str], key: str) -> None:
 
 def _layout(plan: DataPlan) -> FileLayout:
     settings = plan.model_dump(include={field.name for field in fields(FileLayout)})
-    for key in ("columns", "classes"):
+    for key in ("columns", "classes", "drop", "covariates"):
         if settings[key] is not None:
             _once(settings[key], f"data.{key}")
             settings[key] = tuple(settings[key])
     return FileLayout(**settings, named=frozenset(plan.model_fields_set))
 
 
-def _records(folder: Path, plan: DataPlan, key: str) -> DataFile:
+def _codes(plan: DataPlan, sets: dict[str, DataFile]) -> tuple[str, ...]:
+    """Columns that look like numbers in one text file and hold texts in another, such as 007 here and A1 there."""
+    tables = [read.records.table for read in sets.values() if read.records.table is not None]
+    if any(Path(getattr(plan, key)).suffix not in (".csv", ".tsv") for key in sets):
+        return ()  # every other kind of file says what its columns hold
+    kinds: dict[str, set[bool]] = {}
+    for table in tables:
+        for name in table.columns:
+            if not table[name].is_null().all():
+                kinds.setdefault(name, set()).add(table[name].dtype == nw.String)
+    return tuple(name for name, found in kinds.items() if len(found) > 1)
+
+
+def _records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...] = ()) -> DataFile:
     """Records of one file, and the group column where one is named."""
     name = getattr(plan, key)
     try:
-        read = datafiles.read(folder / name, _layout(plan))
+        read = datafiles.read(folder / name, replace(_layout(plan), codes=codes))
     except checks.InputError as error:
         raise checks.InputError(f"data.{key}: {error}") from None
     if not read.folders:
         return read
     ids = [f"{Path(name).as_posix()}/{one}" for one in np.asarray(read.records.ids)]  # each set may have a cat/0.png
-    return replace(read, records=Records(read.records.x, read.records.y, ids))
+    return replace(read, records=read.records.with_ids(ids))

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from divulge.references import LoRA
-from divulge.request import Duplicates, Options, Outputs
+from divulge.request import Duplicates, Options, Outputs, UnknownClasses
+from divulge.tables import ColumnNames
 
 _Rate = Annotated[float, Field(gt=0, lt=1)]
 _LORA = LoRA()
@@ -32,6 +33,8 @@ class TargetPlan(_Strict):
         factory: "package.module:callable" that builds the empty network for the weights.
         trust: types that a .skops file may be built from, beside scikit-learn's own.
         outputs: what the model returns.
+        frames: library of the data frames that a model fitted on named columns is given; what its encoders show, or
+            pandas where it is installed, where this is not said.
     """
 
     model: str
@@ -42,23 +45,30 @@ class TargetPlan(_Strict):
     factory: str | None = None
     trust: list[str] = []
     outputs: Outputs = Options.outputs
+    frames: Literal["auto", "pandas", "polars"] = "auto"
 
 
-class DataPlan(_Strict):
+class DataPlan(ColumnNames):
     """Files of records: ``.npz`` (arrays ``x``, ``y``, ``ids``; ``columns`` names them), tables, or folders.
 
-    Tables are ``.parquet``, ``.csv``, ``.jsonl`` or ``.ndjson``; ``text`` names the column of documents. A folder is a
-    data set saved by `datasets`, or one of images with a folder for each class.
+    Tables are ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet`` or ``.arrow``; those of text may end in ``.gz`` or ``.zst``.
+    A folder holds tables, or is a data set saved by `datasets`, or one of images with a folder for each class. The keys
+    that name columns are those of `divulge.tables.ColumnNames`.
 
     Args:
         members: records that the model was trained on.
         nonmembers: records of the same kind that it was not trained on.
         population: further records that it was not trained on: attacks learn from them, decisions are calibrated on
             them.
+        covariates: columns in which members and non-members may differ beside membership, such as a date or a source:
+            verdict and gate judge scores adjusted for them. Those of numbers are values of a record too, unless
+            ``columns`` leaves them out.
         label: column of the classes.
-        id: column of the identifiers.
-        group: column of the subgroups that are reported apart.
+        id: column of the identifiers, which are read as texts.
         text: column of the documents.
+        group: column of the subgroups that are reported apart.
+        person: column of whose each document is; all documents of one person are one record.
+        drop: columns that are no part of a record.
         scale: factor on every value.
         separator: between the values of a .csv; the header's own where this is not said.
         columns: of the values of a record, in the model's order; all other columns where this is not said.
@@ -68,10 +78,7 @@ class DataPlan(_Strict):
     members: str
     nonmembers: str
     population: str
-    label: str = "label"
-    id: str = "id"
-    group: str | None = None
-    text: str | None = None
+    covariates: Annotated[list[str], Field(min_length=1)] | None = None
     scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
     separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
     columns: Annotated[list[str], Field(min_length=1)] | None = None
@@ -154,6 +161,7 @@ class Plan(_Strict):
         access: what the auditor does not hold.
         recipes: attacks by name (`divulge list`), or "package.module:Class".
         unseen_classes: classes of which the population has no records, reported apart.
+        unknown_classes: what to do about records of a class that the model was not fitted on: error or drop.
         known: which values of a record the adversary knows, such as "share:0.4"; several in a list.
         imputer: what completes the unknown ones.
         fpr: false-positive rates to report.
@@ -170,7 +178,8 @@ class Plan(_Strict):
     references: ReferencesPlan | None = None
     access: AccessPlan = AccessPlan()
     recipes: Annotated[list[str], Field(min_length=1)] = list(Options.recipes)
-    unseen_classes: list[Annotated[int, Field(ge=0)]] = []
+    unseen_classes: list[Annotated[int, Field(ge=0)] | str] = []
+    unknown_classes: UnknownClasses = Options.unknown_classes
     known: str | Annotated[list[str], Field(min_length=1)] | None = None
     imputer: Literal["gaussian", "mean", "knn", "hot-deck", "autoencoder"] = "gaussian"
     fpr: Annotated[list[_Rate], Field(min_length=1)] = list(Options.fpr)

@@ -176,6 +176,10 @@ def _target(a: Answers) -> str:
         lines.append(f"factory = {_said(_FACTORY)}  # builds the empty network for these weights, in my_model.py")
     elif a.model.endswith(".onnx") or ":" in a.model:
         lines.append('# outputs = "probabilities"  # where the model returns probabilities, not logits')
+    elif a.model.endswith(".skops"):
+        lines.append(
+            '# frames = "pandas"  # what it was fitted on, or "polars", where it does not show: see docs/tables.md'
+        )
     elif a.records == "text":
         lines.append('# base = "base/"  # of a LoRA adapter: the model that it was trained on')
     return "\n".join(lines)
@@ -191,7 +195,8 @@ def _data(a: Answers) -> str:
         "images": "# scale = 0.00392156862745098  # factor on every value: pixels of 0 to 255 to 0 to 1",
         "table": """# id = "id"  # column of identifiers
 # columns = ["age", "hours"]  # the values of a record; all other columns where this is not said
-# classes = ["no", "yes"]  # where classes have names: in the order of the model's outputs""",
+# drop = ["row"]  # columns that are no part of a record
+# classes = ["no", "yes"]  # where classes have names and the model does not: in the order of its outputs""",
         "text": '# id = "id"  # column of identifiers',
     }
     return f"""[data]

@@ -21,7 +21,7 @@ References: TypeAlias = Literal["none", "out", "in and out", "base", "substitute
 _OF_CLASSIFIERS = {**classification.SIGNALS, **internals.SIGNALS}
 _NAMED = {**_OF_CLASSIFIERS, **tokens.SIGNALS, **tokens.RESCALED}
 # Columns of a score table that are not recipes.
-RESERVED = frozenset({"id", "member", "label", "group"})
+RESERVED = frozenset({"id", "member", "label", "group", "duplicate_group"})
 
 
 @runtime_checkable

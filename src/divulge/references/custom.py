@@ -106,7 +106,7 @@ class _Targets:
 
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Digest of the function, its version, data, subset, seed, and of what is kept (observed records, signal)."""
-        observed = [keys.data(records.x, records.y) for records in task.observe]
+        observed = [keys.data(records) for records in task.observe]
         how = keys.function(self.config.train), self.config.version, self.config.outputs
         kept = [keys.function(task.signal), *([] if task.inside is None else [keys.function(task.inside)])]
         return store.digest(keys.ARITHMETIC, how, task.data, rows, seed, observed, *kept)[:32]
@@ -148,10 +148,12 @@ def adapted(target: Any, classes: int, outputs: str) -> targets.GivesLogits:
 def asking(known: targets.GivesLogits, classes: int) -> Predict:
     """How to get logits ``[b, classes]`` from a target, which raises for outputs of another width."""
 
-    def predict(x: Array) -> Floats:
-        logits = known.logits(Records(x))
-        if logits.shape != (len(x), classes):
-            raise checks.InputError(f"train: outputs of shape ({len(x)}, {classes}) are needed, got {logits.shape}")
+    def predict(records: Records) -> Floats:
+        logits = known.logits(records)
+        if logits.shape != (len(records), classes):
+            raise checks.InputError(
+                f"train: outputs of shape ({len(records)}, {classes}) are needed, got {logits.shape}"
+            )
         return logits.astype(np.float32)
 
     return predict

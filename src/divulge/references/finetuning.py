@@ -232,7 +232,7 @@ class Documents:
     def key(self, task: Task, seed: int, rows: Ints) -> str:
         """Digest of base, tokenizer, settings, documents, subset, seed and what is observed."""
         base = self.opened.base
-        observed = [keys.data(records.x, None) for records in task.observe]
+        observed = [keys.data(records, labelled=False) for records in task.observe]
         asked = {name: value for name, value in base.key().items() if name not in ("model", "weights")}
         parts = (keys.ARITHMETIC, torch.__version__, self.opened.digest, sorted(map(str, asked.items())))
         settings = {name: told for name, told in self.settings().items() if name != "base"}
@@ -245,8 +245,8 @@ class Documents:
         def learn(job: Job, tick: Tick) -> TrainedModel:
             tuned = self.opened.tuned([documents[row] for row in job.rows], job.seed, tick)
 
-            def predict(texts: Array) -> Floats:
-                return tuned.tokens(people.parts(list(texts))[0], vocabulary=False).logp.astype(np.float32)
+            def predict(records: Records) -> Floats:
+                return tuned.tokens(people.parts(list(records.x))[0], vocabulary=False).logp.astype(np.float32)
 
             return by_outputs(predict)
 

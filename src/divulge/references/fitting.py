@@ -146,7 +146,7 @@ def _task(how: Learner, work: Work) -> Task:
     return Task(
         how=how,
         records=work.records,
-        data=keys.data(work.records.x, work.records.y),
+        data=keys.data(work.records),
         classes=how.width(work.records, work.classes),
         observe=observe,
         signal=work.signal,

@@ -14,13 +14,16 @@ from divulge import store
 if TYPE_CHECKING:
     from torch import nn
 
+    from divulge.types import Records
+
 ARITHMETIC = 3
 """Raised whenever a change to the training code changes what it computes."""
 
 
-def data(x: np.ndarray[Any, Any], y: object) -> str:
-    """Digest of records and labels."""
-    return store.digest(x, y)
+def data(records: Records, *, labelled: bool = True) -> str:
+    """Digest of records, as they are and as they are encoded, and of their labels."""
+    table = () if records.table is None else (tuple(records.table.columns), b"".join(records.digests()).hex())
+    return store.digest(records.x, records.y if labelled else None, *table)
 
 
 def function(thing: object) -> str:

@@ -90,12 +90,12 @@ class Networks:
         module.to(where)
         form: models.MemoryFormat | None = None
 
-        def predict(x: Array) -> Floats:
+        def predict(records: Records) -> Floats:
             nonlocal form
             if form is None:
-                form = models.best_layout(module, models.tensor(x, module, where, dtype))
+                form = models.best_layout(module, models.tensor(records.x, module, where, dtype))
                 models.lay_out(module, form)
-            return models.logits(module, x, where, dtype, form)
+            return models.logits(module, records.x, where, dtype, form)
 
         return TrainedModel(lambda _: models.arrays(module), predict, TorchTarget(module, device=self.device))
 

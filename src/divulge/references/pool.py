@@ -6,6 +6,7 @@ import datetime as dt
 import errno
 import hashlib
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from divulge import checks, lazy, store
 from divulge.dossier import shape
+from divulge.untrusted import open_untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -148,7 +150,7 @@ class Pool:
         Raises:
             DamagedError: the files do not hold what was written.
         """
-        if not self._about(key).exists():
+        if not os.path.lexists(self._about(key)):
             return None
         record = self._record(key)
         content = self._content(key)
@@ -224,7 +226,7 @@ class Pool:
         if path.is_symlink() or not path.is_file():
             return False
         try:
-            return bool(store.read_json(path) == _MARK)
+            return bool(store.read_json(path, inside=self.path) == _MARK)
         except checks.InputError:
             return False
 
@@ -295,7 +297,7 @@ class Pool:
     def _record(self, key: str) -> _Record:
         path = self._about(key)
         try:
-            plain = store.read_json(path)
+            plain = store.read_json(path, inside=self.path)
             record = shape.parse(plain, _Record, path)
         except checks.InputError as error:
             raise DamagedError(str(error)) from None
@@ -305,9 +307,13 @@ class Pool:
 
     def _content(self, key: str) -> bytes:
         try:
-            return self._arrays(key).read_bytes()
+            with open_untrusted(self._arrays(key), inside=self.path) as file:
+                checks.memory(2 * os.fstat(file.fileno()).st_size, file.name, "the model is larger than memory")
+                return file.read()
         except FileNotFoundError:
             raise DamagedError(f"{self._arrays(key).name}: missing") from None
+        except checks.InputError as error:
+            raise DamagedError(str(error)) from None
 
     def _entry(self, key: str, *, verify: bool) -> Entry:
         size = _size([self._arrays(key), self._about(key)])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 import numpy as np
 
 from divulge import checks, store
-from divulge.types import Array, Bools, Floats, Ints, Records
+from divulge.types import Bools, Floats, Ints, Records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 CHUNK = 8192
 """Records a model is queried on at a time."""
 
-Predict: TypeAlias = Callable[[Array], Floats]
-"""Records ``[b, ...]`` to outputs ``[b, K]``."""
+Predict: TypeAlias = Callable[[Records], Floats]
+"""``b`` records to outputs ``[b, K]``."""
 
 Signal: TypeAlias = Callable[[Floats, Ints | None], Floats]
 """Outputs ``[b, K]`` and labels ``[b]`` to what is kept of them: ``[b]`` or ``[b, q]``."""
@@ -61,7 +61,7 @@ def answers(predict: Predict, records: Records, signal: Signal | None) -> Floats
     """Outputs of one model on all ``records``, asked in chunks, reduced by ``signal`` as they come.
 
     Examples:
-        >>> answers(lambda x: x, Records([[1.0, 2.0], [3.0, 4.0]], [0, 1]), lambda z, y: z.max(axis=1))
+        >>> answers(lambda records: records.x, Records([[1.0, 2.0], [3.0, 4.0]], [0, 1]), lambda z, y: z.max(axis=1))
         array([2., 4.])
     """
     kept = [_chunk(predict, records, slice(at, at + CHUNK), signal) for at in range(0, len(records), CHUNK)]
@@ -69,7 +69,7 @@ def answers(predict: Predict, records: Records, signal: Signal | None) -> Floats
 
 
 def _chunk(predict: Predict, records: Records, at: slice, signal: Signal | None) -> Floats:
-    outputs = predict(records.x[at])
+    outputs = predict(records[at])
     if signal is None:
         return outputs
     return narrowed(np.asarray(signal(outputs, None if records.y is None else records.y[at])), outputs.dtype)

@@ -54,7 +54,7 @@ class Splits:
         return f"Splits(models={models}, records={records}, members={sizes.min()}..{sizes.max()})"
 
 
-def online(records: int, models: int, seed: int, *, labels: Array | None = None) -> Splits:
+def online(records: int, models: int, seed: int, *, labels: Array | None = None, groups: Array | None = None) -> Splits:
     """Every record in exactly half of the models (an odd last model trains on a random half).
 
     Args:
@@ -62,15 +62,16 @@ def online(records: int, models: int, seed: int, *, labels: Array | None = None)
         models: number of models ``m``.
         seed: the user's seed.
         labels: classes ``[n]``; when given, each model also gets half of every class (to within one record).
+        groups: number of the distinct record that each is, ``[n]``; equal records are in the same models.
 
     Raises:
-        divulge.InputError: no model, or fewer than 2 records.
+        divulge.InputError: no model, or fewer than 2 distinct records.
 
     Examples:
         >>> online(10, 4, seed=0).trained_on.sum(axis=0)
         array([2, 2, 2, 2, 2, 2, 2, 2, 2, 2])
     """
-    return offline(records, models, seed, k=1, of=2, labels=labels)
+    return offline(records, models, seed, k=1, of=2, labels=labels, groups=groups)
 
 
 def offline(
@@ -82,6 +83,7 @@ def offline(
     of: int = 2,
     candidates: Bools | None = None,
     labels: Array | None = None,
+    groups: Array | None = None,
 ) -> Splits:
     """Every record in exactly ``k`` of each ``of`` consecutive models, and candidates in none.
 
@@ -93,6 +95,7 @@ def offline(
         of: the number of models in a block.
         candidates: bool ``[n]``, True for records that no model may see.
         labels: classes ``[n]``; when given, the split is the same within every class (to within one record).
+        groups: number of the distinct record that each is, ``[n]``; equal records are in the same models.
 
     Raises:
         divulge.InputError: no model, ``k`` not in ``1..of-1``, fewer usable records than ``of``.
@@ -111,8 +114,15 @@ def offline(
     usable = np.arange(records)
     if candidates is not None:
         usable = np.flatnonzero(~checks.mask(candidates, "candidates", (records,)))
+    whose = np.arange(records)
+    if groups is not None:
+        # The first usable record of a group is dealt out, and the others follow it.
+        _, first, own = np.unique(np.asarray(groups)[usable], return_index=True, return_inverse=True)
+        whose[usable] = usable[first[own.ravel()]]
+        usable = np.sort(usable[first])
     if len(usable) < of:
-        raise checks.InputError(f"records: at least {of} outside the candidates are needed, got {len(usable)}")
+        what = "" if groups is None else "distinct ones "
+        raise checks.InputError(f"records: at least {of} {what}outside the candidates are needed, got {len(usable)}")
     classes = None if labels is None else checks.labels(labels, "labels", length=records)
     trained_on = np.zeros((models, records), dtype=bool)
     for first in range(0, models, of):
@@ -122,7 +132,7 @@ def offline(
             for model in (np.arange(position, position + k) % of)[:k]:
                 if model < len(block):
                     block[model, order[position::of]] = True
-    return Splits(trained_on)
+    return Splits(trained_on[:, whose])
 
 
 def _shuffled(usable: Ints, classes: Ints | None, rng: np.random.Generator) -> Ints:

@@ -78,7 +78,7 @@ def remembered(
     path = task.pool / ".trials" / f"{name}.json"
     if path.exists():
         try:
-            kept = store.read_json(path)
+            kept = store.read_json(path, inside=task.pool)
             return ("stacked" if kept["inner"] == "stacked" else "serial"), float(kept["seconds"]), str(kept["why"])
         except (checks.InputError, KeyError, TypeError, ValueError):
             path.unlink()  # damaged: measure again

@@ -110,15 +110,36 @@ def several(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def classes(unseen: Sequence[int]) -> str:
+def class_name(number: int, names: Sequence[str] | None) -> str:
+    """Return the name of a class, or its number where it has none.
+
+    Examples:
+        >>> class_name(1, None), class_name(1, ["benign", "malignant"])
+        ('1', 'malignant')
+    """
+    return str(number) if names is None or not 0 <= number < len(names) else names[number]
+
+
+def classes(unseen: Sequence[int], names: Sequence[str] | None = None) -> str:
     """The unseen classes by name.
 
     Examples:
-        >>> classes([3]), classes([3, 5, 7])
-        ('unseen class 3', 'unseen classes 3, 5 and 7')
+        >>> classes([3]), classes([3, 5, 7]), classes([1], ["benign", "malignant"])
+        ('unseen class 3', 'unseen classes 3, 5 and 7', 'unseen class malignant')
     """
-    *first, last = map(str, unseen)
+    *first, last = (class_name(number, names) for number in unseen)
     return f"unseen classes {', '.join(first)} and {last}" if first else f"unseen class {last}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words one after the other.
+
+    Examples:
+        >>> listed(["length"]), listed(["length", "topic", "age"])
+        ('length', 'length, topic and age')
+    """
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def sentence(text: str) -> str:

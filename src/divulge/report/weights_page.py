@@ -89,7 +89,7 @@ def membership(
         sections=[
             *_advice(summary.tone),
             Section("Decisions", _decisions(summary, truth)),
-            Section("Called members", _called(summary)),
+            *([Section("Called members", called)] if (called := _called(summary)) else []),
             Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")]),
             regulators.section(
                 Answers(
@@ -161,7 +161,7 @@ def reconstruction(
         sections=[
             *_advice(summary.tone),
             Section("The network", [Chart(_network(summary, line, truth), note=_LINE), *_known(summary, truth)]),
-            Section("Points read off the weights", _candidates(summary)),
+            *([Section("Points read off the weights", read)] if (read := _candidates(summary)) else []),
             regulators.section(
                 Answers(
                     means="the weights of the network alone.",

@@ -2,6 +2,7 @@
 
 from divulge.results import provenance
 from divulge.results.audit import (
+    AdjustmentSummary,
     Answer,
     AuditSummary,
     Called,
@@ -15,10 +16,10 @@ from divulge.results.audit import (
     SmallestLeak,
     VerdictSummary,
 )
-from divulge.results.canaries import CanarySummary, LeastEpsilon
+from divulge.results.canaries import BoundSettings, CanarySummary, LeastEpsilon
 from divulge.results.environment import environment
 from divulge.results.extraction import ExtractionRate, ExtractionSummary
-from divulge.results.identification import Asked, ControlResult, IdentificationSummary, Realised
+from divulge.results.identification import Asked, BlindScoreResult, ControlResult, IdentificationSummary, Realised
 from divulge.results.json_files import VERSION, plain, read, write
 from divulge.results.labels import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.results.recorded import (
@@ -34,6 +35,7 @@ from divulge.results.recorded import (
     Settings,
     Sizes,
     TextSplit,
+    TokenFit,
     TransferSummary,
 )
 from divulge.results.scoring import ScoringSummary, Skipped
@@ -43,10 +45,14 @@ __all__ = [
     "VERSION",
     "About",
     "Accuracy",
+    "AdjustmentSummary",
+    "TokenFit",
     "Answer",
     "Asked",
     "AuditSummary",
     "BlindBaseline",
+    "BlindScoreResult",
+    "BoundSettings",
     "Called",
     "CalledRecord",
     "Carried",

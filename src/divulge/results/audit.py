@@ -121,6 +121,33 @@ class RecipeSummary(Numbers):
 
 
 @dataclass(frozen=True, slots=True)
+class AdjustmentSummary:
+    """The comparison of members and non-members that are alike in the covariates, which verdict and gate judge.
+
+    Args:
+        adjusted_for: the covariates.
+        members: number of members that take part.
+        nonmembers: number of non-members that do.
+        p_before: of members and non-members being alike in the covariates, of all candidates.
+        p_value: the same of those that take part.
+        overlap: whether enough are alike to be compared.
+        explained: recipe → share of the variance of its ranked scores that the covariates explain.
+        recipes: recipe → its numbers, of adjusted scores.
+        text: what was adjusted for, and how many records took part, in a sentence.
+    """
+
+    adjusted_for: tuple[str, ...]
+    members: int
+    nonmembers: int
+    p_before: float
+    p_value: float
+    overlap: bool
+    explained: Mapping[str, float]
+    recipes: Mapping[str, Numbers]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SmallestLeak:
     """The smallest leak that would have been reported, see `divulge.evaluation.power.Detectable`."""
 
@@ -165,7 +192,9 @@ class AuditSummary:
         about: what was done.
         texts: row → text of the candidates that the report shows, where they are documents.
         heat: row → the values of its tokens, where the target is a language model.
+        class_names: of the classes, by their numbers; None where they have no names.
         divulge: the version of Divulge that wrote it.
+        adjusted: the comparison at equal covariates; None where there are none to adjust for.
     """
 
     kind: Literal["audit"] = field(default="audit", repr=False)
@@ -179,6 +208,8 @@ class AuditSummary:
     about: About
     texts: Mapping[str, str]
     heat: Mapping[str, HeatStrip]
+    class_names: tuple[str, ...] | None = None
+    adjusted: AdjustmentSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)

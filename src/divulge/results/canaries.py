@@ -27,6 +27,29 @@ class LeastEpsilon:
     method: str
 
 
+@dataclass(frozen=True, slots=True)
+class BoundSettings:
+    """How scores of canaries became a bound on ε: with the scores, all that is needed to compute it again.
+
+    Args:
+        design: how it was decided what is included.
+        sides: whether canaries are guessed to be in and out ("both"), or in only.
+        family: what is assumed of the training.
+        rate: of a subsampled Gaussian; None of another family.
+        steps: likewise.
+        delta: the δ of the bound.
+        seed: of breaking ties, and of pairs.
+    """
+
+    design: Literal["coins", "fixed"]
+    sides: Literal["both", "in"]
+    family: Literal["none", "gaussian", "subsampled gaussian"]
+    rate: float | None
+    steps: int | None
+    delta: float
+    seed: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CanarySummary:
     """What canaries prove; `divulge.canaries.Proof` and `CanaryAudit` say what each field means.
@@ -38,6 +61,7 @@ class CanarySummary:
         accuracy: of the model with them, likewise.
         training_accuracy: of the model on its training set, likewise.
         seed: of every random draw; None in runs that did not note it.
+        settings: how the bound was made; None in runs that did not note it.
     """
 
     kind: Literal["canaries"] = field(default="canaries", repr=False)
@@ -67,3 +91,4 @@ class CanarySummary:
     environment: Environment
     training_accuracy: tuple[float, float, float] | None = None
     seed: int | None = None
+    settings: BoundSettings | None = None

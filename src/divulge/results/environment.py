@@ -11,7 +11,7 @@ import subprocess
 from divulge._version import __version__
 from divulge.results.recorded import Environment
 
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "torch", "transformers", "arro3-core", "ray")
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "torch", "transformers", "polars", "ray")
 
 
 def environment() -> Environment:

@@ -65,6 +65,31 @@ class Realised:
     orientation: str
 
 
+@dataclass(frozen=True, slots=True)
+class BlindScoreResult:
+    """How the score compares with a blind score, which never saw the model.
+
+    Args:
+        column: of the blind score, with its member-like end.
+        adjusted: what was decided on.
+        blind: AUC of the blind score, candidates against calibration.
+        score: the same of the score, before it was adjusted.
+        difference: the paired difference, score less blind score.
+        answer: where membership is known, what `divulge.evaluation.against_baseline` says of the score; else empty.
+        text: the same in a sentence.
+        known: statistic → score less blind score, among the candidates whose membership is known.
+    """
+
+    column: str
+    adjusted: str
+    blind: Estimate
+    score: Estimate
+    difference: Estimate
+    answer: str
+    text: str
+    known: dict[str, Estimate]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentificationSummary:
     """A decision on tables.
@@ -85,6 +110,7 @@ class IdentificationSummary:
         controls: the negative controls that ran.
         settings: what was asked for.
         divulge: the version of Divulge that decided.
+        baseline: the score beside a blind score; None where there is none.
     """
 
     kind: Literal["identification"] = field(default="identification", repr=False)
@@ -104,3 +130,4 @@ class IdentificationSummary:
     warnings: tuple[str, ...]
     controls: tuple[ControlResult, ...]
     settings: Asked
+    baseline: BlindScoreResult | None = None

@@ -56,23 +56,25 @@ def read(folder: Path, kind: type[Summary]) -> Summary:
         divulge.InputError: missing, damaged, of another version, or of another shape than ``kind``.
     """
     path = folder / NAME
-    content = store.read_json(path)
+    content = store.read_json(path, inside=folder)
     version = content.get("version") if isinstance(content, dict) else None
     if version != VERSION:
         raise checks.InputError(
             f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
         )
     summary = shape.parse(content, kind, path)
-    later = {field.name for field in fields(summary) if field.default is None}  # runs of before do not have them
-    if odd := (set(_keys(content)) ^ set(_keys(plain(summary)))) - later:
+    written, known = dict(_entries(content)), dict(_entries(plain(summary)))
+    # A run of before has no key for what came later: a field that has a default, and by default nothing in it.
+    later = {key for key, value in known.items() if key not in written and value in (None, [], {})}
+    if odd := (set(written) ^ set(known)) - later:
         raise checks.InputError(f"{path}: damaged at {min(odd)}: a key that is missing or unknown")
     return summary
 
 
-def _keys(value: Any, above: str = "") -> Iterator[str]:
-    """Every key of a JSON value, with those it stands below."""
+def _entries(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
+    """Every key of a JSON value with its value, by those it stands below."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in entries:
         place = f"{above}{key}"
-        yield place
-        yield from _keys(part, f"{place}.")
+        yield place, part
+        yield from _entries(part, f"{place}.")

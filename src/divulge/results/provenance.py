@@ -97,7 +97,17 @@ def now(files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
     """Where what is being done comes from; see `write`. Without ``files``, those that the command named."""
     named = _FILES.get() if files is None else files
     sources = tuple(source(role, path) for role, paths in named.items() for path in paths if path.exists())
-    return Provenance(_date(), shlex.join(_shareable(COMMAND.get())), sources, environment())
+    return Provenance(date(), spelt(shlex.join(_shareable(COMMAND.get()))), sources, environment())
+
+
+def spelt(name: str) -> str:
+    r"""Return a name from the system as text: what of it is not UTF-8 is spelt out.
+
+    Examples:
+        >>> print(spelt("a" + chr(0xDCFF)))
+        a\udcff
+    """
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def _shareable(command: Sequence[str]) -> list[str]:
@@ -131,10 +141,10 @@ def read(*folders: Path | None) -> Provenance | None:
     Raises:
         divulge.InputError: a damaged file.
     """
-    path = next((folder / NAME for folder in folders if folder is not None and (folder / NAME).is_file()), None)
+    path = next((folder / NAME for folder in folders if folder is not None and os.path.lexists(folder / NAME)), None)
     if path is None:
         return None
-    content = store.read_json(path)
+    content = store.read_json(path, inside=path.parent)
     if not isinstance(content, dict):
         raise checks.InputError(f"{path}: damaged: an object is needed")
     return shape.parse(content, Provenance, path)
@@ -143,14 +153,14 @@ def read(*folders: Path | None) -> Provenance | None:
 def source(role: str, path: Path) -> Source:
     """A file, or a folder with all that is in it."""
     if path.is_file():
-        return Source(role, path.name, store.file_digest(path), path.stat().st_size)
+        return Source(role, spelt(path.name), store.file_digest(path), path.stat().st_size)
     inside = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
     digests = [(file.relative_to(path).as_posix(), store.file_digest(file)) for file in inside]
-    return Source(role, path.name, store.digest(*digests), sum(file.stat().st_size for file in inside))
+    return Source(role, spelt(path.name), store.digest(*digests), sum(file.stat().st_size for file in inside))
 
 
-def _date() -> str:
-    """The time, or what the variable of reproducible builds says it is: then the same run gives the same bytes."""
+def date() -> str:
+    """Return the time, or what the variable of reproducible builds says: then the same run gives the same bytes."""
     given = os.environ.get("SOURCE_DATE_EPOCH")
     if given is None:
         return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from divulge.types import Estimate
@@ -112,7 +112,10 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class BlindBaseline:
-    """What a classifier that never saw the model could tell, see `divulge.evaluation.blind.Blind`."""
+    """What a classifier that never saw the model could tell, see `divulge.evaluation.blind.Blind`.
+
+    ``differences`` names what tells the sets apart, the surest first, where the split is confounded.
+    """
 
     auc: Estimate
     confounded: bool
@@ -120,6 +123,8 @@ class BlindBaseline:
     false_alarm: float
     records: int
     method: str
+    detectable: float | None = None
+    differences: tuple[str, ...] = ()
 
 
 UNEQUAL = 0.05
@@ -135,20 +140,25 @@ class TextSplit:
         shared: how many texts of each set are nearly one of another set, in words.
         copies: how many non-members are nearly a member.
         length: p-value of members and non-members being equally long.
-        among_equals: by recipe, the p-value of members and non-members scoring alike among texts of like length.
+        among_equals: of runs before scores were adjusted for covariates: by recipe, the p-value of members and
+            non-members scoring alike among texts of like length.
     """
 
     signs: tuple[str, ...]
     shared: str
     copies: int
     length: float
-    among_equals: Mapping[str, float]
+    among_equals: Mapping[str, float] = field(default_factory=dict)
 
     def owed_to_length(self, level: float) -> tuple[str, ...]:
         """Recipes whose scores do not tell members from non-members of like length, where lengths may differ."""
         if self.length > UNEQUAL:
             return ()
         return tuple(name for name, p_value in self.among_equals.items() if p_value > level)
+
+    def seen_at_equal_length(self, level: float) -> tuple[str, ...]:
+        """Recipes whose scores tell members from non-members of like length."""
+        return tuple(name for name, p_value in self.among_equals.items() if p_value <= level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +216,34 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """How often the target's most likely class is right."""
+    """How often the target's most likely class is right.
+
+    Args:
+        members: on the members.
+        nonmembers: on the non-members.
+        completed: whether the target was asked about completions of partly known records.
+    """
 
     members: Estimate
     nonmembers: Estimate
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFit:
+    """How well a language model knows its own training documents, beside one that reads no context.
+
+    Args:
+        members: mean log-probability of a unit of the members' text, in nats.
+        gain: of it beyond that by the units' frequencies in the population, a mean over members with its interval.
+        unit: "token", or "byte" where the target does not show its tokens.
+        constant: whether every token of every document is given the same probability.
+    """
+
+    members: float
+    gain: Estimate
+    unit: Literal["token", "byte"]
+    constant: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +262,9 @@ class About:
         environment: what it was run with.
         timings: step → seconds.
         engine: what trained the reference models.
-        accuracy: of the target; None where it has no classes, or only part of each record is known.
+        accuracy: of the target; None where it or the records have no classes.
+        token_fit: how well a language model knows its training documents; None for others.
+        single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
     """
 
     settings: Settings
@@ -243,6 +279,8 @@ class About:
     timings: Mapping[str, float]
     engine: str
     accuracy: Accuracy | None = None
+    token_fit: TokenFit | None = None
+    single_answer: bool = False
 
     @property
     def told_apart(self) -> bool:

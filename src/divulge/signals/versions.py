@@ -202,13 +202,13 @@ class OwnVersions:
         kept = checks.records(made, "versions: what the function returns")
         if kept.shape != records.x.shape:
             raise checks.InputError(f"versions: {records.x.shape} is needed of the function, got {kept.shape}")
-        return Records(kept, records.y, records.ids)
+        return records.with_values(kept)
 
 
 def _like(records: Records, x: Array) -> Records:
     """Records of the same kind and shape with these values."""
     kind = records.x.dtype if records.x.dtype.kind == "f" else x.dtype
-    return Records(np.ascontiguousarray(x, kind).reshape(records.x.shape), records.y, records.ids)
+    return records.with_values(np.ascontiguousarray(x, kind).reshape(records.x.shape))
 
 
 def _height_axis(shape: Sequence[int]) -> int:

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import checks, lazy
-from divulge.classical import words
 from divulge.statistics import two_samples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from scipy import stats
+    from sklearn.feature_extraction import text as sklearn_text
 
     from divulge.types import Floats, Ints
 else:
+    sklearn_text = lazy.module("sklearn.feature_extraction.text")
     stats = lazy.module("scipy.stats")
 
 _LEAST = 5  # texts that a word must be in: fewer tell nothing
@@ -89,10 +90,10 @@ def telling(
     start = checks.integer(seed, "seed", least=0)
     if len(checks.listed(names, "names")) != 2:
         raise checks.InputError(f"names: two are needed, got {checks.shown(names)}")
-    single, ranked = list(_words(one, other, names)), list(_ranked(one, other, names, start))
+    words, ranked = list(_words(one, other, names)), list(_ranked(one, other, names, start))
     signs = [
         Sign(sign.what, min(1.0, 2 * len(family) * sign.p_value), sign.first)
-        for family in (single, ranked)
+        for family in (words, ranked)
         for sign in family
     ]
     return tuple(sorted((s for s in signs if s.p_value <= bound), key=lambda s: (s.p_value, s.what))[:kept])
@@ -100,13 +101,16 @@ def telling(
 
 def _words(one: Sequence[str], other: Sequence[str], names: tuple[str, str]) -> Iterator[Sign]:
     """Each word, by the number of texts that it is in."""
-    counted = words.count([*one, *other], r"\w+")
-    n, m, width = len(one), len(other), len(counted.names)
-    both = np.bincount(counted.table.indices, minlength=width)
-    mine = np.bincount(counted.table[:n].indices, minlength=width)
-    often = np.flatnonzero(both >= _LEAST)
-    for at, p in zip(often, _exact(mine[often], both[often], n, m), strict=True):
-        word, own, theirs = counted.names[at], mine[at], both[at] - mine[at]
+    counter = sklearn_text.CountVectorizer(binary=True, token_pattern=r"\w+", min_df=_LEAST)  # noqa: S106 - no password
+    try:
+        table = counter.fit_transform([*one, *other])
+    except ValueError:  # no word is in so many texts
+        return
+    n, m = len(one), len(other)
+    mine = np.asarray(table[:n].sum(axis=0)).ravel().astype(np.int64)
+    both = np.asarray(table.sum(axis=0)).ravel().astype(np.int64)
+    for word, own, p in zip(counter.get_feature_names_out(), mine, _exact(mine, both, n, m), strict=True):
+        theirs = both[counter.vocabulary_[word]] - own
         shown = word if len(word) <= _LONGEST else f"{word[:_LONGEST]}…"
         what = f"“{shown}” is in {own / n:.0%} of the {names[0]} and {theirs / m:.0%} of the {names[1]}"
         yield Sign(what.replace("%", " %"), float(p), bool(own / n > theirs / m))

@@ -16,7 +16,7 @@ from divulge import lazy, seeds
 if TYPE_CHECKING:
     from scipy import stats
 
-    from divulge.types import Array, Bools, Floats
+    from divulge.types import Array, Floats
 else:
     stats = lazy.module("scipy.stats")
 
@@ -24,7 +24,6 @@ Alternative: TypeAlias = Literal["two-sided", "greater"]
 
 _EXACT = 1000  # scores on a side up to which Smirnov's distribution is counted out
 _GROUPS = 32  # of neighbouring scores; the rank sum of groups loses a thousandth of the power
-_ALIKE = 10  # records that are taken for alike
 _DIVISIONS = (999, 9_999)  # the second where the first come out below a tenth, and matter
 
 
@@ -89,40 +88,6 @@ def rank_sum(known: Floats, other: Floats, *, alternative: Alternative = "two-si
         if p > 0.1:
             break
     return p
-
-
-def among_equals(scores: Floats, inside: Bools, by: Floats) -> float:
-    """Van Elteren's two-sided p-value: do records ``inside`` score otherwise than others that are alike in ``by``?
-
-    Records are put into groups of about ten by ``by``, equal ones into one, and rank sums of the groups are added, each
-    over the size of its group plus 1. The normal approximation has the mean and variance of random divisions within
-    groups. Where no group has records of both kinds, or all scores are one, nothing can be told: 1.
-
-    Args:
-        scores: ``[n]``.
-        inside: bool ``[n]``.
-        by: ``[n]``.
-
-    References:
-        van Elteren 1960, On the combination of independent two-sample tests of Wilcoxon.
-
-    Examples:
-        >>> length = np.repeat(np.arange(10.0), 20)
-        >>> inside = np.random.default_rng(0).permutation(200) < 10 + 9 * length
-        >>> rank_sum(length[~inside], length[inside]) < 1e-3, among_equals(length, inside, length)
-        (True, 1.0)
-    """
-    group = np.floor((stats.rankdata(by) - 0.5) / _ALIKE)
-    total = variance = 0.0
-    for one in np.unique(group):
-        rows = group == one
-        n, m = int(rows.sum()), int(inside[rows].sum())
-        if m in (0, n):
-            continue
-        ranks = stats.rankdata(scores[rows]) - (n + 1) / 2
-        total += float(ranks[inside[rows]].sum()) / (n + 1)
-        variance += m * (n - m) * float((ranks**2).sum()) / (n * (n - 1) * (n + 1) ** 2)
-    return 2 * float(stats.norm.sf(abs(total) / variance**0.5)) if variance > 0 else 1.0
 
 
 def _grouped(pooled: Floats, rank: Floats) -> Array:

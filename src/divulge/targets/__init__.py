@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from divulge.targets.arrays import CallableTarget, TableTarget
 from divulge.targets.decoding import Continuations, Decoding, GivesContinuations
+from divulge.targets.framed import FramedTarget
 from divulge.targets.limits import Metered, Noisy, Rounded
 from divulge.targets.rights import (
     GivesGradientNorms,
@@ -50,6 +51,7 @@ __all__ = [
     "Continuations",
     "Decoding",
     "Endpoint",
+    "FramedTarget",
     "GivesContinuations",
     "GivesGradientNorms",
     "GivesGradients",

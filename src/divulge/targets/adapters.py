@@ -213,9 +213,13 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
         beside = " (adapter_model.bin is a pickle: a program)" if (folder / "adapter_model.bin").exists() else ""
         raise checks.InputError(f"there is no {WEIGHTS}{beside}; peft's save_pretrained writes one")
     try:
-        return tensors.load_file(path)
+        weights = tensors.load_file(path)
     except Exception as error:  # whatever safetensors raises on damaged files
         raise checks.InputError(f"{WEIGHTS} is damaged: {checks.reason(error)}") from None
+    if odd := [name for name, value in weights.items() if not value.is_floating_point()]:
+        kind = str(weights[odd[0]].dtype).removeprefix("torch.")
+        raise checks.InputError(f"{WEIGHTS}: floats are needed, and {odd[0]} is stored as {kind}; save it dequantised")
+    return weights
 
 
 def _adapted(weights: Mapping[str, torch.Tensor]) -> list[str]:

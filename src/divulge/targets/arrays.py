@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,8 +21,11 @@ class CallableTarget:
     """Any function from an array of records to outputs ``[n, K]``.
 
     Args:
-        function: called with a copy of ``records.x``, which it may write into.
+        function: called with a copy of ``records.x``, which it may write into, or of the data frame that the records
+            were made from.
         outputs: "logits" or "probabilities": what it returns.
+        frames: whether the function takes data frames; None for frames where some column is not numeric or has missing
+            values, and arrays ``[n, d]`` in the order of the columns otherwise.
 
     Examples:
         >>> from divulge import Records
@@ -32,6 +35,8 @@ class CallableTarget:
 
     function: Callable[[Array], Any]
     outputs: str = "logits"
+    frames: bool | None = None
+    takes_frames: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -41,8 +46,14 @@ class CallableTarget:
     def logits(self, records: Records) -> Floats:
         """Logits ``[n, K]`` of each record."""
         with errors.theirs("target"):
-            outputs = self.function(records.x.copy())
+            outputs = self.function(self._input(records.copy()))
         return out.as_logits(outputs, self.outputs, len(records))
+
+    def _input(self, records: Records) -> Any:
+        if records.table is None or records.encoder is None or self.frames is False:
+            return records.x
+        as_array = self.frames is None and records.encoder.is_plain
+        return records.x if as_array else records.table.to_native()
 
     def labels(self, records: Records) -> Ints:
         """Predicted class of each record."""

@@ -16,6 +16,7 @@ from divulge.targets.decoding import Continuations, Decoding
 from divulge.targets.pretrained import known_tokens
 from divulge.targets.token_reduction import drawn
 from divulge.targets.token_windows import Window, batches
+from divulge.untrusted import panic_errors
 
 try:
     import torch
@@ -49,6 +50,7 @@ class Batched(Protocol):
         """What ``reducing`` makes of each batch."""
 
 
+@panic_errors("tokenizer")
 def start(tokenizer: Any, bos: str) -> tuple[int, ...]:
     """The tokens that a tokenizer puts before a text under one of the policies of `CausalLM`."""
     if bos == "add":
@@ -60,6 +62,7 @@ def start(tokenizer: Any, bos: str) -> tuple[int, ...]:
     return tuple(whole[: next((at for at in places if whole[at : at + len(plain)] == plain), 0)])
 
 
+@panic_errors("tokenizer")
 def encode(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
     """The tokens of each text, without special ones around them.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import checks, store, untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ class EndpointJournal:
     def _read(self, path: Path, key: dict[str, Any]) -> None:
         entries = []
         try:
-            for line in store.read_text(path).split("\n"):
+            for line in store.read_text(path, limit=untrusted.LINES).split("\n"):
                 try:
                     entries.append(json.loads(line))
                 except json.JSONDecodeError:

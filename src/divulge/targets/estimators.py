@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks, errors
+from divulge import checks, columns, errors, lazy
+from divulge.columns import find_names, frame_of_array, has_pandas, match_columns, to_library
 from divulge.targets import declared_outputs as out
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    import narwhals as nw
+    import pandas as pd
 
     from divulge.types import Floats, Ints, Records
+else:
+    pd = lazy.module("pandas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +36,21 @@ class SklearnTarget:
     nearest neighbours that count alike. Without bootstraps each tree saw every member, and a probability of 1 is no
     accident of counting.
 
+    A model that was fitted on a data frame (``feature_names_in_``, or LightGBM's, XGBoost's and CatBoost's own) is
+    given one with those columns in that order.
+
     Args:
-        estimator: fitted, with ``classes_`` that are whole numbers, or names.
+        estimator: fitted, with ``classes_``.
         classes: size of the full label set; the estimator's largest class + 1 when None. A class the
             estimator never saw gets the floor.
         floor: smallest probability told apart from zero.
-        names: where ``classes_`` are names: all classes, in the order in which the records' labels number them.
+        names: where ``classes_`` are names: all classes, in the order in which the records' labels number them;
+            the estimator's own order when None.
+        frames: the library of the data frames that the estimator is given: "pandas", "polars", "own" for that of the
+            records, or "auto" for that in which its encoders met missing values, else that of the records.
 
     Raises:
-        divulge.InputError: not fitted, no usable output, classes that are no whole numbers ≥ 0 and not in ``names``.
+        divulge.InputError: not fitted, no usable output, classes that are not in ``names``.
 
     Examples:
         >>> from sklearn.linear_model import LogisticRegression
@@ -51,31 +64,95 @@ class SklearnTarget:
     classes: int | None = None
     floor: float = out.FLOOR
     names: Sequence[str] | None = None
+    frames: Literal["auto", "own", "pandas", "polars"] = "auto"
+    takes_frames: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        columns = self._columns()
-        width = int(columns.max()) + 1 if self.names is None else len(self.names)
+        checks.choice(self.frames, "frames", ("auto", "own", "pandas", "polars"))
+        places = self._columns()
+        class_names = self.class_names
+        width = int(places.max()) + 1 if class_names is None else len(class_names)
         if self.classes is not None:
             width = checks.integer(self.classes, "classes", least=2, most=2**40)
-        checks.labels(columns, "target.classes_", classes=width)
+        checks.labels(places, "target.classes_", classes=width)
         checks.number(self.floor, "floor", above=0, below=1)
         object.__setattr__(self, "classes", width)
 
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """Names of the classes in the order of the logits; None where they are whole numbers ≥ 0."""
+        if self.names is not None:
+            return tuple(map(str, self.names))
+        known = np.asarray(self._classes())
+        has_numbers = known.dtype.kind in "iu" and (not known.size or known.min() >= 0)
+        whole = known.dtype.kind == "f" and bool((known == known.astype(np.int64)).all()) and known.min() >= 0
+        return None if has_numbers or whole else tuple(_spell_class(name) for name in known.tolist())
+
+    @property
+    def has_given_names(self) -> bool:
+        """Whether the user said how labels number the classes."""
+        return self.names is not None
+
+    @property
+    def known_classes(self) -> Ints:
+        """The classes that the estimator was fitted on, by their numbers."""
+        return self._columns()
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns that the estimator was fitted on; empty where it was fitted on an array."""
+        names, are_certain = _own_names(self.estimator)
+        return names if are_certain else ()
+
+    @property
+    def likely_names(self) -> tuple[tuple[str, ...], ...]:
+        """Names that may be those of the columns: which a part of the estimator met, or which LightGBM makes up too."""
+        found = (_own_names(part)[0] for part in _parts(self.estimator))
+        return tuple(dict.fromkeys(names for names in found if names))
+
     def logits(self, records: Records) -> Floats:
         """Logits of each record over the full label set, float64 ``[n, K]``."""
-        x = records.x.copy()  # an estimator of the user's own may write into it
-        with errors.theirs(f"target: {type(self.estimator).__name__}"):
-            return self._own_logits(x if x.dtype == object else x.reshape(len(x), -1))
+        # An estimator of the user's own may write into what it is given.
+        given = self._input(records.copy())
+        hint = "" if records.table is None else self._hint(given)
+        with errors.theirs(f"target: {type(self.estimator).__name__}", hint=hint):
+            return self._own_logits(given)
+
+    def _hint(self, given: Any) -> str:
+        """What an estimator that fails was given, and how it is given something else."""
+        shown = (
+            "an array" if isinstance(given, np.ndarray) else f"a data frame of {type(given).__module__.split('.')[0]}"
+        )
+        return (
+            f'it was given {shown}; SklearnTarget(model, frames="pandas") or frames="polars" gives it another, '
+            "in a plan target.frames"
+        )
+
+    def _input(self, records: Records) -> Any:
+        """The records as the estimator was fitted on them: a frame with its columns, or an array."""
+        names = self.feature_names
+        if records.table is not None and records.encoder is not None:
+            if names := names or find_names(self.likely_names, records.table.columns):
+                table = match_columns(records.table, names, "records", of_model=True)
+                return with_categories(self.estimator, to_library(table, self._library(table)))
+            as_array = self.frames == "auto" and records.encoder.is_plain
+            return records.x if as_array else to_library(records.table, self._library(records.table))
+        if records.x.dtype == object:
+            return records.x
+        x = records.x.reshape(len(records.x), -1)
+        if names and x.shape[1] == len(names) and hasattr(self.estimator, "feature_names_in_"):
+            return frame_of_array(x, names)  # it would warn of an array
+        return x
 
     def _full(self, logits: Floats) -> Floats:
         """Logits over the full label set; a class the estimator never saw gets the floor."""
-        columns = self._columns()
-        if np.array_equal(columns, np.arange(int(self.classes or 0))):
+        places = self._columns()
+        if np.array_equal(places, np.arange(int(self.classes or 0))):
             return logits
         checks.memory(8.0 * len(logits) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         lowest = np.log(self.floor) + logits.max(axis=1, keepdims=True)
         full = np.tile(lowest, (1, int(self.classes or 0)))
-        full[:, columns] = logits
+        full[:, places] = logits
         return full
 
     def _wide(self, probabilities: Floats) -> Floats:
@@ -85,20 +162,26 @@ class SklearnTarget:
         full[:, self._columns()] = probabilities
         return full
 
-    def _columns(self) -> Ints:
-        """Which class each of the estimator's outputs is of."""
+    def _library(self, table: nw.DataFrame[Any]) -> Literal["own", "pandas", "polars"]:
+        if self.frames != "auto":
+            return self.frames
+        if (fitted := fitted_library(self.estimator)) is not None:
+            return fitted
+        return "own" if table.implementation.value in ("pandas", "polars") or not has_pandas() else "pandas"
+
+    def _classes(self) -> Any:
         known = getattr(self.estimator, "classes_", None)
         if known is None:
             raise checks.InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
-        if np.asarray(known).dtype.kind not in "UO":
-            return checks.labels(known, "target.classes_")
-        said = [str(name) for name in known]
-        if self.names is None:
-            raise checks.InputError(
-                f"target.classes_: the classes have names, {checks.shown(said)}; say how the labels number them: "
-                "data.classes in a plan, names= of divulge.targets.SklearnTarget"
-            )
-        order = {str(name): number for number, name in enumerate(self.names)}
+        return known
+
+    def _columns(self) -> Ints:
+        """Which class each of the estimator's outputs is of."""
+        known, names = self._classes(), self.class_names
+        if names is None:
+            return checks.labels(np.asarray(known).astype(np.int64), "target.classes_")
+        order = {name: number for number, name in enumerate(names)}
+        said = [_spell_class(name) for name in np.asarray(known).tolist()]
         if strange := [name for name in said if name not in order]:
             raise checks.InputError(
                 f"classes: {checks.shown(list(order))} lacks {checks.shown(strange[0])}, which the target knows"
@@ -136,6 +219,24 @@ class SklearnTarget:
         return self._full(np.where(np.isfinite(logarithms), logarithms, np.log(self.floor)))
 
 
+def _spell_class(value: Any) -> str:
+    """A class as text, as `Records` spells it: -1.0 is -1."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _own_names(estimator: Any) -> tuple[tuple[str, ...], bool]:
+    """Names of the columns that an estimator knows, and whether a frame had them for certain."""
+    for attribute in ("feature_names_in_", "feature_names_", "feature_name_"):
+        named = getattr(estimator, attribute, None)
+        if named is None or callable(named):
+            continue
+        names = tuple(str(name) for name in named)
+        # What LightGBM and CatBoost call the columns of an array; in scikit-learn such names are the user's.
+        may_be_made_up = attribute != "feature_names_in_" or hasattr(estimator, "booster_")
+        return names, not (may_be_made_up and all(re.fullmatch(r"(?:Column_)?\d+", name) for name in names))
+    return (), False
+
+
 def _votes(estimator: Any) -> int | None:
     """How many votes a probability is the share of; None where it is no count."""
     estimator = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
@@ -149,3 +250,82 @@ def _votes(estimator: Any) -> int | None:
 def _smoothed(probabilities: Floats, votes: int) -> Floats:
     """Log-probabilities with half a vote more for each class."""
     return np.log((probabilities * votes + 0.5) / (votes + 0.5 * probabilities.shape[1]))
+
+
+def fitted_library(estimator: Any) -> Literal["pandas", "polars"] | None:
+    """Return the library of the frame that an estimator was fitted on, where its encoders show it; else None.
+
+    A text that is missing is NaN in a column of pandas and None in one of polars, and an encoder takes them for two
+    different categories.
+    """
+    parts = list(_parts(estimator))
+    for part in parts:
+        for categories in getattr(part, "categories_", ()):
+            missing = [value for value in np.asarray(categories, dtype=object).tolist() if columns.is_missing(value)]
+            if missing:
+                return "polars" if missing[0] is None else "pandas"
+    for part in parts:  # LightGBM, and an imputer of texts, for which a missing one is either NaN or None
+        if _pandas_categories(part) is not None:
+            return "pandas"
+        if hasattr(part, "statistics_") and getattr(part, "_fit_dtype", np.dtype(float)).kind == "O":
+            return "polars" if part.missing_values is None else "pandas"
+    return None
+
+
+def _pandas_categories(estimator: Any) -> list[Any] | None:
+    """Categories by column of the pandas frame that LightGBM was fitted on; None if it was fitted on something else."""
+    return getattr(getattr(estimator, "booster_", None), "pandas_categorical", None)
+
+
+def _parts(estimator: Any) -> Iterator[Any]:
+    """An estimator and those that it is made of."""
+    yield estimator
+    for _, step in getattr(estimator, "steps", ()):
+        yield from _parts(step)
+    for _, transformer, *_ in getattr(estimator, "transformers_", ()):
+        yield from _parts(transformer)
+    for _, step in getattr(estimator, "transformer_list", ()):
+        yield from _parts(step)
+    for name in ("estimators_", "calibrated_classifiers_"):
+        inner = getattr(estimator, name, None)
+        for part in () if inner is None else np.ravel(np.array(inner, dtype=object)):
+            yield from _parts(part)
+    for name in ("estimator_", "best_estimator_", "final_estimator_", "estimator", "_preprocessor"):
+        if (inner := getattr(estimator, name, None)) is not None:
+            yield from _parts(inner)
+
+
+def with_categories(estimator: Any, frame: Any) -> Any:
+    """Return a pandas frame whose categories are those that the estimator was fitted on (LightGBM, XGBoost).
+
+    Raises:
+        divulge.InputError: a column of which no value is among the categories.
+    """
+    if not hasattr(frame, "select_dtypes"):
+        return frame
+    texts = [name for name in frame.columns if str(frame[name].dtype) in ("object", "str", "string", "category")]
+    for part in _parts(estimator):
+        if held := _pandas_categories(part):
+            places = part.booster_.params.get("categorical_column")
+            fits = places is not None and list(_own_names(part)[0]) == list(frame.columns)
+            names = [frame.columns[place] for place in places] if fits else texts
+            if len(names) == len(held):
+                return frame.assign(
+                    **{name: _as_fitted(frame[name], own) for name, own in zip(names, held, strict=True)}
+                )
+    # Before its version 3.1, XGBoost kept the codes of its categories and not what they stood for.
+    booster = estimator.get_booster() if getattr(estimator, "enable_categorical", False) else None
+    if hasattr(booster, "get_categories"):
+        return frame.assign(**{name: frame[name].astype("category") for name in texts})
+    return frame
+
+
+def _as_fitted(column: Any, categories: Sequence[Any]) -> Any:
+    """A column with the categories that the model was fitted on."""
+    fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
+    if column.notna().any() and not fitted.notna().any():
+        raise checks.InputError(
+            f"column {column.name!r}: the target knows none of its values, such as "
+            f"{checks.shown(column.dropna().iloc[0])}; it was fitted on {checks.shown(list(categories))}"
+        )
+    return fitted

@@ -13,6 +13,7 @@ from divulge.targets.endpoint import Endpoint
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
 from divulge.targets.skops import read as read_skops
+from divulge.targets.weight_types import refuse_integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -144,7 +145,9 @@ def _filled(path: Path, factory: Any, folder: Path | None) -> Any:
     with errors.theirs(f"target.factory: {checks.shown(factory)}"):
         module = make()
     try:
-        module.load_state_dict(read(path))
+        weights = read(path)
+        refuse_integers({name: str(value.dtype) for name, value in weights.items()}, module.state_dict())
+        module.load_state_dict(weights)
     except Exception as error:
         raise checks.InputError(f"target.model: {path} does not fit the factory's module ({error})") from None
     return module

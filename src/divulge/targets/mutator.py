@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import checks, lazy, seeds
-from divulge.classical import regression_tree
 
 if TYPE_CHECKING:
     import torch
-    from scipy import spatial
+    from sklearn import neighbors, tree
 
     from divulge.types import Array, Floats
 else:
-    spatial = lazy.module("scipy.spatial")
+    neighbors = lazy.module("sklearn.neighbors")
     torch = lazy.module("torch")
+    tree = lazy.module("sklearn.tree")
 
 _LIMITS = {"float32": (88.0, 14.0), "float64": (700.0, 34.0)}
 _MODELS = ("tree", "nearest", "relu")
@@ -119,24 +119,14 @@ def carrier(features: object, predictions: object, *, model: str = "tree") -> Ca
     return Carrier(_fit(x, which.astype(float), model), rows)
 
 
-def _fit(x: Floats, target: Floats, model: str) -> regression_tree.RegressionTree | _Nearest | ReluInterpolator:
+def _fit(
+    x: Floats, target: Floats, model: str
+) -> tree.DecisionTreeRegressor | neighbors.KNeighborsRegressor | ReluInterpolator:
     if model == "tree":
-        return regression_tree.grow(x, target)
+        return tree.DecisionTreeRegressor(random_state=0).fit(x, target)
     if model == "nearest":
-        return _Nearest(spatial.KDTree(x), target)
+        return neighbors.KNeighborsRegressor(1).fit(x, target)
     return ReluInterpolator.fit(x, target)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Nearest:
-    """The target of the nearest known row."""
-
-    known: spatial.KDTree
-    target: Floats
-
-    def predict(self, x: Floats) -> Floats:
-        """Values ``[n]``."""
-        return self.target[self.known.query(x)[1]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

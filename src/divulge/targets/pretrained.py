@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import checks, lazy
+from divulge.targets.weight_types import refuse_integers
+from divulge.untrusted import LINES, panic_errors, read_untrusted
 
 try:
     import torch
@@ -18,16 +20,19 @@ except ImportError:  # pragma: no cover - exercised by the light install
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
+    import safetensors
     import transformers
     from transformers import utils as transformers_utils
     from transformers.utils import logging as transformers_logging
 else:
+    safetensors = lazy.module("safetensors")
     transformers = lazy.module("transformers")
     transformers_logging = lazy.module("transformers.utils.logging")
     transformers_utils = lazy.module("transformers.utils")
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
+_LONGEST = 1 << 24  # tokens that texts may be filled up to
 _MOST = 10_000  # layers, experts or labels: a configuration can ask for any number, and gets modules that fill memory
 # Of a configuration, where a model comes from and how it was saved; the rest decides what it computes.
 _ABOUT_FILES = frozenset({"_name_or_path", "architectures", "dtype", "torch_dtype", "transformers_version"})
@@ -71,6 +76,7 @@ def pretrained(
     try:
         _refuse_adapters(where, place)
         _refuse_odd(where, place)
+        _refuse_padding(tokenizer or where)
         with quiet():
             model, report = model_class.from_pretrained(
                 where,
@@ -83,10 +89,12 @@ def pretrained(
                 **options,
             )
         _refuse_untrained(report["missing_keys"], lacks)
-        words = tokenizer_class.from_pretrained(
-            tokenizer or where, trust_remote_code=False, **({} if tokenizer else place)
-        )
-        _refuse_wordless(words)
+        _refuse_unscaled(model, where)
+        with panic_errors("tokenizer"):
+            words = tokenizer_class.from_pretrained(
+                tokenizer or where, trust_remote_code=False, **({} if tokenizer else place)
+            )
+            _refuse_wordless(words)
         if device != "map":
             cuda = torch.cuda.is_available()
             model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
@@ -143,6 +151,40 @@ def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
     """
     if untrained := sorted(key for key in missing if not set(key.split(".")) & set(lacks)):
         raise ValueError(f"{len(untrained)} of its weights are missing from its files (first: {untrained[0]})")
+
+
+def _refuse_unscaled(model: Any, where: str) -> None:
+    """Integers in a file are quantised weights; without their scales, which transformers then ignores, they are noise.
+
+    Raises:
+        ValueError: the model computes with floats where a file of its folder has integers.
+    """
+    if getattr(model.config, "quantization_config", None) is not None:
+        return  # transformers reads the scales
+    own = model.state_dict()
+    for path in sorted(Path(where).glob("*.safetensors")) if Path(where).is_dir() else ():
+        with safetensors.safe_open(path, framework="pt") as held:
+            kinds = {name: held.get_slice(name).get_dtype() for name in held.keys()}  # noqa: SIM118 - no dictionary
+        refuse_integers(kinds, own)
+
+
+def _refuse_padding(where: str) -> None:
+    """A tokenizer may ask that every text is filled up to so many tokens that the process is ended for want of memory.
+
+    Raises:
+        ValueError: it does.
+    """
+    path = Path(where) / "tokenizer.json"
+    if not path.is_file():
+        return
+    content = json.loads(read_untrusted(path, limit=LINES))
+    waiting: list[Any] = [content.get("padding"), content.get("truncation")] if isinstance(content, dict) else []
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, int) and value > _LONGEST:
+            raise ValueError(f"tokenizer.json asks for texts of {value:,} tokens (at most {_LONGEST:,})")
 
 
 def _refuse_wordless(words: Any) -> None:

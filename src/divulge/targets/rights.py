@@ -109,7 +109,16 @@ _RIGHTS = (
     "tokens",
 )  # other names mean other things
 # What an adapter holds: attacks on the weights read them there, which asks the target nothing.
-_HELD = ("module", "function", "outputs")
+_HELD = (
+    "module",
+    "function",
+    "outputs",
+    "class_names",
+    "feature_names",
+    "likely_names",
+    "known_classes",
+    "takes_frames",
+)
 
 
 def grant(wrapper: Any, target: Any, ask: Callable[[str, Records], Any]) -> None:
@@ -201,7 +210,7 @@ def adapt(
     Examples:
         >>> import numpy as np
         >>> adapt(lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1))
-        CallableTarget(function=..., outputs='logits')
+        CallableTarget(function=..., outputs='logits', frames=None)
     """
     checks.choice(outputs, "outputs", out.KINDS)
     if isinstance(model, GivesLogits | GivesTokens) and not isinstance(model, type):

@@ -15,6 +15,7 @@ from divulge.targets.pretrained import fingerprint, known_tokens, pretrained, to
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 from divulge.targets.token_reduction import reduce
 from divulge.targets.token_windows import Window, batches, windows
+from divulge.untrusted import panic_errors
 
 try:
     import torch
@@ -153,6 +154,7 @@ class CausalLM:
         """The tokens of each text, without those of `start`."""
         return written.encode(self.tokenizer, texts)
 
+    @panic_errors("tokenizer")
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens."""
         return self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False)
@@ -196,6 +198,7 @@ class CausalLM:
         known_tokens(self.model, encoded)
         return encoded
 
+    @panic_errors("tokenizer")
     def _encode(self, text: str) -> list[int]:
         ids = self.tokenizer(text, add_special_tokens=self.bos == "tokenizer", verbose=False)["input_ids"]
         ids = [self.tokenizer.bos_token_id, *ids] if self.bos == "add" else list(ids)

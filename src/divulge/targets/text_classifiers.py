@@ -12,6 +12,7 @@ from divulge.targets import declared_outputs as out
 from divulge.targets.pretrained import fingerprint, known_tokens, tokenizer_digest
 from divulge.targets.text import context
 from divulge.targets.token_windows import Window, batches
+from divulge.untrusted import panic_errors
 
 try:
     import torch
@@ -98,6 +99,7 @@ class TextClassifier:
         plain = {name: value.float() if value.dtype == torch.bfloat16 else value for name, value in held.items()}
         return {name: value.numpy() for name, value in plain.items()}
 
+    @panic_errors("tokenizer")
     def notes(self, records: Records) -> tuple[str, ...]:
         """What has to be said of these records: how many are longer than the model reads."""
         whole = self.tokenizer(list(records.x), verbose=False)["input_ids"]
@@ -127,6 +129,7 @@ class TextClassifier:
         device = self.model.device
         return self.model(input_ids=ids.to(device), attention_mask=real.to(device)).logits.double().cpu().numpy()
 
+    @panic_errors("tokenizer")
     def _encoded(self, texts: Array) -> list[list[int]]:
         if texts.dtype != object:
             raise checks.InputError(f"records: documents are needed, got numbers ({texts.dtype})")

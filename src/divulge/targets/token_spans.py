@@ -6,6 +6,7 @@ from typing import Any
 
 from divulge import people, ragged
 from divulge.targets.statistics import GivesTokens
+from divulge.untrusted import panic_errors
 
 
 def ends(target: GivesTokens, record: str) -> list[int] | None:
@@ -30,7 +31,8 @@ def _ends(target: GivesTokens, text: str) -> list[int] | None:
     if not getattr(tokenizer, "is_fast", False):
         return None
     bos = getattr(target, "bos", "tokenizer")
-    cut = tokenizer(text, add_special_tokens=bos == "tokenizer", return_offsets_mapping=True, verbose=False)
+    with panic_errors("tokenizer"):
+        cut = tokenizer(text, add_special_tokens=bos == "tokenizer", return_offsets_mapping=True, verbose=False)
     places = [end for _, end in cut["offset_mapping"]]
     if bos != "add":
         places = places[1:]  # nothing comes before the first token, so it has no score

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import hmac
+import threading
 import time
 from collections.abc import Callable
 from importlib import resources
@@ -12,6 +15,7 @@ from divulge import auditing, checks, lazy, results
 from divulge.auditing import audit_summary
 from divulge.auditing import compare as comparing
 from divulge.auditing.result import KIND as AUDIT
+from divulge.dossier import ReplacedError
 from divulge.identification import best
 from divulge.identification.table_results import KIND as IDENTIFICATION
 from divulge.report import in_words, markdown
@@ -28,6 +32,9 @@ else:
     requests = lazy.module("starlette.requests")
     responses = lazy.module("starlette.responses")
     routing = lazy.module("starlette.routing")
+
+WORKER = "divulge view: answer"
+"""Name of the threads that answer requests."""
 
 _COOKIE = "divulge-view"
 _OWN = (
@@ -56,17 +63,51 @@ def application(shelf: Shelf, token: str, hosts: tuple[str, ...]) -> application
         hosts: names under which it may be asked for, so that no name that points here serves another site's page.
     """
     pages = _Pages(shelf)
-    routes = [
-        routing.Route("/", pages.listing),
-        routing.Route("/runs/{key:str}", pages.run),
-        routing.Route("/runs/{key:str}/decision", pages.decision),
-        routing.Route("/runs/{key:str}/report", pages.report),
-        routing.Route("/compare", pages.compare),
-        routing.Route("/assets/{name:str}", pages.asset),
-    ]
+    answers = {
+        "/": pages.listing,
+        "/runs/{key:str}": pages.run,
+        "/runs/{key:str}/decision": pages.decision,
+        "/runs/{key:str}/report": pages.report,
+        "/compare": pages.compare,
+        "/assets/{name:str}": pages.asset,
+    }
+    routes = [routing.Route(path, _in_thread(pages.guarded(answer))) for path, answer in answers.items()]
     made = applications.Starlette(routes=routes)
     made.add_middleware(_Door, token=token, hosts=hosts)
     return made
+
+
+def _in_thread(answer: Callable[[requests.Request], responses.Response]) -> Any:
+    """Answer in a thread that does not keep the process alive.
+
+    The server's own worker threads would: whoever ends it by Ctrl-C had to wait for the slowest page.
+    """
+
+    async def endpoint(request: requests.Request) -> responses.Response:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[responses.Response] = loop.create_future()
+
+        def settle(result: responses.Response | None, error: BaseException | None) -> None:
+            if future.cancelled():
+                return
+            if result is None:
+                future.set_exception(error or RuntimeError("no answer"))
+            else:
+                future.set_result(result)
+
+        def work() -> None:
+            result, error = None, None
+            try:
+                result = answer(request)
+            except BaseException as raised:  # it is raised again where the answer is awaited
+                error = raised
+            with contextlib.suppress(RuntimeError):  # the server has ended
+                loop.call_soon_threadsafe(settle, result, error)
+
+        threading.Thread(target=work, name=WORKER, daemon=True).start()
+        return await future
+
+    return endpoint
 
 
 class _Door:
@@ -109,6 +150,22 @@ class _Pages:
             loader=jinja2.FunctionLoader(_asset),
         )  # fmt: skip
 
+    def guarded(
+        self, answer: Callable[[requests.Request], responses.Response]
+    ) -> Callable[[requests.Request], responses.Response]:
+        """Return ``answer``, asked twice where runs are replaced while it reads them, and then a page that says so."""
+
+        def guarded(request: requests.Request) -> responses.Response:
+            for _ in range(2):
+                try:
+                    return answer(request)
+                except (ReplacedError, OSError):  # what stood there a moment ago is gone
+                    continue
+            words = "Runs are being replaced while they are read. Load the page again."
+            return self._page("failed.html.j2", status=503, words=words)
+
+        return guarded
+
     def listing(self, request: requests.Request) -> responses.Response:
         every = self._shelf.entries()
         kind, words = request.query_params.get("kind", ""), request.query_params.get("words", "")
@@ -122,7 +179,7 @@ class _Pages:
     def run(self, request: requests.Request) -> responses.Response:
         def made(entry: Entry) -> responses.Response:
             level = _level(request, _asked(entry))
-            others = [e for e in self._shelf.entries() if e.kind == entry.kind == AUDIT and e.key != entry.key]
+            others = [e for e in self._shelf.places() if e.kind == entry.kind == AUDIT and e.key != entry.key]
             decision = _decision(entry, level) if entry.finished else None
             return self._page("run.html.j2", entry=entry, decision=decision, level=f"{level:g}", others=others)
 
@@ -136,11 +193,10 @@ class _Pages:
 
     def report(self, request: requests.Request) -> responses.Response:
         def made(entry: Entry) -> responses.Response:
-            path = entry.report
-            if path is None:
+            if not entry.has_report:
                 return self._missing("this run has no report")
             headers = _HEADERS | {"Content-Security-Policy": _REPORT}
-            return responses.FileResponse(path, media_type="text/html", headers=headers)
+            return responses.HTMLResponse(entry.render_report(), headers=headers)
 
         return self._of(request, made)
 
@@ -151,6 +207,8 @@ class _Pages:
             return self._missing("there is no such run")
         try:
             changes = comparing.compare(auditing.load(before.path), auditing.load(after.path))
+        except ReplacedError:
+            raise
         except checks.InputError as error:
             return self._page("failed.html.j2", status=400, words=str(error))
         return self._page("compare.html.j2", before=before, after=after, changes=changes)
@@ -167,6 +225,8 @@ class _Pages:
             return made(self._shelf.entry(request.path_params["key"]))
         except KeyError:
             return self._missing("there is no such run")
+        except ReplacedError:
+            raise
         except checks.InputError as error:
             return self._page("failed.html.j2", status=400, words=str(error))
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from divulge import checks, lazy
-from divulge.viewing.server import application
+from divulge.viewing.server import WORKER, application
 
 if TYPE_CHECKING:
     import uvicorn
@@ -18,7 +19,7 @@ else:
     uvicorn = lazy.module("uvicorn")
 
 
-def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object]) -> None:
+def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object]) -> bool:
     """Serve until interrupted.
 
     Args:
@@ -26,6 +27,9 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
         host: address to listen at.
         port: to listen at; 0 for a free one.
         ready: called with the address to open, token included, once the port is ours.
+
+    Returns:
+        Whether an answer is still being computed, in a thread that ends with the process.
 
     Raises:
         divulge.InputError: an address or port that cannot be had.
@@ -43,13 +47,18 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
     shown = f"[{host}]" if ":" in host else host
     server = uvicorn.Server(
         uvicorn.Config(
-            application(shelf, token, (shown, "localhost")), log_level="critical", access_log=False, lifespan="off"
+            application(shelf, token, (shown, "localhost")),
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=0,  # nothing is written, so no answer is worth waiting for
         )
     )
-    ready(f"http://{shown}:{listening.getsockname()[1]}/?token={token}")
     try:
+        ready(f"http://{shown}:{listening.getsockname()[1]}/?token={token}")
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass  # the only way to end it
     finally:
         listening.close()
+    return any(thread.name == WORKER for thread in threading.enumerate())

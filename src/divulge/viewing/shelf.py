@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from divulge import checks, results, store
+from divulge import auditing, checks, store
 from divulge.auditing.result import KIND as AUDIT
+from divulge.canaries import kept as canaries_kept
 from divulge.canaries.game import KIND as CANARIES
-from divulge.dossier import Dossier
+from divulge.dossier import ReplacedError, mark
+from divulge.extraction import kept as extraction_kept
 from divulge.extraction.result import KIND as EXTRACTION
-from divulge.identification import identification_page
+from divulge.identification import finished, identification_page, table_results
 from divulge.identification.table_results import KIND as IDENTIFICATION
+from divulge.report import html
 from divulge.types import Tone
+
+if TYPE_CHECKING:
+    from divulge.report import Page
 
 _DEEPEST = 4  # folders below a directory in which runs are looked for
 _MOST = 2000  # runs that are listed
@@ -26,9 +33,17 @@ _OTHERS = {
 _SENTENCE = re.compile(r".+?[.](?= \S|$)", re.DOTALL)
 
 
+_PAGES: dict[str, Callable[[Path], Page]] = {
+    AUDIT: lambda path: auditing.load(path).page(),
+    IDENTIFICATION: lambda path: table_results.page(path),
+    EXTRACTION: lambda path: extraction_kept.page(path),
+    CANARIES: lambda path: canaries_kept.page(path),
+}
+
+
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One run.
+class Place:
+    """Where a run lies.
 
     Args:
         key: names it in an address; says nothing about where it lies.
@@ -36,9 +51,6 @@ class Entry:
         name: the same, from the directory that was given.
         kind: of run.
         finished: whether it is.
-        tone: of what it says.
-        says: its verdict.
-        when: seconds since 1970 of its last change.
     """
 
     key: str
@@ -46,6 +58,18 @@ class Entry:
     name: str
     kind: str
     finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Place):
+    """One run, and what it says.
+
+    Args:
+        tone: of what it says.
+        says: its verdict, computed from its scores.
+        when: seconds since 1970 of its last change.
+    """
+
     tone: Tone
     says: str
     when: float
@@ -57,10 +81,18 @@ class Entry:
         return self.says if begun is None else begun[0]
 
     @property
-    def report(self) -> Path | None:
-        """Its report; None without one, and for a link, which might lead anywhere."""
-        path = self.path / "report.html"
-        return path if path.is_file() and not path.is_symlink() else None
+    def has_report(self) -> bool:
+        """Whether a report can be made of it."""
+        return self.finished and self.kind in _PAGES
+
+    def render_report(self) -> str:
+        """Return its report, made anew from its scores: the one beside them may say anything.
+
+        Raises:
+            KeyError: there is none of this kind of run.
+            divulge.InputError: a damaged run, or one that is being replaced.
+        """
+        return html.render(_PAGES[self.kind](self.path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +107,7 @@ class Shelf:
     """
 
     roots: tuple[Path, ...]
+    _read: dict[str, tuple[Any, Entry]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not self.roots:
@@ -83,62 +116,104 @@ class Shelf:
             if not root.is_dir():
                 raise checks.InputError(f"view: no such directory: {root}")
 
+    def places(self) -> list[Place]:
+        """Return where runs lie; nothing of them is read but what kind they are."""
+        found = {place.key: place for root in self.roots for place in _places_below(root)}
+        return sorted(found.values(), key=lambda place: place.name)[:_MOST]
+
     def entries(self) -> list[Entry]:
-        """All runs, the latest first."""
-        there = {entry.key: entry for root in self.roots for entry in _below(root)}
-        return sorted(there.values(), key=lambda entry: (-entry.when, entry.name))[:_MOST]
+        """All runs, the latest first; one that is being replaced says so."""
+        entries = []
+        for place in self.places():
+            try:
+                entries.append(self._entry(place))
+            except ReplacedError as error:
+                entries.append(_entry_of(place, "void", f"cannot be read: {error}", 0.0))
+            except KeyError:
+                continue  # removed since
+        return sorted(entries, key=lambda entry: (-entry.when, entry.name))
 
     def entry(self, key: str) -> Entry:
         """The run of this key.
 
         Raises:
             KeyError: none.
+            ReplacedError: other runs are being published in its place.
         """
-        return {entry.key: entry for entry in self.entries()}[key]
+        return self._entry({place.key: place for place in self.places()}[key])
+
+    def _entry(self, place: Place) -> Entry:
+        """What a run says; computed again when any of its files has changed."""
+        version = _version(place.path)
+        if version is None:
+            raise KeyError(place.key)
+        known = self._read.get(place.key)
+        if known is None or known[0] != version:
+            tone, says = _verdict(place)
+            entry = _entry_of(place, tone, says, version[0][1])
+            if _version(place.path) != version:
+                raise ReplacedError(f"{place.path}: other runs are being published here while it is read; try again")
+            self._read[place.key] = known = (version, entry)
+        return known[1]
 
 
-def _below(root: Path) -> Iterator[Entry]:
+def _places_below(root: Path) -> Iterator[Place]:
     start = len(root.parts)
     for folder, inner, files in os.walk(root):  # links to directories are not followed
         path = Path(folder)
         inner[:] = sorted(name for name in inner if not name.startswith(".") and name != "pool")
         if len(path.parts) - start >= _DEEPEST:
             inner.clear()
-        if "run.json" in files:
-            entry = _entry(path, root)
-            if entry is not None:
-                yield entry
+        if mark.NAME in files and (there := mark.peek(path)) is not None:
+            name = root.name if path == root else f"{root.name}/{path.relative_to(root).as_posix()}"
+            key = store.digest("run", os.fsencode(path.resolve()))[:16]
+            yield Place(key, path, name, there.kind, there.of(there.kind, there.key))
 
 
-def _entry(path: Path, root: Path) -> Entry | None:
-    """The run in a folder; None where none can be read, by this release at least."""
-    dossier = Dossier(path)
-    try:
-        kind = dossier.kind()
-        finished = dossier.finished(kind)
-    except checks.InputError:
+def _version(path: Path) -> list[tuple[Any, ...]] | None:
+    """What tells one content of a run directory from another; None where there is no run."""
+    there = mark.peek(path)
+    if there is None:
         return None
     try:
-        tone, says = _said(path, kind) if finished else ("plain", "not finished; repeat its command to go on")
-    except checks.InputError as error:
-        tone, says = "void", f"cannot be read: {error}"
-    name = root.name if path == root else f"{root.name}/{path.relative_to(root).as_posix()}"
-    key = store.digest("run", str(path.resolve()))[:16]
-    return Entry(key, path, name, kind, finished, tone, says, (path / "run.json").stat().st_mtime)
+        own = (path / mark.NAME).stat()
+    except OSError:
+        return None
+    return [(mark.NAME, own.st_mtime, own.st_ino), *(_status(path, name) for name in there.files)]
 
 
-def _said(path: Path, kind: str) -> tuple[Tone, str]:
-    """The tone and the verdict of a finished run."""
-    if kind == AUDIT:
-        verdict = results.read(path, results.AuditSummary).verdict
-        return verdict.tone, verdict.text
-    if kind == IDENTIFICATION:
-        text, tone = identification_page.verdict(results.read(path, results.IdentificationSummary))
-        return tone, text
-    if kind == EXTRACTION:
-        given = results.read(path, results.ExtractionSummary)
-        return given.tone, given.verdict
-    if kind == CANARIES:
-        proved = results.read(path, results.CanarySummary)
-        return proved.tone, proved.verdict
-    return "plain", _OTHERS.get(kind, kind)
+def _status(path: Path, name: str) -> tuple[Any, ...]:
+    """Name, size and time of a file, as far as it is there."""
+    try:
+        status = (path / name).lstat()
+    except OSError:
+        return (name,)
+    return name, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _verdict(place: Place) -> tuple[Tone, str]:
+    """The tone and the verdict of a run, from its scores."""
+    if not place.finished:
+        return "plain", "not finished; repeat its command to go on"
+    try:
+        if place.kind == AUDIT:
+            verdict = auditing.load(place.path).verdict
+            return verdict.tone, verdict.text
+        if place.kind == IDENTIFICATION:
+            text, tone = finished.read(place.path, lambda told, _: identification_page.verdict(told))
+            return tone, text
+        if place.kind == EXTRACTION:
+            given = extraction_kept.summary(place.path)
+            return given.tone, given.verdict
+        if place.kind == CANARIES:
+            proved = canaries_kept.summary(place.path)
+            return proved.tone, proved.verdict
+    except ReplacedError:
+        raise
+    except (checks.InputError, OSError) as error:
+        return "void", f"cannot be read: {error}"
+    return "plain", _OTHERS.get(place.kind, place.kind)
+
+
+def _entry_of(place: Place, tone: Tone, says: str, when: float) -> Entry:
+    return Entry(place.key, place.path, place.name, place.kind, place.finished, tone, says, when)

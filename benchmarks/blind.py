@@ -1,0 +1,159 @@
+"""What becomes of honest models whose split is shifted or full of duplicates, and of leaks, over whole audits.
+
+OMP_NUM_THREADS=1 PYTHONPATH=src:tests DIVULGE_DATA=… python benchmarks/blind.py PART… [--runs 100] [--most 60000]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+import divulge as dv
+
+ANSWERS = ("leak found", "no leak found", "too little data to say", "split is confounded")
+POPULATION = 400
+HEADER = f"| {' | '.join(ANSWERS)} |"
+RULE = "|---" * len(ANSWERS) + "|"
+
+
+def audited(x, y, population, model, seed, **kwargs):
+    """The answer of an audit: ``x`` and ``y`` are pairs of members' and non-members' values."""
+    sets = [dv.Records(*side) for side in zip(x, y, strict=True)]
+    return dv.audit(
+        model, members=sets[0], nonmembers=sets[1], population=dv.Records(*population), recipes=["loss"],
+        fpr=(0.01,), seed=seed, **kwargs,
+    ).verdict.answer  # fmt: skip
+
+
+def counted(answers):
+    found = Counter(answers)
+    return " | ".join(str(found[answer]) for answer in ANSWERS)
+
+
+def linear(x):
+    """An honest model that reads the first column, the shifted one."""
+    return np.column_stack([2 * x[:, 0], np.zeros(len(x))])
+
+
+def wiggly(x):
+    """An honest model whose answers are no smooth function of the records."""
+    hidden = np.tanh(2 * x @ np.random.default_rng(1).normal(size=(x.shape[1], 60)))
+    return np.column_stack([2 * x[:, 0] + hidden @ np.random.default_rng(2).normal(size=60) / 4, np.zeros(len(x))])
+
+
+def drawn(rng, n):
+    return rng.normal(size=(n, 10)), (rng.random(n) < 0.1).astype(int)
+
+
+def shift(runs, most):
+    """A model trained on nothing; one of ten columns of the "members" is shifted by so many standard deviations."""
+    print(f"\n| model | a side | shift {HEADER}\n|---|---|---{RULE}")
+    cells = [
+        (n, s) for n, size in ((500, 0.3), (2000, 0.16), (5000, 0.1), (20000, 0.06), (60000, 0.04)) for s in (0, size)
+    ]
+    for model in (linear, wiggly):
+        for n, moved in cells:
+            if n > most:
+                continue
+            answers = []
+            for seed in range(runs):
+                rng = np.random.default_rng([seed, n])
+                (x, a), (z, b), population = drawn(rng, n), drawn(rng, n), drawn(rng, POPULATION)
+                x[:, 0] += moved
+                answers.append(audited((x, z), (a, b), population, model, seed))
+            print(f"| {model.__name__} | {n:,} | {moved:g} | {counted(answers)} |", flush=True)
+
+
+def leak(runs, most):
+    """No shift; the model answers its training records with a little more confidence."""
+    print(f"\n| model | a side | raised by {HEADER}\n|---|---|---{RULE}")
+    for model in (linear, wiggly):
+        for n, raised in ((60, 1.2), (100, 0.9), (200, 0.7), (500, 0.45), (2000, 0.22), (5000, 0.14), (20000, 0.07)):
+            if n > most:
+                continue
+            answers = []
+            for seed in range(runs):
+                rng = np.random.default_rng([seed, n])
+                (x, a), (z, b), population = drawn(rng, n), drawn(rng, n), drawn(rng, POPULATION)
+                known = dict(zip(x[:, 9], a, strict=True))
+
+                def remembers(records, known=known, model=model, raised=raised):
+                    told = np.array([known.get(value, -1) for value in records[:, 9]])
+                    return model(records) + raised * (told[:, None] == [0, 1])
+
+                answers.append(audited((x, z), (a, b), population, remembers, seed))
+            print(f"| {model.__name__} | {n:,} | {raised:g} | {counted(answers)} |", flush=True)
+
+
+def tables():
+    """Real tables with duplicates, and one whose records have 1 to 8 copies."""
+    folder = Path(os.environ["DIVULGE_DATA"])
+    z = np.load(folder / "adult.npz")
+    names = list(z["num_names"])
+    columns = [
+        names.index(name)
+        for name in names
+        if name in ("age", "education_num", "education-num", "hours_per_week", "hours-per-week")
+    ]
+    yield (
+        "adult, 3 columns and sex",
+        np.column_stack([z["X_num"][:, columns], z["X_cat"][:, -2]]).astype(float),
+        z["y"].astype(int),
+    )
+    z = np.load(folder / "titanic2201.npz")
+    yield "titanic", z["X"].astype(float), z["y"].astype(int)
+    rng = np.random.default_rng(0)
+    own = rng.normal(size=(5300, 11))
+    rows = np.repeat(np.arange(5300), np.where(rng.random(5300) < 0.19, rng.integers(2, 4, 5300), 1))
+    yield "18 % have copies, as wine", own[rows], (own[rows, 0] + own[rows, 1] > 0).astype(int)
+
+
+def copies(runs, most):
+    """A model that saw no candidate; a table full of duplicates is divided at random, 1,500 + 1,500 and 2,000 + 300."""
+    print(f"\n| table | duplicates | members / non-members {HEADER}\n|---|---|---{RULE}")
+    for name, x, y in tables():
+        weights = np.random.default_rng(3).normal(size=x.shape[1]) / (x.std(0) + 1e-9)
+
+        def model(records, weights=weights, x=x):
+            z = (records - x.mean(0)) @ weights
+            return np.column_stack([np.sin(z) - z / 2, np.zeros(len(records))])
+
+        for policy in ("drop", "keep"):
+            for m, n in ((1500, 1500), (2000, 300)):
+                if name == "titanic":
+                    m, n = (900, 900) if m == n else (1500, 300)
+                answers = []
+                for seed in range(runs):
+                    rows = np.random.default_rng([seed, m]).permutation(len(x))
+                    inside, outside, rest = rows[:m], rows[m : m + n], rows[m + n :][:1500]
+                    try:
+                        answers.append(
+                            audited((x[inside], x[outside]), (y[inside], y[outside]), (x[rest], y[rest]), model, seed,
+                                    duplicates=policy)
+                        )  # fmt: skip
+                    except dv.InputError:
+                        answers.append("refused")
+                refused = answers.count("refused")
+                print(
+                    f"| {name} | {policy} | {m:,} / {n:,} | {counted(answers)} |"
+                    + f" refused: {refused}" * bool(refused),
+                    flush=True,
+                )
+
+
+PARTS = {"shift": shift, "leak": leak, "copies": copies}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="+", choices=PARTS)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--most", type=int, default=60_000, help="largest number of records of a kind")
+    given = parser.parse_args()
+    for part in given.parts:
+        print(f"\n# `benchmarks/blind.py {part} --runs {given.runs}`\n\n{PARTS[part].__doc__}", flush=True)
+        PARTS[part](given.runs, given.most)

@@ -1,0 +1,188 @@
+"""Members that differ from non-members in length or topic: is a leak found, and is a difference blamed on a model?
+
+    OMP_NUM_THREADS=1 PYTHONPATH=src:tests python benchmarks/covariates.py [length] [topic] [plain] [--audits 200]
+
+Numbers alone, no model. Scores depend on a document's length or topic with a correlation of ``carried``, and on
+membership by ``leak`` standard deviations of what is left. Every audit is judged before, without covariates (as
+Divulge did until it adjusted scores, where texts that differ in length could only acquit), and after. A split whose
+words, years or lengths tell the sets apart is confounded in either; left out is the blind baseline, which names more.
+The gate holds ``auc:0.55``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import rankdata
+
+from divulge import evaluation
+from divulge.auditing import verdict as judging
+from divulge.auditing.compare import gate
+from divulge.evaluation.covariates import Covariates, of_texts
+from score_audits import KINDS, at_covariates, compared, scored, sizes
+
+ANSWERS = ("leak found", "no leak found", "split is confounded", "too little data to say")
+POLICY = "auc:0.55"
+VOCABULARY, WORDS, OF_TOPIC = 400, 60, 0.2
+
+
+def before(scores, members, texts):
+    """Answer and ruling as of old: raw scores, acquitted where lengths differ and nothing is seen at equal length."""
+    audit = scored(scores, members, fpr=(0.05,))
+    if texts is not None and texts.signs:
+        return "split is confounded", "undecided"
+    owed = () if texts is None else texts.owed_to_length(1 - judging.at_once(audit))
+    seen = [one for one in judging.claims(judging.scopes(audit)[0], audit.fpr, judging.at_once(audit)) if one.leak]
+    answer = audit.verdict.answer
+    if seen and all(one.recipe in owed for one in seen):
+        answer = "split is confounded"
+    rulings = gate(audit, POLICY)
+    states = ["undecided" if r.state == "broken" and r.recipe in owed else r.state for r in rulings]
+    return answer, worst(states)
+
+
+def after(scores, members, texts, held, seed):
+    """Answer and ruling on adjusted scores, and the share of records that took part."""
+    audit = at_covariates(scored(scores, members, fpr=(0.05,)), held, texts=replace(texts, among_equals={}), seed=seed)
+    part = 1.0 if audit.adjustment is None else float(audit.adjustment.kept.mean())
+    return audit.verdict.answer, worst([ruling.state for ruling in gate(audit, POLICY)]), part
+
+
+def worst(states: list[str]) -> str:
+    """One ruling of several recipes' rulings."""
+    return next(state for state in ("broken", "undecided", "kept") if state in states)
+
+
+def by_length(rng, m, n, longer, carried, leak, recipes=1, uneven=0.0, rounded=None):
+    """Scores that fall with the length of documents; ``uneven``: those of short ones vary more."""
+    members = sizes(m, n)
+    length = rng.normal(size=m + n) + longer * members
+    scores = {}
+    for at in range(recipes):
+        left = rng.normal(size=m + n) * np.exp(-uneven * length) + leak * members
+        own = -carried * length + np.sqrt(1 - carried**2) * left
+        scores[f"r{at}"] = own if rounded is None else rounded(own)
+    held = Covariates(("length",), np.log1p(np.round(np.exp(6 + 0.5 * length)))[:, None])
+    return scores, members, compared(scores, members, held.values[:, 0]), held
+
+
+def by_topic(rng, m, n, share, carried, leak, recipes=1):
+    """Scores that depend on which of two topics a document is of; ``share`` of the members are of the first."""
+    members = sizes(m, n)
+    topic = rng.random(m + n) < np.where(members, share, 0.5)
+    words = rng.integers(0, VOCABULARY, (m + n, WORDS))
+    own = rng.random((m + n, WORDS)) < OF_TOPIC
+    words = np.where(own, VOCABULARY + 100 * topic[:, None] + rng.integers(0, 100, (m + n, WORDS)), words)
+    texts = [" ".join(f"w{word}" for word in row) for row in words]
+    level = (topic - 0.5) * 2 * carried
+    scores = {
+        f"r{at}": level + np.sqrt(1 - carried**2) * (rng.normal(size=m + n) + leak * members) for at in range(recipes)
+    }
+    signs = tuple(map(str, evaluation.telling(texts[:m], texts[m:], seed=0)))
+    length = np.array([float(len(text)) for text in texts])
+    return scores, members, compared(scores, members, length, signs), of_texts(texts)
+
+
+def apart(area: float) -> float:
+    """Standard deviations between two normal distributions with this AUC."""
+    return float(2**0.5 * ndtri(area))
+
+
+def masking(area: float, carried: float) -> float:
+    """By how much longer members must be for a leak of this AUC to vanish."""
+    return apart(area) * float(np.sqrt(1 - carried**2)) / carried
+
+
+def two_valued(own):
+    """The larger half."""
+    return (own > np.median(own)) * 1.0
+
+
+def coarse(own):
+    """Five values."""
+    return np.floor((rankdata(own) - 0.5) / len(own) * 5)
+
+
+LENGTH = {
+    "masked leak, AUC .61": (by_length, (300, 300, masking(0.61, 0.9), 0.9, apart(0.61))),
+    "masked leak, AUC .59": (by_length, (1000, 1000, masking(0.59, 0.95), 0.95, apart(0.59))),
+    "masked leak, AUC .57": (by_length, (2000, 2000, masking(0.57, 0.95), 0.95, apart(0.57))),
+    **{
+        f"honest, {n} a side, longer by {z:g} SE": (by_length, (n, n, z * (2 / n) ** 0.5, 0.9, 0.0))
+        for n in (300, 1000)
+        for z in (0, 1, 2, 3)
+    },
+    "honest, 4 recipes, longer by 2 SE": (by_length, (300, 300, 2 * (2 / 300) ** 0.5, 0.9, 0.0, 4)),
+    "honest, short ones vary more, longer by 2 SE": (by_length, (300, 300, 2 * (2 / 300) ** 0.5, 0.5, 0.0, 1, 0.6)),
+    "honest, two-valued, longer by 2 SE": (by_length, (300, 300, 2 * (2 / 300) ** 0.5, 0.9, 0.0, 1, 0.0, two_valued)),
+    "honest, five values, longer by 2 SE": (by_length, (300, 300, 2 * (2 / 300) ** 0.5, 0.9, 0.0, 1, 0.0, coarse)),
+    "honest, 100 members, longer by 2 SE": (by_length, (100, 2000, 2 * (0.01 + 1 / 2000) ** 0.5, 0.9, 0.0)),
+    "honest, 2000 members, longer by 2 SE": (by_length, (2000, 100, 2 * (0.01 + 1 / 2000) ** 0.5, 0.9, 0.0)),
+}
+PLAIN = {
+    **{
+        f"nothing differs, {kind}": (by_length, (300, 300, 0.0, 0.0, 0.0, 4, 0.0, lambda own, k=kind: tied(own, k)))
+        for kind in KINDS
+    },
+    **{f"nothing differs, {n} a side": (by_length, (n, n, 0.0, 0.5, 0.0, 4)) for n in (5, 10, 20, 50, 100)},
+    **{
+        f"leak, AUC {area:g}, correlation {carried:g}": (by_length, (300, 300, 0.0, carried, apart(area)))
+        for carried, area in ((0.0, 0.57), (0.0, 0.59), (0.3, 0.58), (0.7, 0.58), (0.9, 0.58))
+    },
+    "leak, AUC .59, two-valued": (by_length, (300, 300, 0.0, 0.0, apart(0.59), 1, 0.0, two_valued)),
+    "leak, AUC .60, 100 members": (by_length, (100, 2000, 0.0, 0.0, apart(0.6))),
+}
+TOPIC = {
+    **{
+        f"honest, {n} a side, topic share {share:g}": (by_topic, (n, n, share, 0.8, 0.0))
+        for n in (300, 1000)
+        for share in (0.5, 0.53, 0.56, 0.6)
+    },
+    "masked leak, AUC .60, topic share .45": (by_topic, (500, 500, 0.45, 0.8, apart(0.6))),
+    "leak, AUC .59, topic share .50": (by_topic, (300, 300, 0.5, 0.0, apart(0.59))),
+}
+PARTS = {"length": LENGTH, "topic": TOPIC, "plain": PLAIN}
+
+
+def tied(own, kind):
+    """Scores that know nothing of length or membership, of one kind."""
+    return KINDS[kind](np.random.default_rng(int(abs(own[0]) * 1e9)), own.shape)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=list(PARTS))
+    parser.add_argument("--audits", type=int, default=200)
+    parser.add_argument("--only", default="", help="cells whose names contain this")
+    asked = parser.parse_args()
+    for part in asked.parts:
+        only = f' --only "{asked.only}"' if asked.only else ""
+        print(f"\n# `benchmarks/covariates.py {part} --audits {asked.audits}{only}`\n")
+        kinds = "leak", "none", "confounded", "gate kept", "broken"
+        heads = [f"{when}: {what}" for when in ("before", "after") for what in kinds]
+        print(f"| {part} | members / non-members | {' | '.join(heads)} | took part |")
+        print(f"|---|---:|{'---:|' * (len(heads) + 1)}")
+        for name, (draw, cell) in PARTS[part].items():
+            if asked.only not in name:
+                continue
+            rng = np.random.default_rng(29)
+            old, new, parts = [], [], []
+            for seed in range(asked.audits):
+                scores, members, texts, held = draw(rng, *cell)
+                old.append(before(scores, members, texts))
+                *found, took = after(scores, members, texts, held, seed)
+                new.append(tuple(found))
+                parts.append(took)
+            cells = [
+                f"{np.mean([one[at] == what for one in run]):.1%}"
+                for run in (old, new)
+                for at, what in ((0, ANSWERS[0]), (0, ANSWERS[1]), (0, ANSWERS[2]), (1, "kept"), (1, "broken"))
+            ]
+            print(f"| {name} | {cell[0]:,} / {cell[1]:,} | {' | '.join(cells)} | {np.mean(parts):.0%} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

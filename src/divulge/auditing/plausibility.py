@@ -1,0 +1,150 @@
+"""Whether a target knows anything of the records it is said to have been trained on.
+
+A file of another model, columns or classes in another order, inputs that were scaled otherwise, another tokenizer: what
+is audited then leaks nothing, and that says nothing of the model that was meant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divulge import lazy, people
+from divulge.results import TokenFit
+from divulge.statistics import intervals
+from divulge.targets import Endpoint
+from divulge.types import Estimate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from scipy import stats
+
+    from divulge.auditing.case import Case
+    from divulge.auditing.findings import Findings
+    from divulge.targets import TokenStatistics
+    from divulge.types import Floats
+else:
+    stats = lazy.module("scipy.stats")
+
+ERROR = 1e-3
+"""Largest probability that a target no better than its baseline passes by chance."""
+_UNKNOWN = 1e6  # nats: beyond any mean log-probability
+MARGIN, MOST_MARGIN = 0.05, 0.02
+"""What a target must surely be better by: this share of what the constant answer gets wrong, and at most so much."""
+
+
+def doubt(audit: Findings) -> str:
+    """Why the target may not be the model that was trained on the members; empty where it surely knows them.
+
+    Computed from labels and shares that any run has recorded. Where nothing is known of how well the target fits its
+    records (no labels, or a run recorded before it was measured), nothing is said.
+    """
+    about = audit.about
+    if about.token_fit is not None:
+        return _doubt_of_tokens(about.token_fit)
+    if about.accuracy is None or audit.labels is None:
+        return "the model gives all candidates one and the same class" if about.single_answer else ""
+    labels = audit.labels[audit.members]
+    share = float(np.unique(labels, return_counts=True)[1].max()) / len(labels)
+    right = round(about.accuracy.members.value * len(labels))
+    surely = float(intervals.lower(right, len(labels), ERROR))
+    if surely > share + min(MARGIN * (1 - share), MOST_MARGIN):
+        return ""
+    unsure = ", so it is not surely better" if right > share * len(labels) else ""
+    completed = ", completed where their values are unknown" if about.accuracy.completed else ""
+    return (
+        f"the model is right on {_per_cent(right / len(labels))} of its own training records ({right:,} of "
+        f"{len(labels):,}{completed}), and always answering their most frequent class is right on {_per_cent(share)}"
+        f"{unsure}"
+    )
+
+
+def advice(audit: Findings) -> str:
+    """What to check where there is a `doubt`."""
+    if audit.about.token_fit is not None:
+        return (
+            "So nothing shows that this is the model that was trained on them; one with another tokenizer, another "
+            "base under its adapter, or from another file would give nothing away either. Check these first."
+        )
+    return (
+        "So nothing shows that this is the model that was trained on them; one that is given its columns or classes in "
+        "another order, its inputs in another scale, or that comes from another file would give nothing away either. "
+        "Check these first. A model that is right no more often than that, such as one trained with much noise, may "
+        "give nothing away, but this audit cannot tell it from a mistake."
+    )
+
+
+def measure_tokens(case: Case, statistics: TokenStatistics) -> TokenFit:
+    """How likely the target finds its training documents, against token frequencies of the population.
+
+    Where the target shows its tokens, their frequencies in the population (calibration included) are the baseline,
+    each token and one unknown counted once more; elsewhere those of bytes. Both are what a model knows that reads
+    nothing of what stands before.
+    """
+    layout, cut = case.layout, _tokenizer(case.target)
+    sent = case.target.length if isinstance(case.target, Endpoint) else None
+    texts = [[document[:sent] for document in people.documents(text)] for text in case.views[0].x]
+    known = [unit for record in texts[layout.candidates :] for document in record for unit in cut(document)]
+    counts = Counter(known)
+    total = len(known) + len(counts) + 1
+    members = np.flatnonzero(case.given.truth)
+    gains, own = np.empty(len(members)), np.empty(len(members))
+    for place, row in enumerate(members):
+        first, last = statistics.offsets[row], statistics.offsets[row + 1]
+        units = [unit for document in texts[row] for unit in cut(document)]
+        log_likelihood = float(statistics.logp[first:last].sum())
+        # A document that was cut off is compared token by token; bytes are those of all of it.
+        per = (last - first) if cut is not _bytes else max(len(units), 1)
+        baseline = np.mean([np.log((counts[unit] + 1) / total) for unit in units]) if units else 0.0
+        own[place] = log_likelihood / per
+        gains[place] = own[place] - baseline
+    spread = float(np.ptp(statistics.logp)) if len(statistics.logp) else 0.0
+    return TokenFit(
+        members=float(own.mean()),
+        gain=_mean(gains),
+        unit="byte" if cut is _bytes else "token",
+        constant=spread <= 1e-6 * max(1.0, abs(float(statistics.logp[0]))),
+    )
+
+
+def single_answer(case: Case, answers: np.ndarray) -> bool:
+    """Whether the target calls all candidates the same, of which there are several that are not known to be alike."""
+    own, labels = answers[case.layout.of_candidates], case.given.candidates.y
+    return bool((own == own[0]).all()) and (labels is None or len(np.unique(labels)) > 1)
+
+
+def _doubt_of_tokens(fit: TokenFit) -> str:
+    if fit.constant:
+        return "the model gives every token of every document the same probability"
+    if fit.gain.low > 0:
+        return ""
+    return (
+        f"the model gives a {fit.unit} of its own training documents a mean log-probability of {fit.members:.2f}, and "
+        f"the {fit.unit}s' frequencies in the population alone give {fit.members - fit.gain.value:.2f}"
+    )
+
+
+def _tokenizer(target: object) -> Callable[[str], Sequence[int]]:
+    """What cuts a document into the units that are counted: the target's own tokenizer, or UTF-8."""
+    encode = getattr(target, "encode", None)
+    return _bytes if encode is None else lambda text: encode([text])[0]
+
+
+def _bytes(text: str) -> Sequence[int]:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _mean(values: Floats) -> Estimate:
+    """The mean with Student's interval, whose lower end is exceeded by chance with probability `ERROR`."""
+    n, mean = len(values), float(values.mean())
+    if n < 2:
+        return Estimate(mean, -_UNKNOWN, _UNKNOWN, 1 - 2 * ERROR, "student")
+    half = float(stats.t.isf(ERROR, n - 1)) * float(values.std(ddof=1)) / n**0.5
+    return Estimate(mean, mean - half, mean + half, 1 - 2 * ERROR, "student")
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:.1f} %"

@@ -1,0 +1,579 @@
+"""Named, typed columns: the user's own data frame, its numeric encoding, and the frame that a model was fitted on."""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import decimal
+import hashlib
+import importlib.util
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from divulge import checks, lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import pandas as pd
+    import polars as pl
+    from sklearn import decomposition, pipeline
+    from sklearn.feature_extraction import text as text_features
+
+    Floats: TypeAlias = NDArray[np.float64]
+else:
+    decomposition = lazy.module("sklearn.decomposition")
+    pd = lazy.module("pandas")
+    pipeline = lazy.module("sklearn.pipeline")
+    pl = lazy.module("polars")
+    text_features = lazy.module("sklearn.feature_extraction.text")
+
+Measure = Literal["number", "boolean", "category", "text", "date"]
+
+MOST_CATEGORIES = 32
+"""Categories of a column that are told apart in its numeric encoding; rarer ones share one."""
+TEXT_COMPONENTS = 8
+"""Columns that stand for the words of a column of free text in its numeric encoding."""
+_EXACT = 2**53
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?(?:Z|[+-]\d\d:?\d\d)?")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """One column, read into NumPy.
+
+    Attributes:
+        name: of the column.
+        measure: "number", "boolean", "category" or "date"; texts are categories until all sets have been seen.
+        values: float64 ``[n]`` (booleans as 0 and 1, dates as days since 1970), or texts ``[n]``; NaN or None where
+            the value is missing.
+        missing: bool ``[n]``.
+    """
+
+    name: str
+    measure: Measure
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def is_frame(value: Any) -> bool:
+    """Whether ``value`` is a data frame with named columns, of pandas, polars, PyArrow or another such library.
+
+    A pandas frame whose columns are numbered is an array.
+    """
+    frame = nw.from_native(value, pass_through=True)
+    return isinstance(frame, nw.LazyFrame) or (
+        isinstance(frame, nw.DataFrame) and (not frame.columns or any(isinstance(name, str) for name in frame.columns))
+    )
+
+
+def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
+    """Wrap the user's data frame; nothing is copied.
+
+    Raises:
+        divulge.InputError: a lazy frame, no rows, no columns, names that repeat or are no texts, nested columns.
+    """
+    frame = nw.from_native(value, pass_through=True)
+    if isinstance(frame, nw.LazyFrame):
+        raise checks.InputError(f"{name}: a lazy frame holds no rows yet; pass its .collect()")
+    columns = frame.columns
+    if odd := [column for column in columns if not isinstance(column, str)]:
+        raise checks.InputError(f"{name}: column names must be texts, got {checks.shown(odd[0])}")
+    if repeated := sorted({column for column in columns if columns.count(column) > 1}):
+        raise checks.InputError(f"{name}: column names must be unique, {repeated[0]!r} occurs more than once")
+    if not columns:
+        raise checks.InputError(f"{name}: at least 1 column is needed, got none")
+    if not len(frame):
+        raise checks.InputError(f"{name}: at least 1 entry is needed, got 0")
+    nested = [column for column, dtype in frame.schema.items() if dtype.is_nested() or isinstance(dtype, nw.Binary)]
+    if nested:
+        raise checks.InputError(
+            f"{name}: the columns {list_names(nested)} hold lists or images, and a value is a number, a text or a "
+            "date; bring them as an array x, or leave them out"
+        )
+    return frame
+
+
+def read_column(frame: nw.DataFrame[Any], name: str) -> Column:
+    """Read one column of ``frame`` into NumPy.
+
+    Raises:
+        divulge.InputError: values of several kinds, infinity, whole numbers that float64 cannot tell apart.
+    """
+    series = frame[name]
+    dtype = series.dtype
+    if dtype.is_numeric():
+        return _number_column(name, series)
+    if isinstance(dtype, nw.Boolean):
+        missing = series.is_null().to_numpy().astype(bool)
+        values = np.array([np.nan if is_missing(value) else float(value) for value in series.to_list()])
+        return Column(name, "boolean", np.where(missing, np.nan, values), missing)
+    if isinstance(dtype, nw.Date | nw.Datetime):
+        return _date_column(name, series.to_list())
+    return _object_column(name, series.to_list(), is_categorical=isinstance(dtype, nw.Categorical | nw.Enum))
+
+
+def _number_column(name: str, series: nw.Series[Any]) -> Column:
+    if isinstance(series.dtype, nw.Decimal):
+        return _numbers(name, [None if value is None else float(value) for value in series.to_list()])
+    missing = series.is_null().to_numpy().astype(bool)
+    if series.dtype.is_integer() and not missing.all():
+        low, high = int(series.min()), int(series.max())
+        if low < -_EXACT or high > _EXACT:
+            raise checks.InputError(
+                f"column {name!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart, got "
+                f"{high if high > _EXACT else low}; pass it as ids, or leave it out"
+            )
+    values = series.cast(nw.Float64).to_numpy().astype(np.float64) if missing.any() else series.to_numpy()
+    values = values.astype(np.float64, copy=True)
+    missing = missing | np.isnan(values)
+    return _finite(Column(name, "number", np.where(missing, np.nan, values), missing))
+
+
+def _numbers(name: str, values: Sequence[float | None]) -> Column:
+    floats = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    return _finite(Column(name, "number", floats, np.isnan(floats)))
+
+
+def _finite(column: Column) -> Column:
+    infinite = np.flatnonzero(np.isinf(column.values))
+    if infinite.size:
+        raise checks.InputError(
+            f"column {column.name!r}: {infinite.size} values are infinite (first in row {int(infinite[0])})"
+        )
+    return column
+
+
+def _date_column(name: str, values: Sequence[Any]) -> Column:
+    days = np.array([np.nan if is_missing(value) else _days(value) for value in values])
+    return Column(name, "date", days, np.isnan(days))
+
+
+def _days(value: dt.date) -> float:
+    if not isinstance(value, dt.datetime):
+        value = dt.datetime(value.year, value.month, value.day)
+    moment = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+    return (moment - _EPOCH) / dt.timedelta(days=1)
+
+
+def _object_column(name: str, values: Sequence[Any], *, is_categorical: bool) -> Column:
+    """Read texts, categories, or Python objects of one kind."""
+    missing = np.array([is_missing(value) for value in values], dtype=bool)
+    present = [value for value, absent in zip(values, missing, strict=True) if not absent]
+    if all(isinstance(value, bool | np.bool_) for value in present) and present:
+        floats = [np.nan if absent else float(value) for value, absent in zip(values, missing, strict=True)]
+        return Column(name, "boolean", np.array(floats), missing)
+    if all(isinstance(value, int | float | decimal.Decimal | np.number) for value in present) and present:
+        return _numbers(name, [None if absent else float(value) for value, absent in zip(values, missing, strict=True)])
+    if all(isinstance(value, dt.date) for value in present) and present:
+        return _date_column(name, [None if absent else value for value, absent in zip(values, missing, strict=True)])
+    for row, value in enumerate(values):
+        if not missing[row] and not isinstance(value, str) and not is_categorical:
+            raise checks.InputError(
+                f"column {name!r}: values of one kind are needed, got {type(value).__name__} in row {row} among others"
+            )
+    texts = np.empty(len(values), dtype=object)
+    texts[:] = [None if absent else str(value) for value, absent in zip(values, missing, strict=True)]
+    return Column(name, "category", texts, missing)
+
+
+def is_missing(value: object) -> bool:
+    """Whether a Python value stands for a missing one: None, NaN, NaT, pandas' NA."""
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (isinstance(value, float) and math.isnan(value))
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableEncoder:
+    """Encode named columns as numbers, the same way for every set of records.
+
+    Numbers, booleans and dates (days since 1970) become one column each, categories one column each (the rarest of
+    more than `MOST_CATEGORIES` share one), free text its length and `TEXT_COMPONENTS` components of its tf-idf.
+    A number that is missing becomes the median, and a further column says where; a category that is missing is a
+    category. A table of numbers alone, none missing, is its own encoding.
+
+    Attributes:
+        columns: an encoding for each column.
+        spans: which columns of the encoding stand for each column of the table.
+    """
+
+    columns: tuple[ColumnEncoder, ...]
+
+    @classmethod
+    def fit(cls, frames: Sequence[nw.DataFrame[Any]]) -> TableEncoder:
+        """Learn categories, medians and words from all sets together, without a look at membership.
+
+        Raises:
+            divulge.InputError: a column whose type differs between the sets, or cannot be read.
+        """
+        encoders = []
+        for name in frames[0].columns:
+            parts = [read_column(frame, name) for frame in frames]
+            is_nominal = any(isinstance(frame[name].dtype, nw.Categorical | nw.Enum) for frame in frames)
+            encoders.append(_fit_column(_join(name, parts), is_nominal=is_nominal))
+        return cls(tuple(encoders))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the table's columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def spans(self) -> dict[str, slice]:
+        """Columns of the encoding, by the name of the table's column."""
+        ends = np.cumsum([0, *(column.width for column in self.columns)]).tolist()
+        return {column.name: slice(ends[at], ends[at + 1]) for at, column in enumerate(self.columns)}
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the table is its own encoding: numbers and booleans, none missing."""
+        return all(column.measure in ("number", "boolean") and not column.has_missing for column in self.columns)
+
+    def encode(self, frame: nw.DataFrame[Any]) -> NDArray[Any]:
+        """Return the numeric encoding ``[n, d]``, float64; of a table of float32 alone, float32."""
+        if self.is_plain:
+            series = [frame[name] for name in self.names]
+            dtype = np.float32 if all(isinstance(one.dtype, nw.Float32) for one in series) else np.float64
+            return np.column_stack([one.to_numpy().astype(dtype, copy=False) for one in series])
+        return np.hstack([column.encode(read_column(frame, column.name)) for column in self.columns])
+
+    def type_missing(self, frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+        """Return ``frame`` in which numbers that are missing throughout are numbers, as they are in the other sets."""
+        empty = [
+            column.name
+            for column in self.columns
+            if column.measure == "number"
+            and not frame[column.name].dtype.is_numeric()
+            and frame[column.name].is_null().all()
+        ]
+        return frame.with_columns(*(nw.col(name).cast(nw.Float64) for name in empty)) if empty else frame
+
+    def decode(self, x: NDArray[Any], frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+        """Return ``frame`` with the values that ``x [n, d]`` stands for; free text stays as it is."""
+        changed = []
+        for column, span in zip(self.columns, self.spans.values(), strict=True):
+            series = frame[column.name]
+            values = column.decode(np.asarray(x[:, span], dtype=np.float64), series)
+            if values is not None:
+                changed.append(nw.new_series(column.name, values, backend=frame.implementation))
+        return frame.with_columns(*changed) if changed else frame
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnEncoder:
+    """How one column becomes numbers.
+
+    Attributes:
+        name: of the column.
+        measure: what it holds.
+        has_missing: whether a column says where values are missing.
+        median: stands where a number is missing.
+        categories: those that are told apart; None among them stands for missing.
+        has_rare: whether a last column stands for all other categories.
+        words: a fitted pipeline from texts to components; None where there are no words.
+    """
+
+    name: str
+    measure: Measure
+    has_missing: bool = False
+    median: float = 0.0
+    categories: tuple[str | None, ...] = ()
+    has_rare: bool = False
+    words: Any = None
+
+    @property
+    def width(self) -> int:
+        """Number of columns of the encoding."""
+        if self.measure == "category":
+            return len(self.categories) + self.has_rare
+        if self.measure == "text":
+            return 1 + (0 if self.words is None else self.words[-1].n_components)
+        return 1 + self.has_missing
+
+    def encode(self, column: Column) -> Floats:
+        """Return the encoding of a column, ``[n, width]``."""
+        if self.measure == "date" and column.measure == "category":
+            column = _parse_dates(column)
+        if self.measure == "category":
+            place = {category: at for at, category in enumerate(self.categories)}
+            codes = np.array([place.get(value, len(place)) for value in column.values.tolist()])
+            return (codes[:, None] == np.arange(self.width)).astype(np.float64)
+        if self.measure == "text":
+            texts = ["" if text is None else str(text) for text in column.values]
+            lengths = np.log1p([len(text) for text in texts])[:, None]
+            return lengths if self.words is None else np.hstack([lengths, self.words.transform(texts)])
+        values = np.where(column.missing, self.median, column.values.astype(np.float64))[:, None]
+        return np.hstack([values, column.missing[:, None].astype(np.float64)]) if self.has_missing else values
+
+    def decode(self, x: Floats, series: nw.Series[Any]) -> list[Any] | None:
+        """Return the values that ``x [n, width]`` stands for; None where the column stays as it is."""
+        if self.measure == "text":
+            return None
+        present = series.to_list()
+        if self.measure == "category":
+            choices = x.argmax(axis=1)
+            return [
+                self.categories[at] if at < len(self.categories) else present[row] for row, at in enumerate(choices)
+            ]
+        missing = x[:, 1] > 0.5 if self.has_missing else np.zeros(len(x), dtype=bool)
+        values: list[Any] = x[:, 0].tolist()
+        if self.measure == "boolean":
+            values = [value > 0.5 for value in values]
+        if self.measure == "date":
+            kinds = {type(value) for value in present if not is_missing(value)}
+            values = [_as_written(value, kinds) for value in values]
+        return [None if absent else value for value, absent in zip(values, missing, strict=True)]
+
+
+def _as_written(days: float, kinds: set[type]) -> Any:
+    """A date in the type in which the column holds dates."""
+    moment = _EPOCH + dt.timedelta(days=days)
+    if str in kinds:
+        return moment.date().isoformat()
+    if any(issubclass(kind, dt.datetime) for kind in kinds):
+        return moment.replace(tzinfo=None)
+    return moment.date()
+
+
+def _join(name: str, parts: Sequence[Column]) -> Column:
+    """One column of all sets, which must hold values of one kind."""
+    measures = {part.measure for part in parts if not part.missing.all()} or {"number"}
+    if len(measures) > 1:
+        raise checks.InputError(f"column {name!r}: its values are {' in one set, '.join(sorted(measures))} in another")
+    (measure,) = measures
+    if measure == "category":  # a set in which all values are missing was read as numbers
+        values = [part.values.astype(object) for part in parts]
+        for part, texts in zip(parts, values, strict=True):
+            texts[part.missing] = None
+    else:
+        values = [np.where(part.missing, np.nan, part.values).astype(np.float64) for part in parts]
+    return Column(name, measure, np.concatenate(values), np.concatenate([part.missing for part in parts]))
+
+
+def _fit_column(column: Column, *, is_nominal: bool) -> ColumnEncoder:
+    """Learn an encoding; texts are dates where all of them are, and free text where most are different."""
+    if column.measure == "category" and not is_nominal:
+        if (dates := _parse_dates(column)).measure == "date":
+            return _fit_column(dates, is_nominal=False)
+        n_distinct, n_present = len(set(column.values[~column.missing])), int((~column.missing).sum())
+        if n_distinct > MOST_CATEGORIES and 2 * n_distinct > n_present:
+            return ColumnEncoder(column.name, "text", words=_fit_words(column))
+    if column.measure == "category":
+        counts = collections.Counter(column.values.tolist())
+        frequent = sorted(counts, key=lambda value: (-counts[value], value is None, value or ""))
+        told = frequent if len(frequent) <= MOST_CATEGORIES else frequent[: MOST_CATEGORIES - 1]
+        ordered = tuple(sorted(told, key=lambda value: (value is None, value or "")))
+        return ColumnEncoder(column.name, "category", categories=ordered, has_rare=len(told) < len(frequent))
+    has_missing = bool(column.missing.any())
+    median = float(np.median(column.values[~column.missing])) if not column.missing.all() else 0.0
+    return ColumnEncoder(column.name, column.measure, has_missing, median)
+
+
+def _parse_dates(column: Column) -> Column:
+    """The column as dates where every text in it is one, as ISO 8601 spells them; else as it is."""
+    texts = [text for text in column.values.tolist() if text is not None]
+    if not texts or not all(_ISO_DATE.fullmatch(text) for text in texts):
+        return column
+    try:
+        dates = [None if text is None else dt.datetime.fromisoformat(text) for text in column.values.tolist()]
+    except ValueError:  # such as 2020-13-01
+        return column
+    return _date_column(column.name, dates)
+
+
+def _fit_words(column: Column) -> Any:
+    """A pipeline from texts to principal components of tf-idf; None where the texts have too few words."""
+    texts = ["" if text is None else str(text) for text in column.values]
+    vectorizer = text_features.TfidfVectorizer(min_df=2, max_features=20_000)
+    try:
+        n_words = vectorizer.fit_transform(texts).shape[1]
+    except ValueError:  # no word occurs twice
+        return None
+    if n_words <= 1:
+        return None
+    components = decomposition.TruncatedSVD(min(TEXT_COMPONENTS, n_words - 1), random_state=0)
+    with np.errstate(divide="ignore", invalid="ignore"):  # texts that are all alike have no variance to explain
+        return pipeline.make_pipeline(vectorizer, components).fit(texts)
+
+
+def concatenate(frames: Sequence[nw.DataFrame[Any]]) -> nw.DataFrame[Any]:
+    """Return all rows in one frame, in the first one's library and order of columns.
+
+    Raises:
+        divulge.InputError: columns that are missing or too many.
+    """
+    first = frames[0]
+    library = first.implementation
+    parts = [match_columns(frame, first.columns, "records") for frame in frames]
+    if any(part.implementation is not library for part in parts):
+        parts = [nw.from_native(to_library(part, "pandas"), eager_only=True) for part in parts]
+    if any(part.schema != parts[0].schema for part in parts):
+        parts = _unify_types(parts)
+    return nw.concat(parts, how="vertical")
+
+
+def _unify_types(frames: Sequence[nw.DataFrame[Any]]) -> list[nw.DataFrame[Any]]:
+    """Cast columns that hold the same kind of values in several types to the widest of them."""
+    unified = list(frames)
+    for name in frames[0].columns:
+        dtypes = {frame.schema[name] for frame in frames}
+        if len(dtypes) == 1:
+            continue
+        if all(dtype.is_integer() for dtype in dtypes):
+            wanted: Any = nw.Int64
+        elif all(dtype.is_numeric() for dtype in dtypes):
+            wanted = nw.Float64
+        elif all(isinstance(dtype, nw.Categorical | nw.Enum | nw.String) for dtype in dtypes):
+            wanted = nw.String
+        else:  # a column that is missing throughout one set has whatever type its library gives to nothing
+            present = {frame.schema[name] for frame in frames if not frame[name].is_null().all()}
+            if len(present) > 1:
+                listed = " in one set, ".join(sorted(map(str, present)))
+                raise checks.InputError(f"column {name!r}: its values are {listed} in another")
+            wanted = next(iter(present), nw.Float64)
+        unified = [frame.with_columns(frame[name].cast(wanted)) for frame in unified]
+    return unified
+
+
+def row_digests(frame: nw.DataFrame[Any]) -> list[bytes]:
+    """Return a digest of each typed record: equal where all values are, whatever the order of the columns."""
+    names = sorted(frame.columns)
+    columns = [read_column(frame, name) for name in names]
+    return [
+        hashlib.blake2b("|".join(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        for cells in _cells(columns)
+    ]
+
+
+def _cells(columns: Sequence[Column]) -> Iterator[tuple[str, ...]]:
+    """The values of each row in an exact spelling: the same for 1, 1.0 and True."""
+    spelled = [
+        [
+            "-" if absent else f"{len(value)}:{value}" if isinstance(value, str) else float(value + 0.0).hex()
+            for value, absent in zip(column.values.tolist(), column.missing.tolist(), strict=True)
+        ]
+        for column in columns
+    ]
+    return zip(*spelled, strict=True)
+
+
+def digest_records(x: NDArray[Any]) -> Iterator[bytes]:
+    """Return a 128-bit digest of each record of an array; collisions are out of the question."""
+    if x.dtype == object:
+        rows = (text.encode() for text in x)
+    else:
+        # -0.0 equals 0.0 but has other bits.
+        rows = (np.ascontiguousarray(row + 0 if x.dtype.kind == "f" else row).tobytes() for row in x)
+    return (hashlib.blake2b(row, digest_size=16).digest() for row in rows)
+
+
+def describe_row(frame: nw.DataFrame[Any], row: int) -> str:
+    """Return a record as one ``name: value`` per line.
+
+    Examples:
+        >>> import polars as pl
+        >>> print(describe_row(read_frame(pl.DataFrame({"age": [48], "sex": ["f"]}), "x"), 0))
+        age: 48
+        sex: f
+    """
+    return "\n".join(f"{name}: {_spell(frame[name][row])}" for name in frame.columns)
+
+
+def _spell(value: Any) -> str:
+    if is_missing(value):
+        return "missing"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def list_names(names: Sequence[str]) -> str:
+    """Names in a message, at most twenty of them."""
+    listed = ", ".join(repr(name) for name in names[:_SHOWN])
+    return f"{listed}, … ({len(names)} in all)" if len(names) > _SHOWN else listed
+
+
+def find_names(likely: Iterable[Sequence[str]], given: Sequence[str]) -> tuple[str, ...]:
+    """Return the first of the ``likely`` names that are those ``given``, in whatever order; empty without one."""
+    return next((tuple(names) for names in likely if sorted(names) == sorted(given)), ())
+
+
+def match_columns(
+    frame: nw.DataFrame[Any], wanted: Sequence[str], name: str, *, of_model: bool = False
+) -> nw.DataFrame[Any]:
+    """Return ``frame`` with the ``wanted`` columns, in their order.
+
+    Args:
+        frame: the user's.
+        wanted: names of all columns.
+        name: of the argument, for errors.
+        of_model: whether they are those that a model was fitted on, or those of the other sets.
+
+    Raises:
+        divulge.InputError: columns that are missing or too many; all are listed.
+    """
+    lacking = [column for column in wanted if column not in frame.columns]
+    extra = [column for column in frame.columns if column not in wanted]
+    if lacking or extra:
+        parts = [f"lack {list_names(lacking)}"] if lacking else []
+        parts += [f"have {list_names(extra)} besides (leave them out)"] if extra else []
+        source = "that the target was fitted on" if of_model else "of the other records"
+        raise checks.InputError(f"{name}: the columns {source} are needed; these {' and '.join(parts)}")
+    return frame.select(*wanted)
+
+
+def to_library(frame: nw.DataFrame[Any], library: Literal["pandas", "polars", "own"]) -> Any:
+    """Return a data frame of ``library``, a copy that its reader may write into; "own" for the user's own.
+
+    Raises:
+        divulge.MissingExtraError: the library is not installed.
+    """
+    if library == "own" or frame.implementation.value == library:
+        native = frame.clone().to_native()
+        return native.copy() if frame.implementation.is_pandas_like() else native
+    if library == "polars":
+        return frame.to_polars()
+    return _to_pandas(frame)
+
+
+def frame_of_array(x: NDArray[Any], names: Sequence[str]) -> Any:
+    """Return a data frame of an array ``[n, d]``: of pandas where it is installed, else of polars."""
+    if has_pandas():
+        return pd.DataFrame(x, columns=list(names))
+    return pl.DataFrame(np.asarray(x), schema=list(names))
+
+
+def has_pandas() -> bool:
+    """Whether pandas is installed."""
+    return importlib.util.find_spec("pandas") is not None
+
+
+def _to_pandas(frame: nw.DataFrame[Any]) -> Any:
+    """A pandas frame with the types that pandas gives a file of these values."""
+    made = {}
+    for name in frame.columns:
+        series, dtype = frame[name], frame[name].dtype
+        has_missing = bool(series.is_null().any())
+        if isinstance(dtype, nw.Categorical | nw.Enum):
+            made[name] = pd.Categorical(series.to_list())  # categories of an Arrow dictionary may be numbers
+        elif isinstance(dtype, nw.Date | nw.Datetime):
+            made[name] = pd.to_datetime(pd.Series(series.to_list()))
+        elif dtype.is_numeric() and not isinstance(dtype, nw.Decimal):
+            made[name] = series.cast(nw.Float64).to_numpy() if has_missing else series.to_numpy()
+        elif isinstance(dtype, nw.Boolean) and not has_missing:
+            made[name] = series.to_numpy().astype(bool)
+        else:
+            made[name] = pd.Series([np.nan if value is None else value for value in series.to_list()], dtype=object)
+    return pd.DataFrame(made)

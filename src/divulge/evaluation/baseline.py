@@ -1,0 +1,312 @@
+"""Attacks against a blind score: does the model give away more than a classifier that never saw it?
+
+Members and non-members of many published tables differ in date, topic or length. A score that a classifier gives them
+without the model then separates them as well as an attack does, and an attack's AUC says nothing about the model. What
+can be said rests on two comparisons on the same records, and a leak is claimed where both show it:
+
+- the paired difference, attack less blind score. If the attack knows no more of membership than the blind score does,
+  its ROC curve lies nowhere above that of the best classifier made of the blind score (Neyman & Pearson), which is the
+  blind score itself where larger means more member-like throughout;
+- records of like blind score. A blind score that orders records badly (the wrong way round, or both ends member-like)
+  is beaten by an attack that does no more than read it better. Among records of like blind score such an attack tells
+  nothing (van Elteren's test; for the best few, the exact distribution of members among them).
+
+Source of the question: Das, Zhang & Tramèr, Blind Baselines Beat Membership Inference Attacks, 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import numpy as np
+
+from divulge import checks, lazy
+from divulge.evaluation.comparison import measure, paired_difference
+from divulge.statistics import two_samples
+from divulge.statistics.tables import least_nonmembers, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scipy import stats
+
+    from divulge.types import Bools, Estimate, Floats
+else:
+    stats = lazy.module("scipy.stats")
+
+BaselineAnswer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
+Ruling: TypeAlias = Literal["kept", "broken", "undecided"]
+
+UNSEEN = 0.25  # AUC beyond the blind score's that may go unseen and "no leak found" still be said
+_GROUP = 10  # records that are taken for alike in their blind score
+_EXACT = 1000  # groups up to which the number of members among the best is counted out
+
+
+@dataclass(frozen=True, slots=True)
+class AttackDifference:
+    """One attack beside the blind score, on the same records.
+
+    Attributes:
+        attack: statistic → the attack's own: "auc", "advantage", "epsilon", "tpr@fpr=…".
+        difference: statistic → attack less blind score. There is none of ε: scores bound it from below only, and of two
+            lower bounds no difference follows.
+        reversed_difference: the same of the AUC with the attack's score the other way round.
+        p_values: statistic → p-value of the attack's score among records of like blind score.
+        leak: whether this attack shows more than the blind score: by the difference and among records of like
+            blind score, at the error that all attacks and statistics share.
+    """
+
+    attack: Mapping[str, Estimate]
+    difference: Mapping[str, Estimate]
+    reversed_difference: Estimate
+    p_values: Mapping[str, float]
+    leak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineComparison:
+    """What attacks say of a model beyond what a blind score says of the records.
+
+    Attributes:
+        answer: "leak found": an attack tells members from non-members better than the blind score does, and among
+            records of like blind score. "split is confounded": none does, and the blind score tells them apart, so
+            nothing that attacks found can be attributed to the model. "no leak found": neither the blind score nor
+            an attack tells them apart, and no attack's AUC exceeds the blind score's by more than 0.25. Else "too
+            little data to say".
+        text: the same in a sentence or two.
+        blind: statistic → the blind score's own.
+        blind_p_value: of members and non-members having the same blind scores.
+        confounded: whether the blind score tells them apart.
+        flipped: whether the blind score was turned round, as it was surely larger for non-members.
+        attacks: name → one attack.
+        confidence: of all differences together.
+        each: of each interval, so that they hold together.
+    """
+
+    answer: BaselineAnswer
+    text: str
+    blind: Mapping[str, Estimate]
+    blind_p_value: float
+    confounded: bool
+    flipped: bool
+    attacks: Mapping[str, AttackDifference]
+    confidence: float
+    each: float
+
+    def rule(self, statistic: str, limit: float) -> Ruling:
+        """Hold every attack's difference from the blind score to a limit: a gate.
+
+        "broken" where some attack surely exceeds it; "kept" where every attack is surely within it, and the blind score
+        does not tell members from non-members by itself: where it does, an attack has no room to show what it knows.
+
+        Args:
+            statistic: "auc", "advantage" or a "tpr@fpr=…" that was asked for.
+            limit: largest difference allowed, in [0, 1].
+
+        Raises:
+            divulge.InputError: a statistic that was not compared, a limit outside [0, 1].
+        """
+        checks.number(limit, "limit", above=-1e-12, below=1 + 1e-12)
+        named = next(iter(self.attacks.values())).difference
+        checks.choice(statistic, "statistic", tuple(named))
+        ends = [(one.difference[statistic].low, one.difference[statistic].high) for one in self.attacks.values()]
+        broken = any(low > limit and one.leak for (low, _), one in zip(ends, self.attacks.values(), strict=True))
+        if statistic == "auc":
+            ends += [(one.reversed_difference.low, one.reversed_difference.high) for one in self.attacks.values()]
+            broken |= any(one.reversed_difference.low > limit and one.leak for one in self.attacks.values())
+        if broken:
+            return "broken"
+        return "kept" if not self.confounded and all(high <= limit for _, high in ends) else "undecided"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def against_baseline(
+    scores: object,
+    baseline: object,
+    members: object,
+    *,
+    fpr: Sequence[float] = (0.01,),
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> BaselineComparison:
+    """Compare attacks with the score of a classifier that never saw the model, on the same records.
+
+    Args:
+        scores: of one attack ``[n]``, or name → scores ``[n]`` of several; larger means more like a member.
+        baseline: the blind score ``[n]``, larger means more like a member. It must not come from a classifier that was
+            fitted on the membership of these very records: take out-of-fold predictions.
+        members: bool ``[n]``.
+        fpr: false-positive rates at which TPRs are compared, where there are ``1/fpr - 1`` non-members.
+        confidence: of all differences together: at most the rest of sound comparisons say "leak found".
+        seed: of the random divisions that blind scores with ties are compared with.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that differ, no attack, members or non-members only.
+
+    Examples:
+        >>> rng = np.random.default_rng(0)
+        >>> members = np.arange(2000) < 1000
+        >>> blind = rng.normal(size=2000) + members  # the members are of another year
+        >>> against_baseline(blind + 0.5 * rng.normal(size=2000), blind, members).answer
+        'split is confounded'
+        >>> against_baseline(blind + members, blind, members).answer
+        'leak found'
+    """
+    named = dict(scores) if isinstance(scores, Mapping) else {"attack": scores}
+    if not named:
+        raise checks.InputError("scores: at least 1 attack is needed, got none")
+    blind, truth = table(baseline, members, "baseline")
+    attacks = {str(name): table(values, members, _argument(name, scores))[0] for name, values in named.items()}
+    for name, values in attacks.items():
+        checks.vector(values, _argument(name, scores), length=len(blind))
+    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    levels = [level for level in checks.listed(fpr, "fpr") if (~truth).sum() >= least_nonmembers(level)]
+    rates = [f"tpr@fpr={level:g}" for level in dict.fromkeys(levels)]
+    each = 1 - error / (len(attacks) * (1 + len(rates)))
+
+    apart = two_samples.differ(blind[~truth], blind[truth], seed=checks.integer(seed, "seed", least=0))
+    own = {one: measure(blind, truth, one, 1 - error / (2 * (1 + len(rates)))) for one in ("auc", *rates)}
+    flipped = own["auc"].high < 0.5
+    blind = -blind if flipped else blind
+    early = any(own[rate].low > level for rate, level in zip(rates, dict.fromkeys(levels), strict=True))
+    confounded = apart <= error / 2 or own["auc"].low > 0.5 or flipped or early
+    groups = _groups(blind)
+    compared = {name: _compare(values, blind, truth, rates, groups, each) for name, values in attacks.items()}
+    shown = {one: measure(blind, truth, one, each) for one in ("auc", "advantage", *rates, "epsilon")}
+    answer, text = _conclude(compared, shown, confounded, rates)
+    return BaselineComparison(answer, text, shown, apart, confounded, flipped, compared, confidence, each)
+
+
+def _argument(name: object, scores: object) -> str:
+    return f"scores[{name!r}]" if isinstance(scores, Mapping) else "scores"
+
+
+def _compare(
+    values: Floats, blind: Floats, truth: Bools, rates: Sequence[str], groups: Floats, confidence: float
+) -> AttackDifference:
+    own = {one: measure(values, truth, one, confidence) for one in ("auc", "advantage", *rates, "epsilon")}
+    difference = {one: paired_difference(values, blind, truth, one, confidence) for one in ("auc", "advantage", *rates)}
+    turned = paired_difference(-values, blind, truth, "auc", confidence)
+    p_values = {"auc": among_equals(values, truth, groups)}
+    for rate in rates:
+        p_values[rate] = best_among_equals(values, truth, groups, float(rate.partition("=")[2]))
+    error = 1 - confidence
+    leak = p_values["auc"] <= error and max(difference["auc"].low, turned.low) > 0
+    leak |= any(p_values[rate] <= error and difference[rate].low > 0 for rate in rates)
+    return AttackDifference(own, difference, turned, p_values, bool(leak))
+
+
+def _groups(blind: Floats) -> Floats:
+    """The group of about ten records of like blind score that each belongs to; equal ones share one."""
+    return np.floor((stats.rankdata(blind) - 0.5) / _GROUP)
+
+
+def among_equals(scores: Floats, truth: Bools, groups: Floats) -> float:
+    """Return van Elteren's two-sided p-value: do members score otherwise than non-members of their own group?
+
+    In ``O(n log n)``, for groups that are given.
+
+    Args:
+        scores: ``[n]``.
+        truth: bool ``[n]``.
+        groups: of like records ``[n]``.
+    """
+    order = np.lexsort((scores, groups))
+    _, start, size = np.unique(groups[order], return_index=True, return_counts=True)
+    of = np.repeat(np.arange(len(size)), size)
+    # Mid-ranks within groups: those in the whole table of (group, score), less the records of earlier groups.
+    new = np.r_[True, (np.diff(of) > 0) | (np.diff(scores[order]) > 0)]
+    run = np.cumsum(new) - 1
+    first, width = np.flatnonzero(new), np.bincount(run)
+    rank = (first + (width + 1) / 2)[run] - start[of] - (size[of] + 1) / 2
+    inside = truth[order]
+    m = np.bincount(of, weights=inside)
+    usable = (m > 0) & (m < size)
+    moved = np.bincount(of, weights=rank * inside)
+    spread = np.bincount(of, weights=rank**2)
+    n = size.astype(np.float64)
+    total = float((moved / (n + 1))[usable].sum())
+    part = m * (n - m) * spread / (n * np.maximum(n - 1, 1) * (n + 1) ** 2)
+    variance = float(part[usable].sum())
+    return 2 * float(stats.norm.sf(abs(total) / variance**0.5)) if variance > 0 else 1.0
+
+
+def best_among_equals(scores: Floats, truth: Bools, groups: Floats, share: float) -> float:
+    """Return the p-value of so many members among the best ``share`` of all records, given their groups.
+
+    Within each group every record is as likely a member; so the number of members among the best is a sum of
+    hypergeometric counts, whose distribution is exact for up to 1,000 groups and else normal.
+    """
+    best = scores > np.sort(scores)[::-1][min(int(share * len(scores)), len(scores) - 1)]
+    if not best.any():
+        return 1.0
+    _, of = np.unique(groups, return_inverse=True)
+    size, m, k = (np.bincount(of, weights=part) for part in (np.ones(len(of)), truth, best))
+    hit = (k > 0) & (m > 0) & (m < size)
+    certain = int(np.minimum(k, m)[m == size].sum())
+    seen = int((best & truth).sum()) - certain
+    if not hit.any():
+        return 1.0
+    size, m, k = size[hit], m[hit], k[hit]
+    if len(size) > _EXACT:
+        mean = float((k * m / size).sum())
+        variance = float((k * m * (size - m) * (size - k) / (size**2 * np.maximum(size - 1, 1))).sum())
+        return float(stats.norm.sf((seen - 0.5 - mean) / variance**0.5)) if variance > 0 else 1.0
+    law = np.ones(1)
+    for one, inside, drawn in zip(size.astype(int), m.astype(int), k.astype(int), strict=True):
+        law = np.convolve(law, stats.hypergeom.pmf(np.arange(drawn + 1), one, inside, drawn))
+    return min(1.0, float(law[seen:].sum()))
+
+
+def _conclude(
+    attacks: Mapping[str, AttackDifference], blind: Mapping[str, Estimate], confounded: bool, rates: Sequence[str]
+) -> tuple[BaselineAnswer, str]:
+    def gain(name: str) -> float:
+        one = attacks[name]
+        return max(one.reversed_difference.low, *(difference.low for difference in one.difference.values()))
+
+    found = [name for name, one in attacks.items() if one.leak]
+    if found:
+        one = attacks[best := max(found, key=gain)]
+        turned = one.reversed_difference.low > max(one.difference[which].low for which in ("auc", *rates))
+        pairs = {which: one.difference[which] for which in ("auc", *rates)}
+        which = max(pairs, key=lambda name: pairs[name].low)
+        shown = one.reversed_difference if turned else pairs[which]
+        what = "the AUC of the reversed score" if turned else "the AUC" if which == "auc" else f"the TPR ({which[4:]})"
+        return "leak found", (
+            f"Leak found: {best} tells members from non-members better than the blind score does; {what} is larger by "
+            f"{shown}."
+        )
+    closest = max(attacks, key=gain)
+    difference = attacks[closest].difference["auc"]
+    if confounded:
+        return "split is confounded", (
+            f"The split is confounded: the blind score, which never saw the model, tells members from non-members "
+            f"(AUC {blind['auc']}), and no attack is shown to add to it (AUC of {closest} less that of the blind "
+            f"score: {difference}). Nothing that attacks found can be attributed to the model."
+        )
+    reach = max(max(one.difference["auc"].high, one.reversed_difference.high) for one in attacks.values())
+    if any(_beyond_chance(one, rates) for one in attacks.values()):
+        return "too little data to say", (
+            "Too little data to say: an attack does better than guessing, but not surely better than the blind "
+            f"score does (AUC of {closest} less that of the blind score: {difference})."
+        )
+    if reach <= UNSEEN:
+        return "no leak found", (
+            "No leak found: neither the blind score nor an attack tells members from non-members, and no attack's AUC "
+            f"exceeds the blind score's by more than {reach:.3f}."
+        )
+    return "too little data to say", (
+        f"Too little data to say: an attack's AUC may exceed the blind score's by {reach:.3f}; {UNSEEN:g}, halfway "
+        "between guessing and certainty, could well be missed."
+    )
+
+
+def _beyond_chance(one: AttackDifference, rates: Sequence[str]) -> bool:
+    area = one.attack["auc"]
+    early = any(one.attack[rate].low > float(rate.partition("=")[2]) for rate in rates)
+    return area.low > 0.5 or area.high < 0.5 or early or one.attack["epsilon"].low > 0

@@ -1,0 +1,49 @@
+"""Tables of every common kind of file, read and written by polars in one way for every command.
+
+A file, an open binary file or bytes go in; a `polars.DataFrame` (`read_table`), a `polars.LazyFrame` (`open_parquet`)
+or batches of rows (`Table.batches`) come out. Identifiers are text, exactly as the file spells them; an empty text is a
+missing value; whatever is wrong with a file is one `divulge.InputError` that names it.
+"""
+
+from divulge.tables.arrays import from_arrays, to_array
+from divulge.tables.column_names import ColumnNames
+from divulge.tables.sources import ENDINGS, find_files, is_saved_dataset, is_table_file, table_errors
+from divulge.tables.table import (
+    NUMBER,
+    TEXT,
+    Part,
+    PieceWriter,
+    Table,
+    open_parquet,
+    open_pieces,
+    read_parquet,
+    read_table,
+    row_batches,
+    scan_table,
+    write_csv,
+    write_parquet,
+)
+
+__all__ = [
+    "ENDINGS",
+    "NUMBER",
+    "TEXT",
+    "ColumnNames",
+    "Part",
+    "PieceWriter",
+    "Table",
+    "find_files",
+    "from_arrays",
+    "is_saved_dataset",
+    "is_table_file",
+    "open_parquet",
+    "open_pieces",
+    "read_parquet",
+    "read_table",
+    "row_batches",
+    "scan_table",
+    "table_errors",
+    "to_array",
+    "write_csv",
+    "write_parquet",
+]

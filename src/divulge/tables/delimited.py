@@ -1,0 +1,386 @@
+"""CSV files as people have them: any common separator, encoding, line ending and decimal mark.
+
+A file that follows RFC 4180 in UTF-8 is read by polars where it lies, after one pass over its bytes has shown that it
+does: polars fills up rows that are too short and reads a row for an empty line. Every other file is rewritten as such a
+one first, by Python's `csv`, or refused with its line.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import itertools
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from divulge import checks, lazy
+from divulge.tables.sources import TableFile, TemporaryFolder, blocks_of_lines, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import polars as pl
+
+    from divulge.types import Array
+else:
+    pl = lazy.module("polars")
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_LONGEST_HEADER = 1 << 20  # bytes
+_LONGEST_CELL = 1 << 30  # characters
+_QUOTE, _NEWLINE, _RETURN = 34, 10, 13
+_TRUE, _FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
+_EXACT_DECIMAL = r"^[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?$"
+_THOUSANDS = r"^[+-]?[1-9]\d{0,2},\d{3}$"
+
+
+@dataclass(frozen=True, slots=True)
+class DelimitedFile:
+    """A CSV file that polars reads as it is.
+
+    Args:
+        file: the file, or what it was rewritten to.
+        separator: between the values of a row.
+        names: of the columns, as the header has them; they may repeat.
+    """
+
+    file: TableFile
+    separator: str
+    names: tuple[str, ...]
+
+    def scan(self) -> pl.LazyFrame:
+        """Return all columns as texts, under the names `unique_names` gives them; a gap is missing, ``""`` is empty."""
+        names = self.unique_names
+        options: dict[str, Any] = {"infer_schema": False, "separator": self.separator}
+        options["with_column_names"] = lambda _: names
+        if self.file.content is not None:
+            return pl.scan_csv(self.file.content, **options)
+        return pl.scan_csv(self.file.polars_source, glob=False, **options)
+
+    @property
+    def unique_names(self) -> list[str]:
+        """The names of the columns; a second one of a name that there was has its number after it."""
+        counts = Counter(self.names)
+        return [name if counts[name] == 1 else f"{name}\0{at}" for at, name in enumerate(self.names)]
+
+
+def open_delimited(file: TableFile, compression: str, separator: str | None) -> DelimitedFile:
+    """Find out how a CSV file is written, and rewrite it where polars could not be trusted with it.
+
+    Args:
+        file: the file.
+        compression: "gzip", "zstd" or "".
+        separator: between its values; found from the header when None.
+
+    Raises:
+        divulge.InputError: no header, an encoding that cannot be told, a row of another length, an open quote.
+    """
+    encoding, skipped = _find_encoding(file, compression)
+    header = _read_header(file, compression, encoding, skipped)
+    sign = separator or _find_separator(header)
+    names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ()))
+    if not names:
+        raise checks.InputError("there is no header")
+    found = DelimitedFile(file, sign, names)
+    with unpacked(file, compression) as opened:
+        opened.read(skipped)
+        regular = encoding == "utf-8" and _is_regular(opened, sign, len(names))
+    if regular and not compression and not skipped:
+        return found
+    return replace(found, file=_rewrite(file, compression, encoding, skipped, found))
+
+
+def _find_encoding(file: TableFile, compression: str) -> tuple[str, int]:
+    """Return the encoding of a file and the length of its byte-order mark.
+
+    Without a mark it is UTF-8, or Windows' code page 1252 (and so Latin-1) where no letter beyond ASCII would be UTF-8.
+
+    Raises:
+        divulge.InputError: neither.
+    """
+    with unpacked(file, compression) as opened:
+        start = opened.read(4)
+        mark = next((mark for mark in _BOMS if start.startswith(mark)), b"")
+        if mark and mark != codecs.BOM_UTF8:
+            return _BOMS[mark], len(mark)
+        if start[:2].count(0) == 1 and start[2:4].count(0) == 1:
+            return ("utf-16-le" if start[1] == 0 else "utf-16-be"), 0
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        done = 0
+        for block in itertools.chain([start], iter(lambda: opened.read(1 << 20), b""), [b""]):
+            try:
+                decoder.decode(block, final=not block)
+            except UnicodeDecodeError:
+                break
+            done += len(block)
+        else:
+            return "utf-8", len(mark)
+    line = 1
+    with unpacked(file, compression) as opened:
+        for line, text in enumerate(iter(opened.readline, b""), 1):  # noqa: B007  the number is what is wanted
+            if not _is_utf8(text):
+                break
+        opened_at = line
+    with unpacked(file, compression) as opened:
+        western = not mark and all(_is_western(block) for block in blocks_of_lines(opened))
+    if not western:
+        raise checks.InputError(
+            f"line {opened_at} is not UTF-8 (invalid utf-8, nor another known encoding); save as UTF-8"
+        )
+    return "cp1252", 0
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_western(block: bytes) -> bool:
+    """Whether the bytes are code page 1252: all are defined there, and no two of them would be a letter of UTF-8."""
+    try:
+        block.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    values = np.frombuffer(block, np.uint8)
+    high = values >= 0x80
+    leads, follows = (values >= 0xC2) & (values <= 0xF4), (values >= 0x80) & (values <= 0xBF)
+    control = (values < 0x20) & ~np.isin(values, [9, 10, 12, 13])
+    return not (leads[:-1] & follows[1:]).any() and not control.any() and bool(high.mean() < 0.5)
+
+
+def _read_header(file: TableFile, compression: str, encoding: str, skipped: int) -> str:
+    """Return the header with its line end: the first line that is not empty, and those that its quotes go on in."""
+    with unpacked(file, compression) as opened:
+        opened.read(skipped)
+        text = io.TextIOWrapper(opened, encoding, errors="strict", newline="")
+        header = ""
+        while len(header) < _LONGEST_HEADER:
+            line = text.readline(_LONGEST_HEADER)
+            header += line
+            if not line or (header.strip("\r\n") and header.count('"') % 2 == 0):
+                break
+            header = header if header.strip("\r\n") else ""
+        text.detach()
+    if "\0" in header:
+        raise checks.InputError("a byte of zero in the header; the file must be saved as UTF-8")
+    if not header.strip("\r\n"):
+        raise checks.InputError("there is no header; the file is empty")
+    return header
+
+
+def _find_separator(header: str) -> str:
+    """Return the sign that cuts the header into most names, a comma where none does."""
+    pieces = {sign: len(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ())) for sign in SEPARATORS}
+    return max(pieces, key=pieces.__getitem__)
+
+
+def _is_regular(opened: IO[bytes], separator: str, columns: int) -> bool:
+    """Return whether each row has so many values, each quote opens or closes a value, and lines end as they should."""
+    sign = ord(separator)
+    if sign > 127:
+        return False
+    inside, last, pending = False, _NEWLINE, 0  # pending: separators in a row that goes on in the next block
+    for number, block in enumerate(blocks_of_lines(opened)):
+        if (number == 0 and block.startswith((b"\n", b"\r"))) or block.count(b"\r") != block.count(b"\r\n"):
+            return False
+        values = np.frombuffer(block, np.uint8)
+        ends, signs = np.flatnonzero(values == _NEWLINE), np.flatnonzero(values == sign)
+        if inside or b'"' in block:
+            quotes = np.flatnonzero(values == _QUOTE)
+            if not _quotes_fit(values, quotes, sign, inside=inside, last=last):
+                return False
+            ends, signs = (each[(np.searchsorted(quotes, each) + inside) % 2 == 0] for each in (ends, signs))
+            inside = bool((len(quotes) + inside) % 2)
+        last = int(values[-1])
+        if last != _NEWLINE and not inside:
+            ends = np.append(ends, len(values))
+        before = np.searchsorted(signs, ends)
+        counts = np.diff(before, prepend=0)
+        if len(counts):
+            counts[0] += pending
+            pending = 0
+        if (counts != columns - 1).any():
+            return False
+        pending += len(signs) - (int(before[-1]) if len(before) else 0)
+    return not inside
+
+
+def _quotes_fit(values: Array, quotes: Array, sign: int, *, inside: bool, last: int) -> bool:
+    """Return whether quotes stand where a value begins or ends, or in pairs within one."""
+    opening = (np.arange(len(quotes)) + inside) % 2 == 0
+    before = np.where(quotes > 0, values[quotes - 1], last)
+    after = np.append(values, _NEWLINE)[quotes + 1]
+    begins = np.isin(before, [sign, _NEWLINE, _QUOTE])
+    ends = np.isin(after, [sign, _NEWLINE, _RETURN, _QUOTE])
+    return bool(np.where(opening, begins, ends).all())
+
+
+def _rewrite(file: TableFile, compression: str, encoding: str, skipped: int, found: DelimitedFile) -> TableFile:
+    """Write the file anew, as RFC 4180 has it, in UTF-8 and without compression, into a folder of its own.
+
+    Raises:
+        divulge.InputError: a row of another length than the header, a quote that is not closed.
+    """
+    folder = TemporaryFolder()
+    path = folder.path / "table.csv"
+    columns = len(found.names)
+    with (
+        unpacked(file, compression) as opened,
+        path.open("w", encoding="utf-8", newline="") as out,
+    ):
+        opened.read(skipped)
+        text = io.TextIOWrapper(opened, encoding, newline="")
+        # All in quotes: a carriage return at the end of a value would else belong to the end of the line.
+        writer = csv.writer(out, delimiter=found.separator, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        for row in _checked_rows(text, found.separator, columns):
+            writer.writerow(row)
+        text.detach()
+    return TableFile(file.name, path, folder=folder)
+
+
+def _checked_rows(text: io.TextIOWrapper, separator: str, columns: int) -> Iterator[Sequence[str]]:
+    """Yield the header and the rows; an empty line is one only where there is one column, and no line before it."""
+    before = csv.field_size_limit(_LONGEST_CELL)
+    rows = csv.reader(text, delimiter=separator, strict=True)
+    line, header = 1, True
+    try:
+        for row in rows:
+            if not row and (header or columns > 1):
+                line = rows.line_num + 1
+                continue
+            cells = row or [""]
+            if len(cells) != columns:
+                raise checks.InputError(
+                    f"line {line} has {len(cells)} values, {columns} are needed as in the header"
+                    f"{_quoting_hint(columns, separator)}"
+                )
+            yield cells
+            line, header = rows.line_num + 1, False
+    except csv.Error as error:
+        if "unexpected end of data" in str(error):
+            raise checks.InputError(f"a quote is opened and not closed (the row begins in line {line})") from None
+        raise checks.InputError(f"line {line}: a quote is closed before the value ends") from None
+    except UnicodeDecodeError:
+        raise checks.InputError(f"line {line} cannot be decoded; save the file as UTF-8") from None
+    finally:
+        csv.field_size_limit(before)
+
+
+def _quoting_hint(columns: int, separator: str) -> str:
+    return f"; put values that hold {SEPARATORS.get(separator, 'the separator')} into quotes" if columns == 1 else ""
+
+
+@dataclass(slots=True)
+class NumberReader:
+    """Reads one column of texts as numbers, batch by batch, with a decimal point or a decimal comma throughout.
+
+    Args:
+        separator: of the file; a comma between digits is a decimal one for sure where the file is cut by semicolons.
+    """
+
+    separator: str
+    points: bool = field(default=False, init=False)
+    commas: bool = field(default=False, init=False)
+    thousands: str = field(default="", init=False)
+    decided: bool = field(default=False, init=False)
+
+    def read(self, texts: pl.Series) -> pl.Series:
+        """Return the numbers, float64; what is empty is missing.
+
+        Raises:
+            BadCell: a value is none, or uses another decimal mark than those before; its place in ``texts`` is given.
+        """
+        numbers = texts.cast(pl.Float64, strict=False)
+        unread = numbers.is_null() & texts.is_not_null() & (texts != "")
+        if not unread.any() and not self.commas:
+            if not self.points:
+                self.points = bool(texts.str.contains(".", literal=True).any())
+            return numbers
+        texts = texts.str.strip_chars(" ")
+        comma = texts.str.contains(_EXACT_DECIMAL).fill_null(value=False)
+        self.points = self.points or bool(texts.str.contains(".", literal=True).any())
+        if comma.any():
+            self.commas = True
+            grouped = texts.filter(comma).str.contains(_THOUSANDS)
+            self.decided = self.decided or self.separator == ";" or not grouped.all()
+            self.thousands = self.thousands or str(texts.filter(comma)[0])
+        if self.commas and self.points:
+            at = (
+                comma.arg_max()
+                if comma.any()
+                else texts.str.contains(".", literal=True).fill_null(value=False).arg_max()
+            )
+            raise BadCell(int(at or 0), "one decimal mark in the whole column")
+        numbers = texts.set(comma, None).cast(pl.Float64, strict=False)
+        if comma.any():
+            marked = texts.str.replace(",", ".", literal=True).cast(pl.Float64, strict=False)
+            numbers = pl.select(pl.when(comma).then(marked).otherwise(numbers)).to_series()
+        unread = numbers.is_null() & texts.is_not_null() & (texts != "")
+        if unread.any():
+            raise BadCell(int(unread.arg_max() or 0), "a number")
+        return numbers
+
+    def check(self) -> None:
+        """Raise where commas may have been decimal ones or have stood between thousands.
+
+        Raises:
+            divulge.InputError: in that case.
+        """
+        if self.commas and not self.decided:
+            raise checks.InputError(
+                f"{self.thousands!r} may be a number with a decimal comma or one of thousands; write it without it"
+            )
+
+
+MISSING = ("", "#N/A", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null", "-NaN", "-nan")
+"""What `pandas.read_csv` takes for a missing value."""
+
+
+class BadCell(ValueError):
+    """A value that cannot be read.
+
+    Args:
+        at: its place in the column that was read.
+        needed: what it should have been.
+    """
+
+    def __init__(self, at: int, needed: str) -> None:
+        super().__init__(f"{needed} is needed")
+        self.at, self.needed = at, needed
+
+
+def infer_column(texts: pl.Series, separator: str, *, with_gaps: bool = False) -> pl.Series:
+    """Return a column of texts as what all of its values are: truth values, whole numbers, numbers, or else texts.
+
+    Whole numbers of more than 64 bits stay texts, and so does a column without a value.
+
+    Args:
+        texts: the column.
+        separator: of the file.
+        with_gaps: whether `MISSING`, the words that pandas and R write for a missing value, are missing ones.
+    """
+    absent = texts.is_in(list(MISSING)) if with_gaps else texts == ""
+    texts = pl.select(pl.when(~absent).then(texts).alias(texts.name)).to_series()
+    there = texts.drop_nulls()
+    if not len(there):
+        return texts
+    if bool(there.is_in([*_TRUE, *_FALSE]).all()):
+        return texts.is_in(list(_TRUE))
+    if bool(there.str.contains(r"^[+-]?\d+$").all()):
+        whole = texts.cast(pl.Int64, strict=False)
+        return whole if whole.null_count() == texts.null_count() else texts
+    reader = NumberReader(separator)
+    try:
+        numbers = reader.read(texts)
+        reader.check()
+    except ValueError:  # of which both BadCell and InputError are
+        return texts
+    return numbers.alias(texts.name)

@@ -1,0 +1,370 @@
+"""Files and folders of tables: which kind each is, and how it is opened.
+
+The content decides where it can (Parquet, Arrow, gzip and Zstandard begin with a mark of their own), the ending of the
+name decides between CSV and JSON Lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import struct
+import sys
+import tempfile
+import threading
+import weakref
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast
+
+from divulge import checks, lazy
+from divulge.untrusted import LINES, is_panic, open_untrusted, read_untrusted
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    import polars as pl
+else:
+    pl = lazy.module("polars")
+
+Source: TypeAlias = "str | Path | bytes | BinaryIO"
+FileType: TypeAlias = Literal["csv", "json lines", "parquet", "arrow file", "arrow stream"]
+
+TEXT_ENDINGS = (".csv", ".tsv", ".jsonl", ".ndjson")
+ENDINGS = (*TEXT_ENDINGS, ".parquet", ".arrow", ".feather", ".ipc")
+COMPRESSED = (".gz", ".zst")
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+_STATE = "state.json"
+_BLOCK = 1 << 20  # bytes
+_SPLIT = re.compile(r"(?P<split>.+)-\d{5}-of-\d{5}\.parquet")
+_QUOTE = re.compile(r"""[\s:(]*['"`\[{].*""", re.DOTALL)
+
+
+class TemporaryFolder:
+    """A folder for what is made of a file while it is read; removed when nothing refers to it any more."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="divulge-table-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """One file of a table.
+
+    Args:
+        name: what messages call it.
+        path: where it lies; None for bytes.
+        content: what stands in it; None where polars is to open the path.
+        folder: for what is made of it while it is read; removed when nothing refers to it any more.
+    """
+
+    name: str
+    path: Path | None
+    content: bytes | None = None
+    folder: TemporaryFolder | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, source: Source) -> TableFile:
+        """The file that a path, bytes or an open binary file stand for."""
+        if isinstance(source, bytes):
+            return cls("bytes", None, source)
+        if isinstance(source, str | Path):
+            path = Path(source)
+            # polars takes no name that is not UTF-8: such a file is read as a whole.
+            return cls(str(source), path, None if is_utf8_name(path) else read_untrusted(path, limit=LINES))
+        return cls(str(getattr(source, "name", "file")), None, source.read())
+
+    @contextlib.contextmanager
+    def opened(self) -> Generator[IO[bytes]]:
+        """The content, from its beginning, as it was stored."""
+        if self.path is None or self.content is not None:
+            yield io.BytesIO(self.content or b"")
+            return
+        with open_untrusted(self.path) as opened:
+            yield opened
+
+    @property
+    def polars_source(self) -> Any:
+        """What polars opens: an absolute path, in which nothing is a pattern, or the content itself."""
+        return self.path.absolute() if self.path is not None and self.content is None else self.content
+
+    def size(self) -> int:
+        """Bytes, as it was stored."""
+        return self.path.stat().st_size if self.path is not None and self.content is None else len(self.content or b"")
+
+
+def is_utf8_name(path: Path) -> bool:
+    """Return whether the name of a file is UTF-8, as polars needs it."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_table_file(path: Path) -> bool:
+    """Return whether a file is a table by its name.
+
+    Examples:
+        >>> is_table_file(Path("a.csv.gz")), is_table_file(Path("a.xlsx")), is_table_file(Path("a.parquet.gz"))
+        (True, False, False)
+    """
+    return bool(_ending(path))
+
+
+def _ending(path: Path) -> str:
+    if path.suffix.lower() in COMPRESSED:
+        inner = Path(path.stem).suffix.lower()
+        return inner if inner in TEXT_ENDINGS else ""
+    return path.suffix.lower() if path.suffix.lower() in ENDINGS else ""
+
+
+def file_type(file: TableFile) -> tuple[FileType, str]:
+    """Return the kind of a file, and how it is compressed ("", "gzip" or "zstd").
+
+    Raises:
+        divulge.InputError: neither the content nor the name says what it is.
+    """
+    with file.opened() as opened:
+        head = opened.read(8)
+    compression = "gzip" if head.startswith(_GZIP) else "zstd" if head.startswith(_ZSTD) else ""
+    if head.startswith(b"PAR1"):
+        return "parquet", ""
+    if head.startswith(b"ARROW1"):
+        return "arrow file", ""
+    if head.startswith(b"\xff\xff\xff\xff"):
+        return "arrow stream", ""
+    ending = "" if file.path is None else _ending(file.path)
+    if ending in (".parquet", ".arrow", ".feather", ".ipc"):
+        called = "Parquet" if ending == ".parquet" else "Arrow"
+        raise checks.InputError(f"damaged or half-written (it does not begin as a {called} file does)")
+    if file.path is not None and not ending:
+        raise checks.InputError(f"one of {', '.join(ENDINGS)} is needed ({' and '.join(COMPRESSED)} allowed)")
+    if ending in (".jsonl", ".ndjson"):
+        return "json lines", compression
+    if not ending:
+        with unpacked(file, compression) as opened:
+            start = opened.read(_BLOCK).removeprefix(b"\xef\xbb\xbf").lstrip()
+        return ("json lines" if start.startswith(b"{") else "csv"), compression
+    return "csv", compression
+
+
+def check_stream(file: TableFile) -> None:
+    """Raise where an Arrow stream ends within a message: polars would read the messages before it and say nothing.
+
+    A message is a mark, the size of its description, the description, and as many bytes of columns as that says (Arrow
+    Columnar Format 1.5, "Encapsulated message format"; the description is a FlatBuffer whose fourth field is the size).
+
+    Raises:
+        divulge.InputError: in that case.
+    """
+    with file.opened() as opened:
+        at, end = 0, file.size()
+        while at < end:
+            head = opened.read(8)
+            size = int.from_bytes(head[4:], "little")
+            if len(head) < 8 or head[:4] != b"\xff\xff\xff\xff":
+                raise checks.InputError("damaged or half-written (it ends within a message)")
+            if size == 0:
+                return
+            body = _body_size(opened.read(size))
+            at += 8 + size + body
+            if body < 0 or at > end:
+                raise checks.InputError("damaged or half-written (it ends within a message)")
+            opened.seek(at)
+
+
+def _body_size(description: bytes) -> int:
+    """The bytes of columns that follow a message's description; -1 where it is damaged."""
+    try:
+        (table,) = struct.unpack_from("<I", description)
+        (back,) = struct.unpack_from("<i", description, table)
+        (length,) = struct.unpack_from("<H", description, table - back)
+        if length < 12:
+            return 0
+        (field,) = struct.unpack_from("<H", description, table - back + 10)
+        return struct.unpack_from("<q", description, table + field)[0] if field else 0
+    except struct.error:
+        return -1
+
+
+@contextlib.contextmanager
+def unpacked(file: TableFile, compression: str) -> Generator[IO[bytes]]:
+    """The content of a text file without its compression."""
+    if compression == "zstd":
+        yield cast("IO[bytes]", io.BufferedReader(_Lines(file), _BLOCK))
+        return
+    with file.opened() as opened:
+        if compression != "gzip":
+            yield opened
+            return
+        with gzip.open(opened) as plain:
+            yield cast("IO[bytes]", plain)
+
+
+class _Lines(io.RawIOBase):
+    """The lines of a Zstandard file, which polars unpacks, as one stream of bytes."""
+
+    def __init__(self, file: TableFile) -> None:
+        source = file.polars_source
+        frame = pl.scan_lines(source) if isinstance(source, bytes) else pl.scan_lines(source, glob=False)
+        self._batches = iter(frame.collect_batches(lazy=True, chunk_size=1 << 14))
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            batch = next(self._batches, None)
+            if batch is None:
+                return 0
+            self._ready = memoryview("".join(f"{line}\n" for line in batch["line"].to_list()).encode())
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
+def blocks_of_lines(opened: IO[bytes]) -> Iterator[bytes]:
+    """Yield the content in blocks that end where a line ends."""
+    while block := opened.read(_BLOCK):
+        yield block + opened.readline()
+
+
+def find_files(path: Path) -> list[Path]:
+    """Return the files of a table: the one given, or those of a folder in the order of their names.
+
+    A folder may hold files of any kind, be one that Hugging Face `datasets` saved, or be a data set of its hub, whose
+    Parquet files stand in ``data/``.
+
+    Raises:
+        divulge.InputError: no such file or folder, a folder without a table or with several.
+    """
+    if not path.exists():
+        raise checks.InputError(f"{path}: no such file or folder")
+    if not path.is_dir():
+        return [path]
+    if is_saved_dataset(path):
+        return _saved_files(path)
+    files = _files_in(path) or (_files_in(path / "data") if (path / "data").is_dir() else [])
+    if not files:
+        raise checks.InputError(f"{path}: no {', '.join(ENDINGS)} file in this folder")
+    splits = sorted({found["split"] for file in files if (found := _SPLIT.fullmatch(file.name))})
+    if len(splits) > 1:
+        raise checks.InputError(
+            f"{path} holds several data sets ({', '.join(splits)}); name the files of one, or put them into a folder"
+        )
+    return files
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.iterdir() if is_table_file(each) and not each.name.startswith("."))
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """Return whether a folder is a data set that Hugging Face `datasets` saved.
+
+    Raises:
+        divulge.InputError: it holds several, its splits, of which one is to be named.
+    """
+    if (path / "dataset_dict.json").is_file():
+        splits = sorted(each.name for each in path.iterdir() if (each / _STATE).is_file())
+        raise checks.InputError(f"{path} holds several data sets; name one of its folders: {', '.join(splits)}")
+    return (path / _STATE).is_file()
+
+
+def _saved_files(path: Path) -> list[Path]:
+    """The files of a data set that `datasets` saved; beside them may lie others, of its cache."""
+    try:
+        listed = json.loads(read_untrusted(path / _STATE).decode())
+        names = [str(one["filename"]) for one in listed["_data_files"]]
+    except (OSError, ValueError, RecursionError) as error:
+        raise checks.InputError(f"{path / _STATE}: damaged or half-written ({checks.reason(error)})") from None
+    except (KeyError, TypeError):
+        raise checks.InputError(f"{path / _STATE}: names no files of data") from None
+    if not names:
+        raise checks.InputError(f"{path}: there are no files of data; at least 1 record is needed")
+    for name in names:
+        if Path(name).name != name:
+            raise checks.InputError(f"{path / _STATE}: a file of the folder itself is needed, got {checks.shown(name)}")
+    return [path / name for name in names]
+
+
+@contextlib.contextmanager
+def table_errors(name: str) -> Generator[None]:
+    """Turn whatever is said of a damaged file inside the block into one error that names it and quotes nothing of it.
+
+    polars reports some damage by a panic, which is no `Exception`.
+
+    Raises:
+        divulge.InputError: in that case.
+    """
+    try:
+        yield
+    except checks.InputError as error:
+        if name in (said := str(error)):
+            raise
+        raise checks.InputError(f"{name}: {said}") from None
+    except OSError as error:
+        raise checks.InputError(f"{name}: cannot be read ({error.strerror or error_summary(error)})") from None
+    except (EOFError, zlib.error, ValueError, RuntimeError, TypeError) as error:
+        raise checks.InputError(f"{name}: damaged or half-written ({error_summary(error)})") from None
+    except BaseException as error:
+        if not (isinstance(error, pl.exceptions.PolarsError) or is_panic(error)):
+            raise
+        raise checks.InputError(f"{name}: damaged or half-written ({error_summary(error)})") from None
+
+
+def error_summary(error: BaseException) -> str:
+    """Return the first line of an error, up to where it may quote the file, which may hold a document.
+
+    Examples:
+        >>> error_summary(ValueError('could not parse `secret` as dtype `str`'))
+        'could not parse'
+        >>> error_summary(ValueError("")), error_summary(ValueError("'secret'"))
+        ('ValueError', 'ValueError')
+    """
+    lines = str(error).strip().splitlines() or [""]
+    return checks.reason(ValueError(_QUOTE.sub("", lines[0]).strip(" :") or type(error).__name__))
+
+
+_STDERR = threading.RLock()
+
+
+@contextlib.contextmanager
+def without_panic_output() -> Generator[None]:
+    """Keep what Rust prints of a panic from the terminal: the error that follows says it in one line.
+
+    The descriptor of standard error is redirected meanwhile; what others wrote to it is passed on if nothing panicked.
+    """
+    try:
+        descriptor = sys.__stderr__.fileno() if sys.__stderr__ is not None else None
+    except (OSError, ValueError):
+        descriptor = None
+    if descriptor is None:
+        yield
+        return
+    with _STDERR, tempfile.TemporaryFile() as printed:
+        saved = os.dup(descriptor)
+        panics: list[BaseException] = []
+        os.dup2(printed.fileno(), descriptor)
+        try:
+            yield
+        except BaseException as error:
+            if is_panic(error):
+                panics.append(error)
+            raise
+        finally:
+            os.dup2(saved, descriptor)
+            if not panics and printed.seek(0, os.SEEK_END):
+                printed.seek(0)
+                os.write(saved, printed.read())
+            os.close(saved)

@@ -1,0 +1,637 @@
+"""A table of one or many files: its columns together, batch by batch or whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from divulge import checks, lazy, store
+from divulge.tables import json_lines
+from divulge.tables.arrays import text_expression
+from divulge.tables.delimited import MISSING, BadCell, DelimitedFile, NumberReader, infer_column, open_delimited
+from divulge.tables.json_lines import LINE, JsonLines, convert_json_lines
+from divulge.tables.sources import (
+    Source,
+    TableFile,
+    check_stream,
+    file_type,
+    find_files,
+    is_utf8_name,
+    table_errors,
+    without_panic_output,
+)
+from divulge.untrusted import open_untrusted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import polars as pl
+else:
+    pl = lazy.module("polars")
+
+Kind: TypeAlias = Literal["number", "text"]
+NUMBER: Kind = "number"
+TEXT: Kind = "text"
+BATCH = 1 << 16
+"""Rows at a time."""
+BATCH_OF_TEXTS = 1 << 14
+"""Rows at a time where each may hold a long document."""
+_SHORT = 12  # characters of a value that a message shows
+_ROW = "\0row"  # a column's name that no file has
+_TEXT_TYPES = ("String", "Categorical", "Enum")
+_PIECE_ROWS, _PIECE_BYTES = 1 << 20, 1 << 26  # of a file of a `PieceWriter`, at most
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One file of a table, of which nothing but its columns has been read.
+
+    Args:
+        name: of the file, for messages.
+        dtypes: of its columns by their names; texts for all columns of a file of text.
+        frames: scans, in the order of the rows; of which each may lack columns.
+        delimited: how a CSV file is written; None for other files.
+        lines: what stands in a file of JSON lines; None for other files.
+        repeated: names that several columns have.
+        rows_at_once: bytes that a row takes in memory, at least.
+    """
+
+    name: str
+    dtypes: Mapping[str, Any]
+    frames: tuple[Callable[[], pl.LazyFrame], ...]
+    delimited: DelimitedFile | None = None
+    lines: JsonLines | None = None
+    repeated: frozenset[str] = frozenset()
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the file spells its values, so that a column's type is told by its values."""
+        return self.delimited is not None or self.lines is not None
+
+    def kind(self, name: str) -> str:
+        """What a column holds, as messages call it; "any" in a CSV file, where values tell."""
+        if self.delimited is not None:
+            return "any"
+        if self.lines is not None:
+            kinds = list(self.lines.kinds[name])
+            return {json_lines.NUMBER: NUMBER, json_lines.TEXT: TEXT}.get(kinds[0], kinds[0]) if kinds else "empty"
+        dtype = self.dtypes[name]
+        if dtype.base_type() == pl.Null:
+            return "empty"
+        if dtype.is_numeric():
+            return NUMBER
+        if dtype.is_temporal() or str(dtype.base_type()) in _TEXT_TYPES:
+            return TEXT
+        return "true or false" if dtype == pl.Boolean else str(dtype)
+
+    def batches(self, wanted: Mapping[str, Kind], size: int) -> Iterator[pl.DataFrame]:
+        """Yield the wanted columns of all rows: numbers as float64, texts as texts, and missing columns as missing.
+
+        Raises:
+            divulge.InputError: a damaged file, a value of another kind, with its row.
+        """
+        for name in wanted:
+            if name in self.repeated:
+                raise checks.InputError(f"columns of different names are needed, got {checks.shown(name)} twice")
+            self._refuse_kind(name, wanted[name])
+        if self.lines is not None and (part := self._exact(wanted)) is not self:
+            yield from part.batches(wanted, size)
+            return
+        readers = {name: self._number_reader() for name, kind in wanted.items() if kind == NUMBER and self.delimited}
+        row = 0
+        for scan in self.frames:
+            for batch in _batches(scan(), wanted, size, spelled=self.delimited is not None):
+                columns = {name: batch.get_column(name) for name in wanted}
+                for name in readers.keys() & self.dtypes.keys():
+                    columns[name] = self._read_numbers(readers[name], columns[name], row)
+                yield pl.DataFrame(columns)
+                row += len(batch)
+        for name, reader in readers.items():
+            try:
+                reader.check()
+            except checks.InputError as error:
+                raise checks.InputError(f"column {name!r}: {error}") from None
+
+    def _exact(self, wanted: Mapping[str, Kind]) -> Part:
+        """Return the part with the numbers of columns that are wanted as texts in the spelling of the file."""
+        words = {name for name, kind in wanted.items() if kind == TEXT}
+        if self.lines is None or self.lines.exact or not self.lines.fractions & words:
+            return self
+        return _part_of_lines(self.name, convert_json_lines(self.lines.file, self.lines.compression, exact=True))
+
+    def _number_reader(self) -> NumberReader:
+        return NumberReader(self.delimited.separator if self.delimited else ",")
+
+    def _read_numbers(self, reader: NumberReader, column: pl.Series, row: int) -> pl.Series:
+        try:
+            return reader.read(column)
+        except BadCell as error:
+            value = _shown(column[error.at])
+            raise checks.InputError(
+                f"row {row + error.at}: column {column.name!r}: {error.needed} is needed, got {value}"
+            ) from None
+
+    def _refuse_kind(self, name: str, wanted: Kind) -> None:
+        """Raise where a column holds values of a kind that is not wanted.
+
+        Raises:
+            divulge.InputError: in that case; of JSON lines the line is named.
+        """
+        if name not in self.dtypes or self.delimited is not None:
+            return
+        if self.lines is not None:
+            allowed = (
+                {json_lines.NUMBER} if wanted == NUMBER else {json_lines.TEXT, json_lines.NUMBER, json_lines.BOOLEAN}
+            )
+            for kind, (line, value) in self.lines.kinds[name].items():
+                if kind not in allowed:
+                    needed = json_lines.NUMBER if wanted == NUMBER else json_lines.TEXT
+                    got = kind if kind in (json_lines.LIST, json_lines.OBJECT) else value
+                    raise checks.InputError(f"line {line}: {name}: {needed} is needed, got {got}")
+            return
+        kind = self.kind(name)
+        if wanted == NUMBER and kind not in (NUMBER, "empty"):
+            raise checks.InputError(f"column {name!r} is {kind}, not numeric")
+        if kind not in (NUMBER, TEXT, "empty", "true or false"):
+            raise checks.InputError(f"column {name!r} is {kind}, which is neither text nor numeric")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of one or more files, one below the other; a column that a file lacks is missing in all of its rows.
+
+    Args:
+        name: of the argument that named the files, for messages; may be empty.
+        parts: the files.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    columns: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = dict.fromkeys(name for part in self.parts for name in part.dtypes)
+        object.__setattr__(self, "columns", tuple(names))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
+
+    def kind(self, name: str) -> str:
+        """What a column holds: "number", "text", "empty", "any" of a CSV file, or what else it is called.
+
+        Of files that differ it is a text where it is one in any of them, and else what is no number.
+        """
+        kinds = {part.kind(name) for part in self.parts if name in part.dtypes} - {"empty"}
+        if len(kinds) < 2:
+            return next(iter(kinds), "empty")
+        odd = sorted(kinds - {NUMBER, TEXT, "any"})
+        return odd[0] if odd else TEXT if TEXT in kinds else "any"
+
+    def batches(self, wanted: Mapping[str, Kind], size: int | None = None) -> Iterator[pl.DataFrame]:
+        """Yield the wanted columns, at most ``size`` rows at a time; see `Part.batches`.
+
+        Raises:
+            divulge.InputError: a damaged file, a value of another kind.
+        """
+        for part in self.parts:
+            with table_errors(_named(self.name, part.name)):
+                yield from part.batches(wanted, size or BATCH)
+
+    def collect(
+        self, columns: Sequence[str] | None = None, texts: Sequence[str] = (), *, with_gaps: Sequence[str] = ()
+    ) -> pl.DataFrame:
+        """Return the columns of all rows in memory, with the types of the file or, of a text file, of all its values.
+
+        Args:
+            columns: names; all when None.
+            texts: columns that are texts whatever their values look like.
+            with_gaps: columns in which a text file may spell a missing value as a word (`delimited.MISSING`).
+
+        Raises:
+            divulge.InputError: a damaged file, columns of different kinds in several files, more than memory can take.
+        """
+        names = list(self.columns) if columns is None else list(columns)
+        _refuse_size(self)
+        frames = []
+        for part in self.parts:
+            with table_errors(_named(self.name, part.name)):
+                frames.append(_collect_part(part, names, texts, with_gaps))
+        return frames[0] if len(frames) == 1 else _stack(self, frames, names)
+
+    def has_rows(self) -> bool:
+        """Return whether there is any row.
+
+        Raises:
+            divulge.InputError: a damaged file.
+        """
+        for part in self.parts:
+            with table_errors(_named(self.name, part.name)), without_panic_output():
+                if any(len(scan().head(1).collect()) for scan in part.frames):
+                    return True
+        return False
+
+    def take(self, rows: Sequence[int], wanted: Mapping[str, Kind]) -> dict[int, dict[str, Any]]:
+        """Return the wanted columns of some rows, by the numbers of the rows from 0; errors as for `batches`."""
+        taken: dict[int, dict[str, Any]] = {}
+        start = 0
+        for part in self.parts:
+            with table_errors(_named(self.name, part.name)):
+                for scan in part._exact(wanted).frames:
+                    taken |= _take_rows(scan(), rows, start, wanted)
+                    with without_panic_output():
+                        start += int(scan().select(pl.len()).collect().item())
+        return taken
+
+    def place(self, row: int) -> str:
+        """Return where a row stands: its line in a file of JSON lines, else its number from 0."""
+        for part in self.parts:
+            if part.lines is None:
+                return f"row {row}"
+            for path, _ in part.lines.files:
+                numbers = pl.scan_ipc(path.absolute(), glob=False).select(LINE).collect().to_series()
+                if row < len(numbers):
+                    return f"line {numbers[row]}"
+                row -= len(numbers)
+        return f"row {row}"
+
+
+def _named(argument: str, file: str) -> str:
+    return f"{argument}: {file}" if argument else file
+
+
+def scan_table(sources: Source | Iterable[Source], name: str = "", *, separator: str | None = None) -> Table:
+    """Return the table in one or more files or folders, of which only the columns are read yet.
+
+    Args:
+        sources: paths, open binary files or bytes, in their order.
+        name: of the argument that named them, for messages.
+        separator: between the values of CSV files; told by their headers when None.
+
+    Raises:
+        divulge.InputError: nothing there, an unknown kind of file, or a damaged one.
+    """
+    given: Any = [sources] if isinstance(sources, str | Path | bytes) or hasattr(sources, "read") else sources
+    parts = []
+    for source in given:
+        if isinstance(source, str | Path):
+            with table_errors(_named(name, str(source)) if not str(source).startswith(name or "\0") else str(source)):
+                files: list[Source] = [*find_files(Path(source))]
+        else:
+            files = [source]
+        for file in map(TableFile.of, files):
+            with table_errors(_named(name, file.name)):
+                parts.append(_open_part(file, separator))
+    return Table(name, tuple(parts))
+
+
+def read_table(
+    source: Source | Iterable[Source],
+    name: str = "",
+    *,
+    columns: Sequence[str] | None = None,
+    texts: Sequence[str] = (),
+    separator: str | None = None,
+) -> pl.DataFrame:
+    r"""Return the table in one or more files or folders; arguments and errors as for `scan_table` and `Table.collect`.
+
+    Examples:
+        >>> read_table(b"id;score\n007;0,5\n", texts=["id"]).rows()
+        [('007', 0.5)]
+    """
+    return scan_table(source, name, separator=separator).collect(columns, texts)
+
+
+def _open_part(file: TableFile, separator: str | None) -> Part:
+    kind, compression = file_type(file)
+    if kind == "csv":
+        found = open_delimited(file, compression, separator)
+        repeated = (
+            frozenset(name for name in found.names if found.names.count(name) > 1) if _repeats(found) else frozenset()
+        )
+        dtypes = {name: pl.String() for name in found.names}
+        return Part(file.name, dtypes, (found.scan,), delimited=found, repeated=repeated)
+    if kind == "json lines":
+        return _part_of_lines(file.name, convert_json_lines(file, compression))
+    with without_panic_output():
+        if kind == "arrow stream":
+            check_stream(file)
+            # polars reads a stream only whole; the columns are those of its first rows.
+            schema = pl.read_ipc_stream(_stream_source(file), n_rows=0).schema
+            return Part(file.name, dict(schema), (lambda: pl.read_ipc_stream(_stream_source(file)).lazy(),))
+        scan = _scan_ipc(file.polars_source) if kind == "arrow file" else _scan_parquet(file)
+        return Part(file.name, dict(scan().collect_schema()), (scan,))
+
+
+def _part_of_lines(name: str, lines: JsonLines) -> Part:
+    scans = tuple(_scan_ipc(path) for path, _ in lines.files)
+    return Part(name, {key: pl.String() for key in lines.kinds}, scans, lines=lines)
+
+
+def _repeats(found: DelimitedFile) -> bool:
+    return len(set(found.names)) < len(found.names)
+
+
+def _stream_source(file: TableFile) -> Any:
+    return file.polars_source if file.content is None else file.content
+
+
+def _scan_ipc(source: Any) -> Callable[[], pl.LazyFrame]:
+    path = source.absolute() if isinstance(source, Path) else source
+    return (
+        (lambda: pl.scan_ipc(path, glob=False, hive_partitioning=False))
+        if isinstance(path, Path)
+        else (lambda: pl.scan_ipc(path))
+    )
+
+
+def _scan_parquet(file: TableFile) -> Callable[[], pl.LazyFrame]:
+    source = file.polars_source
+    if file.content is not None:
+        return lambda: pl.scan_parquet(source)
+    return lambda: pl.scan_parquet(source, glob=False, hive_partitioning=False)
+
+
+def _batches(frame: pl.LazyFrame, wanted: Mapping[str, Kind], size: int, *, spelled: bool) -> Iterator[pl.DataFrame]:
+    """Yield the wanted columns; those of a CSV file as they are spelled."""
+    here = frame.collect_schema()
+    selected = []
+    for name, kind in wanted.items():
+        if name not in here:
+            selected.append(pl.lit(None, dtype=pl.Float64 if kind == NUMBER else pl.String).alias(name))
+        elif kind == TEXT:
+            selected.append(text_expression(name, here[name]))
+        else:
+            selected.append(pl.col(name) if spelled else pl.col(name).cast(pl.Float64))
+    if not here.keys() & wanted.keys():  # a column of the file tells how many rows there are
+        yield from row_batches(frame.select(next(iter(here)), *selected).select(list(wanted)), size)
+        return
+    yield from row_batches(frame.select(selected), size)
+
+
+def _take_rows(
+    frame: pl.LazyFrame, rows: Sequence[int], start: int, wanted: Mapping[str, Kind]
+) -> dict[int, dict[str, Any]]:
+    here = frame.collect_schema()
+    columns = [
+        text_expression(name, here[name]) if name in here else pl.lit(None, pl.String).alias(name) for name in wanted
+    ]
+    numbered = frame.with_row_index(_ROW).filter(pl.col(_ROW).is_in([row - start for row in rows if row >= start]))
+    with without_panic_output():
+        found = numbered.select(pl.col(_ROW), *columns).collect()
+    return {start + row.pop(_ROW): row for row in found.to_dicts()}
+
+
+def row_batches(frame: pl.LazyFrame, size: int | None = None) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a scan in their order, ``size`` at a time (`BATCH` when None), of the last batch fewer."""
+    rows = size or BATCH
+    batches = iter(frame.collect_batches(chunk_size=rows, maintain_order=True, lazy=True))
+    ready: pl.DataFrame | None = None
+    while True:
+        with without_panic_output():
+            batch = next(batches, None)
+        if batch is None:
+            break
+        ready = batch if ready is None else pl.concat([ready, batch])
+        while len(ready) >= rows:
+            yield ready.slice(0, rows)
+            ready = ready.slice(rows)
+    if ready is not None and len(ready):
+        yield ready
+
+
+def _collect_part(
+    part: Part, names: Sequence[str], texts: Sequence[str], with_gaps: Sequence[str] = ()
+) -> pl.DataFrame:
+    here = [name for name in names if name in part.dtypes]
+    for name in here:
+        if name in part.repeated:
+            raise checks.InputError(f"columns of different names are needed, got {checks.shown(name)} twice")
+    if part.lines is not None:
+        exact = part._exact(dict.fromkeys(texts, TEXT))
+        return pl.DataFrame({name: _json_column(exact, name, as_text=name in texts) for name in here})
+    with without_panic_output():
+        frame = part.frames[0]().select(here).collect()
+    if part.delimited is not None:
+        sign = part.delimited.separator
+        typed = {
+            name: infer_column(frame[name], sign, with_gaps=name in with_gaps) for name in here if name not in texts
+        }
+        read = {name: typed[name] if name in typed else _blank_as_missing(frame[name]) for name in here}
+        gaps = [name for name in with_gaps if name in texts and name in read]
+        return pl.DataFrame(read).with_columns(pl.col(name).replace(dict.fromkeys(MISSING)) for name in gaps)
+    for name in here:
+        if name in texts:
+            part._refuse_kind(name, TEXT)
+    texts = [*texts, *(name for name in here if part.dtypes[name] == pl.String)]
+    return frame.with_columns([text_expression(name, part.dtypes[name]) for name in here if name in texts])
+
+
+def _blank_as_missing(column: pl.Series) -> pl.Series:
+    return column.to_frame().select(text_expression(column.name, pl.String())).to_series()
+
+
+def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
+    """Return a column of JSON lines by the kind of its values.
+
+    Raises:
+        divulge.InputError: values of several kinds, or whole numbers of more than 64 bits.
+    """
+    kinds = {} if part.lines is None else part.lines.kinds[name]
+    first = next(iter(kinds), json_lines.TEXT)
+    for kind, (line, value) in kinds.items():
+        if kind != first:
+            got = kind if kind in (json_lines.LIST, json_lines.OBJECT) else value
+            raise checks.InputError(f"line {line}: {name}: {first} is needed, got {got}")
+    if first in (json_lines.LIST, json_lines.OBJECT):
+        raise checks.InputError(
+            f"the columns {name} hold lists or images, and a value is a number; bring them as the array x of an .npz"
+        )
+    first = json_lines.TEXT if as_text else first
+    own = {json_lines.NUMBER: pl.Float64, json_lines.BOOLEAN: pl.Boolean}.get(first, pl.String)
+    columns = []
+    for scan in part.frames:
+        frame, anchor = scan(), pl.col(LINE)
+        here = frame.collect_schema()
+        if name not in here:
+            chosen = frame.select(anchor, pl.lit(None, own).alias(name))
+        elif first == json_lines.TEXT:
+            chosen = frame.select(anchor, text_expression(name, here[name]))
+        else:
+            chosen = frame.select(anchor, name)
+        columns.append(chosen.collect()[name])
+    if first == json_lines.NUMBER and part.lines is not None and name not in part.lines.fractions:
+        if any(column.dtype == pl.String for column in columns):
+            raise checks.InputError(f"{name}: cannot be read as a column (whole numbers of at most 64 bits are needed)")
+        own = pl.Int64
+    return pl.concat([column.cast(own) for column in columns])
+
+
+def _stack(table: Table, frames: Sequence[pl.DataFrame], names: Sequence[str]) -> pl.DataFrame:
+    """Put the parts of a table below each other.
+
+    Raises:
+        divulge.InputError: a column is of one kind in a file and of another in another.
+    """
+    for name in names:
+        kinds: dict[str, str] = {}
+        for part, frame in zip(table.parts, frames, strict=True):
+            if name in frame.columns and frame[name].null_count() < len(frame):
+                dtype = frame[name].dtype
+                kind = (
+                    "numbers"
+                    if dtype.is_numeric()
+                    else "texts"
+                    if str(dtype.base_type()) in _TEXT_TYPES
+                    else str(dtype)
+                )
+                kinds.setdefault(kind, part.name)
+        if len(kinds) > 1:
+            (one, first), (other, second) = list(kinds.items())[:2]
+            raise checks.InputError(
+                f"{_named(table.name, first)}: column {name!r} holds {one} here and {other} in {second}; "
+                "columns of one kind are needed"
+            )
+    empty = [frame.with_columns(pl.col(pl.Null).cast(pl.String)) for frame in frames]
+    return pl.concat(_without_empty(empty), how="diagonal_relaxed").select(list(names))
+
+
+def _without_empty(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
+    """The parts without their columns of nothing but gaps where another part has values: those have no type."""
+    filled = {name for frame in frames for name in frame.columns if frame[name].null_count() < len(frame)}
+    return [
+        frame.drop([name for name in frame.columns if name in filled and frame[name].null_count() == len(frame)])
+        if len(frame.columns) > 1
+        else frame
+        for frame in frames
+    ]
+
+
+def _refuse_size(table: Table) -> None:
+    """Raise where the table would not fit into memory, by what its files say of themselves.
+
+    Raises:
+        divulge.InputError: in that case.
+    """
+    needed = 0
+    for part in table.parts:
+        if part.is_text:
+            paths = [path for path, _ in part.lines.files] if part.lines is not None else []
+            if part.delimited is not None and part.delimited.file.path is not None:
+                paths = [part.delimited.file.path]
+            needed += 4 * sum(path.stat().st_size for path in paths)
+            continue
+        with table_errors(_named(table.name, part.name)), without_panic_output():
+            rows = int(part.frames[0]().select(pl.len()).collect().item())
+        needed += 2 * rows * sum(map(_width, part.dtypes.values()))
+    checks.memory(needed, _named(table.name, table.parts[0].name) if table.parts else table.name, "split the file")
+
+
+def _width(dtype: Any) -> int:
+    """Bytes that a value takes at least."""
+    if dtype == pl.Boolean:
+        return 1
+    if dtype.is_numeric() and not dtype.is_decimal():
+        return int(np.dtype(str(dtype.base_type()).lower()).itemsize) if str(dtype) != "Int128" else 16
+    return 16 if not dtype.is_temporal() else 8
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str) and len(value) > _SHORT:
+        return f"a text of {len(value):,} characters"
+    return str(checks.shown(value))
+
+
+class PieceWriter:
+    """Writes batches of rows into a folder, as Parquet files of so many rows that each is read at once.
+
+    Args:
+        folder: which is made.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._rows, self._bytes, self._files = folder, 0, 0, 0
+        self._ready: list[pl.DataFrame] = []
+
+    def add(self, batch: pl.DataFrame) -> None:
+        """Write the rows of a batch, or keep them until there are enough."""
+        self._ready.append(batch)
+        self._rows += len(batch)
+        self._bytes += int(batch.estimated_size())
+        if self._rows >= _PIECE_ROWS or self._bytes >= _PIECE_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what is kept; one file at least, so that the columns are known."""
+        if self._ready:
+            self._flush()
+
+    def _flush(self) -> None:
+        path = self._folder / f"{self._files:06d}.parquet"
+        piece = pl.concat(self._ready)
+        store.write_file(path, lambda out: piece.write_parquet(out, compression="lz4", statistics=False))
+        self._ready, self._rows, self._bytes, self._files = [], 0, 0, self._files + 1
+
+
+def open_pieces(folder: Path) -> pl.LazyFrame:
+    """Return a scan of what a `PieceWriter` wrote; errors as for `open_parquet`."""
+    return open_parquet(sorted(folder.glob("*.parquet")))
+
+
+def open_parquet(source: str | Path | Sequence[Path] | bytes) -> pl.LazyFrame:
+    """Return a scan of Parquet or Arrow files that Divulge wrote itself, with their own types.
+
+    Raises:
+        divulge.InputError: missing or damaged file.
+    """
+    files = [source] if isinstance(source, str | Path | bytes) else list(source)
+    arrow = isinstance(files[0], Path) and files[0].suffix == ".arrow"
+    paths: Any = [Path(file).absolute() if not isinstance(file, bytes) else file for file in files]
+    for path in paths:
+        if isinstance(path, Path):
+            with table_errors(str(path)):
+                open_untrusted(path, inside=path.parent).close()
+    if not all(isinstance(path, bytes) or is_utf8_name(path) for path in paths):
+        paths = [path if isinstance(path, bytes) else path.read_bytes() for path in paths]
+        files = paths
+    with table_errors(str(files[0]) if not isinstance(files[0], bytes) else "bytes"), without_panic_output():
+        if isinstance(files[0], bytes):
+            frame = pl.scan_ipc(paths) if arrow else pl.scan_parquet(paths)
+        elif arrow:
+            frame = pl.scan_ipc(paths, glob=False, hive_partitioning=False)
+        else:
+            frame = pl.scan_parquet(paths, glob=False, hive_partitioning=False)
+        frame.collect_schema()
+        return frame
+
+
+def read_parquet(source: str | Path | bytes | IO[bytes], columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """Return a Parquet file that Divulge wrote itself, with its own types.
+
+    Raises:
+        divulge.InputError: missing or damaged file, more than memory can take.
+    """
+    file = TableFile.of(source if isinstance(source, str | Path | bytes) else source.read())
+    with table_errors(file.name):
+        if file.path is not None and not file.path.is_file():
+            raise checks.InputError(f"{file.name}: no such file")
+        table = Table("", (_open_part(file, None),))
+        _refuse_size(table)
+        with without_panic_output():
+            return table.parts[0].frames[0]().select(list(columns or table.columns)).collect()
+
+
+def write_parquet(frame: pl.DataFrame | pl.LazyFrame, to: str | Path | IO[bytes]) -> None:
+    """Write a table as Parquet; a scan is written batch by batch."""
+    if isinstance(frame, pl.LazyFrame):
+        frame.sink_parquet(to, compression="zstd", maintain_order=True, engine="streaming")
+    else:
+        frame.write_parquet(to, compression="zstd")
+
+
+def write_csv(frame: pl.DataFrame, to: str | Path | IO[bytes]) -> None:
+    """Write a table as CSV, with a header."""
+    frame.write_csv(to)

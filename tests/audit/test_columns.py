@@ -1,0 +1,447 @@
+"""Column names, types and classes travel from the user's frame to the user's model."""
+
+import datetime as dt
+import gzip
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import skops.io as sio
+from lightgbm import LGBMClassifier
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import divulge as dv
+from divulge import cli, columns, targets
+from divulge.columns import TableEncoder, read_frame
+
+N = 200
+
+
+def patients(n=3 * N, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n).astype(float),
+            "sex": rng.choice(["Male", "Female"], n),
+            "admitted": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
+            "smoker": rng.random(n) < 0.3,
+            "note": [" ".join(rng.choice(["cough", "fever", "pain", "rash", "none"], 4)) for _ in range(n)],
+        }
+    )
+    frame.loc[rng.random(n) < 0.1, "age"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "sex"] = None
+    return frame, np.where(rng.random(n) < 0.5, "ill", "well")
+
+
+def pipeline(frame, y):
+    steps = [
+        ("numbers", SimpleImputer(), ["age"]),
+        ("categories", OneHotEncoder(handle_unknown="ignore"), ["sex"]),
+        ("words", TfidfVectorizer(), "note"),
+        ("flags", "passthrough", ["smoker"]),
+        ("dates", OneHotEncoder(handle_unknown="ignore"), ["admitted"]),
+    ]
+    return make_pipeline(ColumnTransformer(steps), RandomForestClassifier(50, random_state=0)).fit(frame, y)
+
+
+def parts(x, y, **options):
+    names = ("members", "nonmembers", "population")
+    return {
+        name: dv.Records(x[N * at : N * (at + 1)], y[N * at : N * (at + 1)], **options) for at, name in enumerate(names)
+    }
+
+
+def audited(model, x, y, recipes=("loss",), **options):
+    return dv.audit(model, **parts(x, y), recipes=list(recipes), **options)
+
+
+@pytest.mark.parametrize(
+    "library", [lambda x: x, pl.from_pandas, lambda x: pa.Table.from_pandas(x, preserve_index=False)]
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_pipeline_on_mixed_columns_scores_as_the_user_would(library, backwards):
+    frame, y = patients()
+    model = pipeline(frame[:N], y[:N])
+    shown = frame[frame.columns[::-1]] if backwards else frame
+    records = {"x": library(shown)} if library is not pl.from_pandas else {"x": pl.from_pandas(shown)}
+    found = audited(model, records["x"], y)
+    truth = np.log(model.predict_proba(frame)[np.arange(len(y)), np.searchsorted(model.classes_, y)].clip(1e-7))
+    expected = dv.evaluation.auc(truth[: 2 * N], np.arange(2 * N) < N)
+    assert abs(found["loss"].auc.value - expected.value) < 0.02  # half a vote is added to each class
+    assert found["loss"].auc.low > 0.8
+
+
+def test_the_order_of_columns_says_nothing_and_their_names_say_all():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"age": rng.integers(18, 90, 3 * N), "dose": rng.normal(size=3 * N)})
+    y = (frame["dose"].to_numpy() + rng.normal(size=3 * N) > 0).astype(int)
+    model = RandomForestClassifier(20, random_state=0).fit(frame[:N].to_pandas(), y[:N])
+    first = audited(model, frame, y, ("loss", "quantile"))
+    second = audited(model, frame.select("dose", "age"), y, ("loss", "quantile"))
+    for name in first:
+        np.testing.assert_array_equal(first.scores[name], second.scores[name])
+    assert first["loss"].auc.low > 0.6
+    assert first.candidates == second.candidates
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x.drop(columns="age"), r"lack 'age'"),
+        (lambda x: x.assign(extra=1.0), r"have 'extra' besides"),
+        (lambda x: x.rename(columns={"age": "Age"}), r"lack 'age' and have 'Age' besides"),
+    ],
+)
+def test_columns_that_are_missing_or_too_many_are_listed(change, message):
+    frame, y = patients()
+    model = pipeline(frame[:N], y[:N])
+    with pytest.raises(dv.InputError, match=message):
+        audited(model, change(frame), y)
+
+
+def test_sets_of_which_one_has_no_names_or_another_type_are_refused():
+    frame, y = patients()
+    model = pipeline(frame[:N], y[:N])
+    sets = parts(frame, y)
+    with pytest.raises(dv.InputError, match=r"population: members, nonmembers have named columns"):
+        dv.audit(model, **sets | {"population": dv.Records(np.zeros((N, 5)), y[:N])}, recipes=["loss"])
+    other = frame[2 * N :].assign(age=lambda x: x["age"].astype(str))
+    with pytest.raises(dv.InputError, match=r"column 'age'"):
+        dv.audit(model, **sets | {"population": dv.Records(other, y[2 * N :])}, recipes=["loss"])
+
+
+def test_a_model_without_names_is_given_the_columns_in_order_and_the_report_says_so():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(3 * N, 2)), columns=["a", "b"])
+    y = rng.integers(0, 2, 3 * N)
+    model = RandomForestClassifier(10, random_state=0).fit(frame[:N].to_numpy(), y[:N])
+    found = audited(model, frame, y)
+    assert any("in the order of the members': 'a', 'b'" in warning for warning in found.warnings)
+    named = RandomForestClassifier(10, random_state=0).fit(frame[:N], y[:N])
+    bare = audited(named, frame.to_numpy(), y)
+    assert any("were taken in the order of the target's: 'a', 'b'" in warning for warning in bare.warnings)
+    assert not any("order" in warning for warning in audited(named, frame, y).warnings)
+
+
+def test_what_takes_numbers_alone_is_not_given_texts():
+    torch = pytest.importorskip("torch")
+    frame, y = patients()
+    with pytest.raises(dv.InputError, match=r"takes numbers, and the columns 'sex', .*'age'"):
+        audited(torch.nn.Linear(5, 2), frame, (y == "ill").astype(int))
+
+
+def test_a_function_is_given_a_frame_where_numbers_would_not_do():
+    frame, y = patients()
+    model = pipeline(frame[:N], y[:N])
+    seen = []
+
+    def ask(table):
+        seen.append(type(table))
+        return model.predict_proba(table)
+
+    numbers = (y == "well").astype(int)
+    found = audited(ask, frame, numbers, outputs="probabilities")
+    assert found["loss"].auc.low > 0.8
+    assert set(seen) == {pd.DataFrame}
+    plain = frame[["smoker"]].assign(dose=np.random.default_rng(1).normal(size=3 * N))
+    audited(lambda x: np.c_[x[:, 0], x[:, 1]], plain, numbers)  # an array, as numbers have always been given
+
+
+def test_gradient_boosting_takes_missing_values_and_categories():
+    frame, y = patients()
+    x = frame[["age", "smoker"]].assign(
+        sex=frame["sex"].astype("category"), dose=np.random.default_rng(1).normal(size=3 * N)
+    )
+    for model in (
+        HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0),
+        LGBMClassifier(n_estimators=50, min_child_samples=2, verbose=-1, random_state=0),
+    ):
+        model.fit(x[:N], y[:N])
+        own = audited(model, x, y)
+        assert own["loss"].auc.low > 0.6
+    # From a file the categories are texts: the model's own are put in their place.
+    texts = x.assign(sex=frame["sex"].astype(object))
+    np.testing.assert_array_equal(audited(model, texts, y).scores["loss"], own.scores["loss"])
+
+
+def test_labels_are_names_numbers_or_truth_values():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3 * N, 2))
+    scores = []
+    for names in (["no", "yes"], [False, True], [-1, 1], [0, 1]):
+        y = np.array(names)[(x[:, 0] > 0).astype(int)]
+        model = LogisticRegression().fit(x[:N], y[:N])
+        scores.append(audited(model, x, y).scores["loss"])
+    for other in scores[1:]:
+        np.testing.assert_allclose(scores[0], other)
+
+
+def test_names_of_classes_need_an_order_where_the_target_has_none():
+    x = np.random.default_rng(0).normal(size=(3 * N, 2))
+    y = np.where(x[:, 0] > 0, "alive", "dead")
+
+    def target(values):
+        return np.c_[values[:, 0], -values[:, 0]]
+
+    with pytest.raises(dv.InputError, match=r"which output is whose.*class_names"):
+        audited(target, x, y)
+    right = dv.audit(target, **parts(x, y, class_names=["alive", "dead"]), recipes=["loss"])
+    numbers = audited(target, x, (y == "dead").astype(int))
+    np.testing.assert_array_equal(right.scores["loss"], numbers.scores["loss"])
+
+
+def test_a_class_that_the_target_never_saw_is_refused_or_left_out():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(3 * N, 2)), np.where(rng.random(3 * N) < 0.5, "a", "b")
+    model = RandomForestClassifier(10, random_state=0).fit(x[:N], y[:N])
+    y[N + 3] = y[2 * N + 7] = "c"
+    with pytest.raises(dv.InputError, match=r"nonmembers: y: the target does not know the class 'c' .*'drop'"):
+        audited(model, x, y)
+    groups = np.where(np.arange(2 * N) % 2, "odd", "even")
+    found = audited(model, x, y, unknown_classes="drop", groups=groups)
+    assert len(found.members) == 2 * N - 1
+    np.testing.assert_array_equal(found.groups, np.delete(groups, N + 3))
+    assert any("left out: 1 of the nonmembers, 1 of the population" in warning for warning in found.warnings)
+    numbered = RandomForestClassifier(10, random_state=0).fit(x[:N], rng.integers(0, 2, N) * 2)
+    mixed = rng.integers(0, 3, 3 * N)
+    assert len(audited(numbered, x, mixed, unknown_classes="drop").members) == int((mixed[: 2 * N] != 1).sum())
+
+
+def test_reports_call_classes_by_their_names(tmp_path):
+    frame, y = patients()
+    found = audited(pipeline(frame[:N], y[:N]), frame, y, out=tmp_path / "run")
+    for one in (found, dv.auditing.load(tmp_path / "run")):
+        assert one.class_names == ("ill", "well")
+        assert set(one.summary().recipes["loss"].classes) == {"ill", "well"}
+    assert "class ill" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_unseen_classes_may_be_named():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(3 * N, 2)), rng.choice(["a", "b", "c"], 3 * N)
+    model = RandomForestClassifier(10, random_state=0).fit(x[:N], y[:N])
+    sets = parts(x, y)
+    known = np.flatnonzero(y[2 * N :] != "c")
+    sets["population"] = dv.Records(x[2 * N :][known], y[2 * N :][known])
+    assert dv.audit(model, **sets, recipes=["loss"], unseen_classes=["c"]).unseen_classes == (2,)
+    with pytest.raises(dv.InputError, match="unseen_classes"):
+        dv.audit(model, **sets, recipes=["loss"], unseen_classes=["d"])
+
+
+def test_recipes_that_move_records_ask_with_frames_and_refuse_free_text():
+    frame, y = patients()
+    x = frame[["age", "sex", "smoker", "admitted"]]
+    steps = [("n", SimpleImputer(), ["age"]), ("c", OneHotEncoder(handle_unknown="ignore"), ["sex", "smoker"])]
+    model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
+    found = audited(model, x, y, ("noise", "loss"))
+    assert np.isfinite(found.scores["noise"]).all()
+    whole = pipeline(frame[:N], y[:N])
+    wordy = frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])])
+    with pytest.raises(dv.InputError, match=r"free text \(column 'note'\)"):
+        audited(whole, wordy, y, ("noise",))
+
+
+def test_partial_knowledge_is_said_by_columns():
+    frame, y = patients()
+    x = frame[["age", "sex", "smoker"]]
+    steps = [
+        ("n", make_pipeline(SimpleImputer(), StandardScaler()), ["age"]),
+        ("c", OneHotEncoder(handle_unknown="ignore"), ["sex", "smoker"]),
+    ]
+    model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
+    found = audited(model, x, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
+    assert np.isfinite(found.scores["partial-loss"]).all()
+    # What is unknown is never read: another sex gives the same scores.
+    other = x.assign(sex=np.where(np.arange(3 * N) < 2 * N, "Female", x["sex"]))
+    changed = audited(model, other, y, ("partial-loss",), known="columns:age,smoker", duplicates="keep")
+    np.testing.assert_allclose(changed.scores["partial-loss"], found.scores["partial-loss"], atol=1e-9)
+    wordy, whole = (
+        frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])]),
+        pipeline(frame[:N], y[:N]),
+    )
+    with pytest.raises(dv.InputError, match="free text"):
+        audited(whole, wordy, y, ("partial-loss",), known="columns:age")
+
+
+def test_references_of_the_users_own_are_trained_on_frames():
+    frame, y = patients()
+    seen = []
+
+    def train(records, seed):
+        table = records.table.to_native()
+        seen.append(tuple(table.columns))
+        return pipeline(table, np.array(records.class_names)[records.y])
+
+    model = pipeline(frame[:N], y[:N])
+    found = audited(model, frame, y, ("lira", "loss"), references=dv.references.Custom(train, count=2, engine="serial"))
+    assert set(seen) == {tuple(frame.columns)}
+    assert found["lira"].auc.low > 0.7
+
+
+def test_exposed_records_are_shown_by_name(tmp_path):
+    frame, y = patients()
+    found = audited(pipeline(frame[:N], y[:N]), frame, y, out=tmp_path / "run")
+    shown = next(iter(found.exhibits.values()))
+    assert shown.splitlines()[0].startswith("age: ")
+    assert "sex: Male" in shown or "sex: Female" in shown or "sex: missing" in shown
+    assert "age: " in (tmp_path / "run" / "report.html").read_text()
+
+
+class TestEncoding:
+    def test_the_same_values_have_the_same_encoding_and_digest_in_every_library(self):
+        values = {
+            "n": [1, 2, None],
+            "x": [1.5, float("nan"), 2.0],
+            "flag": [True, None, False],
+            "text": ["a", None, "b"],
+            "day": [dt.date(2020, 1, 1), None, dt.date(2021, 5, 6)],
+        }
+        frames = [
+            read_frame(pl.DataFrame(values, strict=False), "x"),
+            read_frame(pa.table(values), "x"),
+            read_frame(pd.DataFrame(values), "x"),
+            read_frame(pl.DataFrame(values, strict=False).select(*reversed(values)), "x"),
+        ]
+        encoder = TableEncoder.fit(frames)
+        for frame in frames[1:]:
+            np.testing.assert_array_equal(encoder.encode(frame), encoder.encode(frames[0]))
+            assert columns.row_digests(frame) == columns.row_digests(frames[0])
+
+    def test_encoding_and_back_changes_nothing(self):
+        frame, _ = patients(50)
+        table = read_frame(pl.from_pandas(frame), "x")
+        encoder = TableEncoder.fit([table])
+        back = encoder.decode(encoder.encode(table), table)
+        assert columns.row_digests(back) == columns.row_digests(table)
+
+    def test_rare_categories_share_a_column_and_stay_what_they_are(self):
+        names = [f"c{at}" for at in range(60) for _ in range(60 - at)]
+        table = read_frame(pl.DataFrame({"c": names}), "x")
+        encoder = TableEncoder.fit([table])
+        x = encoder.encode(table)
+        assert x.shape[1] == columns.MOST_CATEGORIES
+        assert (x.sum(axis=1) == 1).all()
+        assert encoder.decode(x, table)["c"].to_list() == names
+
+    def test_texts_are_told_apart_from_categories_and_dates(self):
+        def measure(values):
+            return TableEncoder.fit([read_frame(pl.DataFrame({"c": values}), "x")]).columns[0].measure
+
+        assert measure([f"text number {at}" for at in range(100)]) == "text"
+        assert measure(["a", "b"] * 50) == "category"
+        assert measure([f"2020-01-{at % 28 + 1:02}" for at in range(100)]) == "date"
+        assert measure([f"2020-13-{at % 28 + 1:02}" for at in range(100)]) == "category"
+        assert measure([None, None]) == "number"
+
+    def test_digests_are_of_values_and_not_of_their_spelling(self):
+        one = read_frame(pl.DataFrame({"a": [1, 2], "b": ["x|1", "y"]}), "x")
+        same = read_frame(pl.DataFrame({"b": ["x|1", "y"], "a": [1.0, 2.0]}), "x")
+        assert columns.row_digests(one) == columns.row_digests(same)
+        for other in ({"a": [1, 2], "b": ["x", "y"]}, {"a": [1, 3], "b": ["x|1", "y"]}):
+            assert columns.row_digests(read_frame(pl.DataFrame(other), "x")) != columns.row_digests(one)
+        split = [{"a": ["1:x"], "b": ["y"]}, {"a": ["1"], "b": ["x|1:y"]}]
+        first, second = (columns.row_digests(read_frame(pl.DataFrame(each), "x")) for each in split)
+        assert first != second
+
+    @pytest.mark.parametrize(
+        ("frame", "message"),
+        [
+            (pl.DataFrame({"a": [[1], [2]]}), r"'a' hold lists"),
+            (pl.DataFrame({"a": []}), r"at least 1 entry"),
+            (pl.DataFrame(), r"at least 1 column"),
+            (pl.DataFrame({"a": [1]}).lazy(), r"collect\(\)"),
+            (pl.DataFrame({"a": [float("inf"), 1.0]}), r"column 'a': 1 values are infinite \(first in row 0\)"),
+            (pl.DataFrame({"a": [2**53 + 1, 1]}), r"column 'a' holds whole numbers beyond"),
+            (pd.DataFrame({"a": [1, "x"]}), r"column 'a': values of one kind"),
+        ],
+    )
+    def test_frames_that_cannot_be_read_say_why(self, frame, message):
+        with pytest.raises(dv.InputError, match=message):
+            dv.Records(frame)
+
+    def test_a_frame_of_numbers_is_its_own_encoding(self):
+        frame = pd.DataFrame({"a": np.float32([1, 2]), "b": np.float32([3, 4])})
+        records = dv.Records(frame)
+        assert records.x.dtype == np.float32
+        np.testing.assert_array_equal(records.x, frame.to_numpy())
+        np.testing.assert_array_equal(dv.Records(pd.DataFrame([[1.0, 2.0]])).x, [[1.0, 2.0]])  # numbered columns
+
+
+def test_the_library_of_a_fitted_encoder_shows_in_its_categories():
+    frame, y = patients()
+    by_pandas = pipeline(frame[:N], y[:N])
+    by_polars = pipeline(pl.from_pandas(frame[:N]), y[:N])
+    assert targets.estimators.fitted_library(by_pandas) == "pandas"
+    assert targets.estimators.fitted_library(by_polars) == "polars"
+    assert targets.estimators.fitted_library(LogisticRegression()) is None
+
+
+def test_duplicates_are_found_on_the_typed_record():
+    frame, y = patients()
+    wordy = frame.assign(note=[f"{note} {at}" for at, note in enumerate(frame["note"])])
+    wordy.loc[N + 5] = wordy.loc[3]  # a non-member that is a member, and one that differs by a word of free text alone
+    wordy.loc[N + 6] = wordy.loc[4]
+    wordy.loc[N + 6, "note"] += " again"
+    model = pipeline(wordy[:N], y[:N])
+    with pytest.raises(dv.InputError, match=r"1 non-members are exact duplicates of members .*rows \[5\]"):
+        audited(model, wordy, y)
+    numbers = pd.DataFrame({"a": np.arange(3.0 * N), "b": np.arange(3 * N) % 7})
+    sets = parts(numbers, y)
+    turned = numbers[2 * N :].assign(a=lambda x: x["a"].astype(int))[["b", "a"]]
+    turned.iloc[0] = [numbers["b"][0], int(numbers["a"][0])]
+    forest = RandomForestClassifier(5, random_state=0).fit(numbers[:N], y[:N])
+    with pytest.raises(dv.InputError, match=r"1 population records are exact .*population rows \[0\]"):
+        dv.audit(forest, **sets | {"population": dv.Records(turned, y[2 * N :])}, recipes=["loss"])
+
+
+SPELLINGS = {
+    "comma.csv": lambda frame, path: frame.write_csv(path),
+    "semicolon.csv": lambda frame, path: frame.write_csv(path, separator=";", decimal_comma=True),
+    "tab.tsv": lambda frame, path: frame.write_csv(path, separator="\t"),
+    "bom.csv": lambda frame, path: frame.write_csv(path, include_bom=True),
+    "a.parquet": lambda frame, path: frame.write_parquet(path),
+    "a.arrow": lambda frame, path: frame.write_ipc(path),
+    "a.jsonl": lambda frame, path: frame.write_ndjson(path),
+    "a.csv.gz": lambda frame, path: path.write_bytes(gzip.compress(frame.write_csv().encode())),
+}
+
+
+def write_plan(folder, model, frame, y, write, name):
+    table = pl.from_pandas(frame).with_columns(outcome=pl.Series(y), id=pl.Series([f"{at:04}" for at in range(3 * N)]))
+    sets = {key: f"{key}-{name}" for key in ("members", "nonmembers", "population")}
+    for at, (key, file) in enumerate(sets.items()):
+        part = table[N * at : N * (at + 1)]
+        write(part.select(reversed(part.columns)) if key == "nonmembers" else part, folder / file)
+    sio.dump(model, folder / "model.skops")
+    files = "\n".join(f'{key} = "{file}"' for key, file in sets.items())
+    (folder / "plan.toml").write_text(
+        f'recipes = ["loss"]\n[target]\nmodel = "model.skops"\n[data]\nlabel = "outcome"\n{files}\n'
+    )
+    return folder / "plan.toml"
+
+
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_plan_audits_a_pipeline_on_a_table_however_it_is_spelt(tmp_path, name):
+    frame, y = patients()
+    x = frame[["age", "sex", "smoker"]].assign(dose=np.random.default_rng(1).normal(size=3 * N).round(4))
+    steps = [("n", SimpleImputer(), ["age", "dose"]), ("c", OneHotEncoder(handle_unknown="ignore"), ["sex", "smoker"])]
+    model = make_pipeline(ColumnTransformer(steps), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
+    plan = write_plan(tmp_path, model, x, y, SPELLINGS[name], name)
+    assert cli.run(["audit", str(plan), "--out", str(tmp_path / "run")]) == 0
+    found = dv.auditing.load(tmp_path / "run")
+    expected = audited(model, x, y)
+    np.testing.assert_array_equal(found.scores["loss"], expected.scores["loss"])
+    assert found.ids.tolist() == [f"{at:04}" for at in range(2 * N)]
+    assert found.class_names == ("ill", "well")
+    assert cli.run(["gate", str(tmp_path / "run"), "--max", "auc:0.6"]) == 1
+    assert cli.run(["compare", str(tmp_path / "run"), str(tmp_path / "run")]) == 0
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "smoker: " in report

@@ -1,0 +1,246 @@
+"""What stands in a table reaches a fitted model as it met it: names, categories, missing values, classes."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import skops.io as sio
+from lightgbm import LGBMClassifier
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+import divulge as dv
+from divulge import cli
+from divulge.targets import SklearnTarget
+
+N = 100
+LIBRARIES = {
+    "pandas": lambda frame: frame,
+    "polars": pl.from_pandas,
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+}
+
+
+def clients():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, 3 * N).astype(float),
+            "sex": rng.choice(["Male", "Female"], 3 * N).astype(object),
+            "ward": rng.integers(1, 5, 3 * N),
+            "dose": rng.normal(size=3 * N).round(4),
+        }
+    )
+    frame.loc[rng.random(3 * N) < 0.2, "age"] = np.nan
+    frame.loc[rng.random(3 * N) < 0.2, "sex"] = np.nan
+    return frame, np.where(rng.random(3 * N) < 0.5, "ill", "well")
+
+
+def parts(x, y):
+    names = ("members", "nonmembers", "population")
+    return {name: dv.Records(x[N * at : N * (at + 1)], y[N * at : N * (at + 1)]) for at, name in enumerate(names)}
+
+
+def scores(model, x, y, recipe="loss"):
+    return dv.audit(model, **parts(x, y), recipes=[recipe]).scores[recipe]
+
+
+def encoded(*before_categories):
+    categories = make_pipeline(*before_categories, OneHotEncoder(handle_unknown="ignore"))
+    steps = [("n", SimpleImputer(), ["age", "dose"]), ("c", categories, ["sex", "ward"])]
+    return make_pipeline(ColumnTransformer(steps), RandomForestClassifier(10, random_state=0))
+
+
+WRAPPED = {
+    "imputed texts": lambda: encoded(SimpleImputer(strategy="most_frequent")),
+    "calibrated": lambda: CalibratedClassifierCV(encoded(), cv=2),
+    "voting": lambda: VotingClassifier([("a", encoded()), ("b", encoded())], voting="soft"),
+    "stacked": lambda: StackingClassifier([("a", encoded())], cv=2),
+    "searched": lambda: GridSearchCV(encoded(), {"randomforestclassifier__max_depth": [4]}, cv=2),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_missing_text_is_what_the_model_met_however_deep_its_encoder_stands(name):
+    frame, y = clients()
+    model = WRAPPED[name]().fit(frame[:N], y[:N])
+    expected = scores(model, frame, y)
+    for library in ("polars", "pyarrow"):
+        np.testing.assert_array_equal(scores(model, LIBRARIES[library](frame), y), expected)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LGBMClassifier(n_estimators=20, min_child_samples=2, verbose=-1, random_state=0),
+        make_pipeline(FunctionTransformer(), LGBMClassifier(n_estimators=20, min_child_samples=2, verbose=-1)),
+        HistGradientBoostingClassifier(categorical_features="from_dtype", random_state=0),
+    ],
+)
+def test_categories_are_those_that_the_model_was_fitted_on(model):
+    frame, y = clients()
+    typed = frame.astype({"sex": "category", "ward": "category"})
+    model.fit(typed[:N], y[:N])
+    expected = scores(model, typed, y)
+    for change in LIBRARIES.values():
+        np.testing.assert_array_equal(scores(model, change(typed), y), expected)
+        np.testing.assert_array_equal(scores(model, change(frame), y), expected)  # as from a file
+    other = frame.assign(sex=np.where(frame["sex"] == "Male", "m", "f"))
+    if isinstance(model, LGBMClassifier):
+        with pytest.raises(
+            dv.InputError, match=r"column 'sex': the target knows none of its values.*\['Female', 'Male'\]"
+        ):
+            scores(model, other, y)
+
+
+def test_columns_that_are_called_by_numbers_are_columns():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(3 * N, 3)) * [1, 100, 10], columns=["0", "1", "2"])
+    y = (frame["0"] + rng.normal(size=3 * N) > 0).astype(int).to_numpy()
+    model = RandomForestClassifier(20, random_state=0).fit(frame[:N], y[:N])
+    found = dv.audit(model, **parts(frame[["2", "1", "0"]], y), recipes=["loss"])
+    np.testing.assert_array_equal(found.scores["loss"], scores(model, frame, y))
+    assert found["loss"].auc.low > 0.6
+
+
+class Nameless(TransformerMixin, BaseEstimator):
+    """A transformer of a user's own, which does not say what it was fitted on."""
+
+    def fit(self, x, y=None):
+        self.fitted_ = True
+        return self
+
+    def transform(self, x):
+        return x
+
+
+class Chooser(Nameless):
+    def transform(self, x):
+        return x[["dose", "age"]].to_numpy()
+
+
+def test_names_that_a_later_step_knows_count_where_the_first_has_none():
+    frame, y = clients()
+    x = frame[["age", "dose"]].fillna(50.0)
+    model = make_pipeline(Nameless(), StandardScaler(), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
+    turned = dv.audit(model, **parts(x[["dose", "age"]], y), recipes=["loss"])
+    np.testing.assert_array_equal(turned.scores["loss"], scores(model, x, y))
+    assert not any("in the order of the members" in warning for warning in turned.warnings)
+
+
+def test_what_the_model_was_given_is_said_where_it_fails_and_can_be_settled():
+    frame, y = clients()
+    x = frame[["age", "dose"]].fillna(50.0)
+    model = make_pipeline(Chooser(), RandomForestClassifier(20, random_state=0)).fit(x[:N], y[:N])
+    with pytest.raises(dv.InputError, match=r"it was given an array; SklearnTarget\(model, frames=\"pandas\"\)"):
+        scores(model, x, y)
+    assert scores(SklearnTarget(model, frames="pandas"), pl.from_pandas(x), y).std() > 0
+    by_pandas = make_pipeline(
+        FunctionTransformer(lambda each: each.assign(twice=each["age"] * 2)), LogisticRegression()
+    )
+    by_pandas.fit(x[:N], y[:N])
+    with pytest.raises(dv.InputError, match=r"'assign' \(it was given a data frame of polars"):
+        scores(by_pandas, pl.from_pandas(x), y)
+
+
+@pytest.mark.parametrize("fitted", [[0, 1], [False, True], [0.0, 1.0], ["0", "1"]])
+@pytest.mark.parametrize("given", [[0, 1], [0.0, 1.0], [False, True]])
+def test_the_same_class_is_the_same_as_a_number_or_a_truth_value(fitted, given):
+    if fitted == ["0", "1"] and given == [False, True]:
+        return  # a text is no truth value
+    x = np.random.default_rng(0).normal(size=(3 * N, 2))
+    is_one = (x[:, 0] > 0).astype(int)
+    model = LogisticRegression().fit(x[:N], np.array(fitted)[is_one[:N]])
+    plain = LogisticRegression().fit(x[:N], is_one[:N])
+    np.testing.assert_allclose(scores(model, x, np.array(given)[is_one]), scores(plain, x, is_one))
+
+
+def test_classes_of_which_the_target_knows_none_are_not_left_out_one_by_one():
+    x = np.random.default_rng(0).normal(size=(3 * N, 2))
+    y = (x[:, 0] > 0).astype(int)
+    model = LogisticRegression().fit(x[:N], np.array(["no", "yes"])[y[:N]])
+    with pytest.raises(dv.InputError, match=r"knows none of the classes \['0', '1'\]; it knows \['no', 'yes'\]"):
+        scores(model, x, y)
+
+
+def test_nullable_types_and_columns_missing_throughout_one_set():
+    frame, y = clients()
+    x = frame[["age", "dose"]].assign(
+        visits=pd.array(np.arange(3 * N) % 5, dtype="Int64"),
+        smoker=pd.array(np.arange(3 * N) % 2 == 0, dtype="boolean"),
+    )
+    x.loc[7, "visits"] = x.loc[9, "smoker"] = pd.NA
+    model = make_pipeline(ColumnTransformer([("n", SimpleImputer(), ["age", "dose"])]), LogisticRegression())
+    model.fit(x[:N], y[:N])
+    expected = scores(model, x, y)
+    np.testing.assert_array_equal(scores(model, pl.from_pandas(x), y), expected)
+    bare = {name: pl.from_pandas(x[N * at : N * at + N]) for at, name in enumerate(parts(x, y))}
+    bare["nonmembers"] = bare["nonmembers"].with_columns(age=pl.lit(None))
+    sets = {name: dv.Records(each, y[N * at : N * at + N]) for at, (name, each) in enumerate(bare.items())}
+    assert np.isfinite(dv.audit(model, **sets, recipes=["loss"]).scores["loss"]).all()
+
+
+def write_plan(folder, model, frame, y, options="", **spelling):
+    sio.dump(model, folder / "model.skops")
+    for at, name in enumerate(("members", "nonmembers", "population")):
+        rows = slice(N * at, N * (at + 1))
+        frame[rows].assign(outcome=y[rows]).to_csv(folder / f"{name}.csv", index=False, **spelling)
+    files = "\n".join(f'{name} = "{name}.csv"' for name in ("members", "nonmembers", "population"))
+    (folder / "plan.toml").write_text(
+        f'recipes = ["loss"]\n[target]\nmodel = "model.skops"\n[data]\n{files}\n{options}\n'
+    )
+    return str(folder / "plan.toml")
+
+
+@pytest.mark.parametrize("word", ["", "NA", "NaN", "null", "None", "N/A"])
+def test_a_missing_value_may_be_spelt_as_pandas_and_r_spell_it(tmp_path, word):
+    frame, y = clients()
+    model = encoded().fit(frame[:N], y[:N])
+    plan = write_plan(tmp_path, model, frame, y, na_rep=word)
+    assert cli.run(["check", plan, "--label", "outcome"]) == 0
+    assert cli.run(["audit", plan, "--label", "outcome", "--out", str(tmp_path / "run")]) == 0
+    np.testing.assert_array_equal(dv.auditing.load(tmp_path / "run").scores["loss"], scores(model, frame, y))
+
+
+def test_a_column_of_codes_is_one_of_texts_where_any_file_says_so(tmp_path):
+    frame, y = clients()
+    codes = np.array([f"{at % 7:03}" for at in range(3 * N)], dtype=object)
+    codes[:N:9] = "A1"  # among the members alone
+    x = frame[["age", "dose"]].assign(sex="f", ward=codes)
+    model = encoded().fit(x[:N], y[:N])
+    plan = write_plan(tmp_path, model, x, y, 'label = "outcome"')
+    assert cli.run(["audit", plan, "--out", str(tmp_path / "run")]) == 0
+    np.testing.assert_array_equal(dv.auditing.load(tmp_path / "run").scores["loss"], scores(model, x, y))
+
+
+def test_an_identifier_that_is_missing_is_said(tmp_path, capsys):
+    frame, y = clients()
+    plan = write_plan(tmp_path, encoded().fit(frame[:N], y[:N]), frame.assign(key=frame["sex"]), y, 'label = "outcome"')
+    assert cli.run(["audit", plan, "--id", "key", "--out", str(tmp_path / "run")]) == 2
+    assert "records have no identifier (first: row " in capsys.readouterr().err
+
+
+def test_names_of_columns_and_classes_are_escaped_in_the_report(tmp_path):
+    frame, _ = clients()
+    x = frame.rename(columns={"age": "<script>alert(1)</script>", "dose": 'a=b "c", 😀'}).assign(sex="<img src=x>")
+    y = np.where(np.arange(3 * N) % 2, "<b>ill", "x;y=1")
+    numbers = ColumnTransformer([("n", SimpleImputer(), list(x.columns[[0, 3]]))])
+    model = make_pipeline(numbers, RandomForestClassifier(10, random_state=0)).fit(x[:N], y[:N])
+    plan = write_plan(tmp_path, model, x, y, 'label = "outcome"')
+    assert cli.run(["audit", plan, "--out", str(tmp_path / "run")]) == 0
+    report = (tmp_path / "run" / "report.html").read_text()
+    assert "&lt;script&gt;alert(1)" in report
+    assert not any(raw in report for raw in ("<script>alert", "<img src=x", "<b>ill"))

@@ -1,0 +1,72 @@
+"""How much memory an audit is said to need, counted by hand, and what the refusal names."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from divulge import InputError
+from divulge.attacks.needs import Need
+from divulge.auditing import memory
+from divulge.evidence import Layout
+
+ROWS = Layout(60, 20, 20)
+
+
+def recipe(signal, *needs, beside=()):
+    return SimpleNamespace(signal_name=signal, beside=beside, needs=frozenset(needs))
+
+
+def case(x, classes, recipes, count=None, further=None, layout=ROWS):
+    return SimpleNamespace(
+        views=[SimpleNamespace(x=x)],
+        layout=layout,
+        classes=classes,
+        given=SimpleNamespace(recipes=recipes),
+        references=None if count is None else SimpleNamespace(count=count),
+        further=further or {},
+    )
+
+
+OUT, BOTH = Need.REFERENCES_OUT, Need.REFERENCES_IN_AND_OUT
+NUMBERS, TEXTS = np.zeros((100, 7)), np.array(["a" * 40] * 100, dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("audit", "needed"),
+    [
+        (case(NUMBERS, 5, [recipe("loss")]), 100 * 5 * 24 + 16 * 700),
+        (case(NUMBERS, 5, [recipe("loss")], count=4), 100 * 5 * 24 + 16 * 700),  # no recipe reads them
+        (case(NUMBERS, 5, [recipe("loss", OUT)], count=4), 100 * 5 * 24 + 16 * 700 + 4 * 100 * 5),
+        (case(NUMBERS, 5, [recipe("loss", OUT), recipe("loss", OUT)], count=4), 12000 + 11200 + 4 * 100 * 5),
+        (case(NUMBERS, 5, [recipe("loss", OUT), recipe("margin", BOTH)], count=4), 12000 + 11200 + 8 * 100 * 9),
+        (case(NUMBERS, 5, [recipe("loss", OUT, beside=("label",))], count=4), 12000 + 11200 + 4 * 100 * 9),
+        (case(NUMBERS, 5, [recipe("loss", OUT)], count=4, further={"a": range(1, 3)}), 12000 + 11200 + 4 * 100 * 3 * 5),
+        (case(TEXTS, 0, [recipe("loss")]), 4000 // 4 * 56),
+        (case(TEXTS, 0, [recipe("loss", OUT)], count=4), 1000 * (56 + 4 * 4) + 4 * 100 * 5),
+    ],
+)
+def test_what_an_audit_holds_is_counted(audit, needed):
+    assert memory.needed(audit, on_disk=False) == needed
+
+
+def test_signals_beyond_what_is_kept_in_memory_are_mapped_from_disk():
+    audit = case(np.zeros((10, 1)), 0, [recipe("loss", OUT)], count=10**5, layout=Layout(10**5, 10, 10))
+    assert memory.needed(audit, on_disk=True) < 2.1 * 2**30 < memory.needed(audit, on_disk=False)
+
+
+@pytest.mark.parametrize(
+    ("classes", "count", "on_disk", "said"),
+    [
+        (0, None, False, "they are 100 records; use fewer records$"),
+        (5, None, False, "they are 100 records, of 5 classes; use fewer records$"),
+        (5, 1234, False, "the answers of 1,234 reference models; set out=, or use fewer records or models$"),
+        (5, 1234, True, "of 5 classes and the answers of 1,234 reference models; use fewer records$"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_what_is_too_much_and_what_would_help(monkeypatch, classes, count, on_disk, said):
+    from divulge.checks import sizes
+
+    monkeypatch.setattr(sizes, "available", lambda: 1)
+    with pytest.raises(InputError, match=said):
+        memory.check(case(NUMBERS, classes, [recipe("loss", OUT)], count=count), on_disk=on_disk)

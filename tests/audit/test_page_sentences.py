@@ -1,0 +1,150 @@
+"""Sentences of an audit's report that have two readings, in both: fairness, decisions, answers to regulators."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from divulge import results
+from divulge.auditing import audit_page, compare, compare_page, decision_tables, fairness
+from divulge.auditing.verdict import verdict
+from divulge.report import advice
+from divulge.report.markdown import render
+from divulge.report.page import Fold, Table
+from divulge.types import Estimate
+from score_audits import scored, sizes
+
+MEMBERS = sizes(300, 300)
+
+
+def audit(shift=0.0, **options):
+    rng = np.random.default_rng(3)
+    scores = {"loss": rng.normal(size=600) + shift * MEMBERS, "rmia": rng.normal(size=600)}
+    return scored(scores, MEMBERS, calibration={name: rng.normal(size=400) for name in scores}, **options)
+
+
+def with_about(found, **changes):
+    return dataclasses.replace(found, about=dataclasses.replace(found.about, **changes))
+
+
+def fairness_text(found):
+    return "\n".join(block.text for block in fairness.section(found.summary()).blocks)
+
+
+def baseline(confounded):
+    return results.BlindBaseline(Estimate(0.9, 0.8, 0.95, 0.95, "delong"), confounded, 1e-3, 1e-3, 600, "permutation")
+
+
+def test_a_confounded_split_is_called_confounded_and_a_fair_one_is_not():
+    apart = fairness_text(with_about(audit(), blind_baseline=baseline(confounded=True)))
+    alike = fairness_text(with_about(audit(), blind_baseline=baseline(confounded=False)))
+    assert "it can: the split is confounded" in apart
+    assert "no difference found" not in apart
+    assert "no difference found" in alike
+    assert "it can" not in alike
+    for said in (apart, alike):
+        assert "AUC 0.900 [0.800, 0.950], p = 0.001 (permutation)" in said
+
+
+def test_without_a_blind_baseline_nothing_is_said_of_a_difference():
+    said = fairness_text(audit())
+    assert "too few records for one, so a confounded split would go undetected" in said
+    assert "no difference found" not in said
+    assert "it can" not in said
+
+
+def test_records_of_each_kind_copies_and_warnings_are_told():
+    found = with_about(audit(), duplicates=7, warnings=("the first", "the second"))
+    counts = dataclasses.replace(found.about.counts, population=1234, calibration=56)
+    said = fairness_text(with_about(found, counts=counts))
+    assert "Exact duplicates across members, non-members and population: 7." in said
+    assert "300 members and 300 non-members were compared" in said
+    assert "1,234 other records to learn from and 56 to calibrate with" in said
+    assert said.endswith("The first.\nThe second.")
+
+
+def test_near_copies_of_texts_are_told_where_records_are_texts():
+    split = results.TextSplit((), "two of ten stand in both", 2, 0.5, {"loss": 0.5, "rmia": 0.5})
+    assert "Two of ten stand in both." in fairness_text(with_about(audit(), texts=split))
+    assert "stand in both" not in fairness_text(audit())
+
+
+@pytest.mark.parametrize(
+    ("shift", "confounded", "heading"),
+    [(1.5, False, "Leak found"), (0.0, False, "No leak found"), (1.5, True, "Nothing can be said of the model")],
+)
+def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, heading):
+    found = audit(shift, confounded=confounded)
+    page = audit_page.page(found, found.summary(), verdict(found), {})
+    said, titles = render(page), [section.title for section in page.sections]
+    assert page.heading == heading
+    assert (advice.TITLE in titles) == (heading == "Leak found")
+    assert ("On membership alone: " in said) != confounded
+    assert ("No. The split is confounded" in said) == confounded
+    assert ("bound it from below only: ε ≥" in said) != confounded
+
+
+def test_what_a_verdict_names_no_recipe_for_is_shown_of_the_one_with_the_largest_auc():
+    found = audit()
+    summary = found.summary()
+    best = max(summary.recipes, key=lambda name: summary.recipes[name].auc.value)
+    assert audit_page._largest(summary) == best
+    assert audit_page._largest(audit(shift=-2.0).summary()) == "rmia"
+    assert audit_page._largest(audit(shift=2.0).summary()) == "loss"
+
+
+def test_unseen_classes_are_named_among_the_facts():
+    labels = np.arange(600) % 3
+    found = audit(labels=labels, unseen=(2,))
+    page = audit_page.page(found, found.summary(), verdict(found), {})
+    assert page.facts["unseen classes"] == "2"
+    assert page.facts["auditor holds"] == "100 records"
+    plain = audit()
+    assert audit_page.page(plain, plain.summary(), verdict(plain), {}).facts["unseen classes"] == "none"
+
+
+def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():
+    labels = np.arange(600) % 3
+    found = audit(labels=labels, unseen=(2,))
+    recipes = {
+        name: dataclasses.replace(one, raw_thresholds={"0.05": 1.0}) for name, one in found.about.recipes.items()
+    }
+    summary = with_about(found, recipes=recipes).summary()
+    fold = next(block for block in decision_tables.section(summary, "loss").blocks if isinstance(block, Fold))
+    realised = next(block for block in fold.blocks if isinstance(block, Table) and "raw" in block.columns)
+    by_place = {}
+    for name, where, *cells in realised.rows:
+        numbers = summary.recipes[name] if where == "all" else summary.recipes[name].unseen
+        rate = numbers.realised_fpr["0.05"].rate
+        assert cells[1].startswith(f"{100 * rate.value:.1f}")
+        by_place.setdefault(where, set()).add(cells[-1])
+    assert by_place["unseen classes"] == {"–"}
+    assert "–" not in by_place["all"]
+
+
+def test_a_level_beyond_the_calibration_records_is_said_to_be():
+    found = scored({"loss": np.arange(600.0)}, MEMBERS, calibration={"loss": np.arange(99.0)}, fpr=(0.001, 0.05))
+    short = decision_tables.section(found.summary(), "loss").blocks[0]
+    claims = {row[0]: row for row in short.rows}
+    assert claims["0.1 %"][-1] == "too few calibration records for this level"
+    assert claims["0.1 %"][1] == "–"
+    assert "FPR ≤ 0.05" in claims["5 %"][-1]
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_the_pictures_of_a_comparison_are_those_of_the_attack_it_speaks_of(direction):
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=600)
+    weak, strong = scored({"loss": noise + 0.2 * MEMBERS}, MEMBERS), scored({"loss": noise + 1.5 * MEMBERS}, MEMBERS)
+    before, after = (weak, strong) if direction > 0 else (strong, weak)
+    changes = compare_page.at_once(before, after)
+    page = compare_page.page(before, after, changes)
+    area = next(one for one in changes if one.statistic == "auc")
+    assert page.heading == ("More is given away" if direction > 0 else "Less is given away")
+    assert [dots.value for dots in page.pictures] == [round(100 * area.before.value), round(100 * area.after.value)]
+    assert page.pictures[0].caption.startswith("Before: about")
+    assert page.pictures[1].caption.startswith("After: about")
+    same = compare_page.page(before, before, compare_page.at_once(before, before))
+    assert same.pictures == ()
+    assert same.heading == "No difference could be shown"
+    assert compare.compare(before, after)[0].before.value == area.before.value

@@ -1,0 +1,59 @@
+"""Where a decision cannot be made, and where it still can."""
+
+import numpy as np
+import pytest
+
+from divulge import InputError
+from divulge.decisions import controls, strata, weighted_fdr
+from divulge.decisions.weighted import Weights
+
+
+def test_strata_too_small_for_any_selection_are_refused_and_one_large_enough_is_not():
+    rng = np.random.default_rng(0)
+    known, scores = rng.normal(size=204), np.r_[rng.normal(size=4), rng.normal(9, 1, 100)]
+    where, beside = np.repeat(["small", "large"], [4, 200]), np.repeat(["small", "large"], [4, 100])
+    found = strata.select(scores, known, strata.Strata(beside, where), fdr=0.1)
+    assert found.selected[4:].all()
+    assert not found.selected[:4].any()
+    few = strata.Strata(beside[:4], where[:4])
+    with pytest.raises(InputError, match=r"too small for fdr=0\.1"):
+        strata.select(scores[:4], known[:4], few, fdr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("weights", "accepted"),
+    [
+        ([0.0, 1.0], True),
+        ([1e-99, 0.0], True),
+        ([1e99, 1.0], True),
+        ([0.0, 0.0], False),
+        ([-1e-9, 1.0], False),
+        ([1e101, 1.0], False),
+        ([1e-101, 0.0], False),
+    ],
+)
+def test_weights_are_nonnegative_and_of_a_size_whose_square_is_a_float(weights, accepted):
+    if accepted:
+        assert Weights(np.array(weights), np.ones(1)).effective >= 1
+    else:
+        with pytest.raises(InputError, match=r"weights\.calibration"):
+            Weights(np.array(weights), np.ones(1))
+
+
+def test_a_p_value_of_several_comparisons_is_at_most_one():
+    rng = np.random.default_rng(0)
+    low, high = rng.normal(size=50), rng.normal(3, 1, size=50)
+    control = controls._blind([(low, high), (low, high)], 100, 100, 0.05, 0)
+    assert control.p_value == 1.0
+    assert control.auc.value < 0.1
+
+
+@pytest.mark.parametrize(("records", "accepted"), [(19, True), (18, False), (40, True)])
+def test_equal_weights_need_as_many_records_as_no_weights(records, accepted):
+    scores, known = np.r_[np.full(30, 99.0)], np.arange(float(records))
+    even = Weights(np.ones(records), np.ones(30))
+    if accepted:
+        assert weighted_fdr.select(scores, known, even, fdr=0.05).selected.any()
+    else:
+        with pytest.raises(InputError, match="19 are needed"):
+            weighted_fdr.select(scores, known, even, fdr=0.05)

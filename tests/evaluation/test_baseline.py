@@ -1,0 +1,132 @@
+"""Attacks against a blind score: the tests among equals by hand, the gate, and what is refused."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import divulge as dv
+from divulge.evaluation import against_baseline, auc, baseline, measure, paired_difference
+
+
+def van_elteren(scores, members, groups):
+    """The stratified rank-sum test by its definition, with mid-ranks and weights 1 / (size + 1)."""
+    total = expected = variance = 0.0
+    for group in np.unique(groups):
+        rows = groups == group
+        ranks, inside = stats.rankdata(scores[rows]), members[rows]
+        n, m = len(ranks), int(inside.sum())
+        if m in (0, n):
+            continue
+        total += ranks[inside].sum() / (n + 1)
+        expected += m / 2
+        variance += m * (n - m) / n * ranks.var(ddof=1) / (n + 1) ** 2
+    return 1.0 if variance == 0 else float(2 * stats.norm.sf(abs(total - expected) / math.sqrt(variance)))
+
+
+def test_among_equals_is_van_elterens_test():
+    rng = np.random.default_rng(0)
+    for scores in (rng.normal(size=60), np.round(rng.normal(size=60)), np.zeros(60)):
+        blind, members = rng.normal(size=60), rng.random(60) < 0.4
+        groups = baseline._groups(blind)
+        want = van_elteren(scores, members, groups)
+        assert math.isclose(baseline.among_equals(scores, members, groups), want, rel_tol=1e-9)
+
+
+def test_best_among_equals_counts_every_division():
+    rng = np.random.default_rng(1)
+    groups, scores = np.repeat([0.0, 1.0, 2.0], [4, 4, 3]), rng.permutation(11.0 * np.arange(11))
+    for members in ([0, 1, 4, 8], [2, 3, 5, 6], [0, 8, 9, 10]):
+        truth = np.isin(np.arange(11), members)
+        best = scores > np.sort(scores)[::-1][3]
+        inside = [np.flatnonzero(groups == group) for group in range(3)]
+        ways = [itertools.combinations(rows, int(truth[rows].sum())) for rows in inside]
+        counts = [sum(best[list(rows)].sum() for rows in way) for way in itertools.product(*ways)]
+        want = np.mean(np.array(counts) >= (best & truth).sum())
+        assert math.isclose(baseline.best_among_equals(scores, truth, groups, 3 / 11), want, rel_tol=1e-9)
+
+
+def test_best_among_equals_of_many_groups_is_close_to_the_exact_law(monkeypatch):
+    rng = np.random.default_rng(2)
+    groups, truth, scores = np.repeat(np.arange(300.0), 10), rng.random(3000) < 0.5, rng.normal(size=3000)
+    exact = baseline.best_among_equals(scores, truth, groups, 0.1)
+    monkeypatch.setattr(baseline, "_EXACT", 10)
+    assert abs(baseline.best_among_equals(scores, truth, groups, 0.1) - exact) < 0.02
+
+
+def test_measure_with_a_baseline_is_the_paired_difference():
+    rng, members = np.random.default_rng(3), np.arange(300) < 150
+    scores, blind = rng.normal(size=300) + members, rng.normal(size=300)
+    for statistic in ("auc", "tpr@fpr=0.05", "advantage"):
+        want = paired_difference(scores, blind, members, statistic)
+        found = measure(scores, members, statistic, baseline=blind)
+        assert found == want
+        assert found.value == pytest.approx(
+            measure(scores, members, statistic).value - measure(blind, members, statistic).value
+        )
+        assert found.low <= found.value <= found.high
+    with pytest.raises(dv.InputError, match="'epsilon' has no difference from a baseline"):
+        measure(scores, members, "epsilon", baseline=blind)
+
+
+def test_gate_holds_the_difference_to_a_limit():
+    rng, members = np.random.default_rng(4), np.arange(2000) < 1000
+    noise, blind = rng.normal(size=2000), rng.normal(size=2000)
+    fair = against_baseline(noise, blind, members)
+    assert fair.answer == "no leak found"
+    assert [fair.rule("auc", limit) for limit in (0.0, 0.01, 0.2)] == ["undecided", "undecided", "kept"]
+    leak = against_baseline({"none": noise, "strong": noise + members}, blind, members)
+    assert leak.answer == "leak found"
+    assert "strong" in leak.text
+    assert [leak.rule("auc", limit) for limit in (0.0, 0.1, 0.9)] == ["broken", "broken", "kept"]
+    confounded = against_baseline(blind + members, blind + members, members)
+    assert confounded.answer == "split is confounded"
+    assert confounded.rule("auc", 0.5) == "undecided"  # never kept: an attack has no room to show anything
+    with pytest.raises(dv.InputError, match="statistic"):
+        fair.rule("epsilon", 0.1)
+
+
+def test_attack_the_wrong_way_round_is_a_leak_all_the_same():
+    rng, members = np.random.default_rng(5), np.arange(1000) < 500
+    found = against_baseline(rng.normal(size=1000) - members, rng.normal(size=1000), members)
+    assert found.answer == "leak found"
+    assert "reversed" in found.text
+    assert found.rule("auc", 0.1) == "broken"
+
+
+def test_blind_score_the_wrong_way_round_is_turned():
+    rng, members = np.random.default_rng(6), np.arange(1000) < 500
+    blind = rng.normal(size=1000) + members
+    found = against_baseline(blind, -blind, members)
+    assert found.flipped
+    assert found.blind["auc"] == auc(blind, members, found.each)
+    assert found.attacks["attack"].difference["auc"].value == 0
+    assert found.answer == "split is confounded"
+
+
+def test_row_order_and_units_of_the_blind_score_change_nothing():
+    rng, members = np.random.default_rng(7), np.arange(400) < 150
+    blind = rng.normal(size=400) + members
+    scores, order = np.round(blind + rng.normal(size=400), 1), rng.permutation(400)
+    first = against_baseline(scores, blind, members)
+    again = against_baseline(scores[order], 1e9 * np.exp(blind[order]), members[order])
+    assert (first.answer, first.text, first.blind) == (again.answer, again.text, again.blind)
+    assert dict(first.attacks["attack"].p_values) == pytest.approx(dict(again.attacks["attack"].p_values))
+
+
+@pytest.mark.parametrize(
+    ("scores", "blind", "members", "message"),
+    [
+        ({}, [1.0, 2.0], [True, False], "scores: at least 1 attack"),
+        ([1.0, 2.0], [1.0], [True, False], "members: 1 values are needed"),
+        ({"a": [1.0]}, [1.0, 2.0], [True, False], r"members: 1 values are needed|scores\['a'\]"),
+        ([1.0, 2.0], [1.0, np.nan], [True, False], "baseline"),
+        ([np.inf, 2.0], [1.0, 2.0], [True, False], "scores"),
+        ([1.0, 2.0], [1.0, 2.0], [True, True], "at least 1 member and 1 non-member"),
+    ],
+)
+def test_bad_input_is_refused_by_name(scores, blind, members, message):
+    with pytest.raises(dv.InputError, match=message):
+        against_baseline(scores, blind, members)

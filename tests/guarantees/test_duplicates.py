@@ -1,0 +1,159 @@
+"""Fair splits of tables full of duplicates, and honest models on shifted sets: neither is called what it is not."""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import divulge as dv
+from divulge.auditing.separation import separate
+from divulge.evaluation import blind
+from divulge.statistics.duplicate_groups import are_divided_whole, fold_groups, keep_together, number_groups
+from score_audits import scored
+
+
+def table(rng, distinct, columns=4):
+    """Records of which a third have 2 to 5 copies."""
+    rows = np.repeat(np.arange(distinct), np.where(rng.random(distinct) < 0.33, rng.integers(2, 6, distinct), 1))
+    x = rng.normal(size=(distinct, columns))[rows]
+    return x, (x[:, 0] > 0).astype(int)
+
+
+def split(rng, x, y, sizes):
+    rows = np.split(rng.permutation(len(x)), np.cumsum(sizes))[: len(sizes)]
+    names = ("members", "nonmembers", "population")
+    return {name: dv.Records(x[at], y[at]) for name, at in zip(names, rows, strict=True)}
+
+
+@pytest.mark.parametrize("policy", ["drop", "keep"])
+@pytest.mark.parametrize("sizes", [(150, 150, 150), (250, 80, 100)])
+def test_fair_splits_with_duplicates_are_seldom_called_confounded(policy, sizes):
+    """60 splits at 5 %: fails by chance in .1 % of seeds."""
+    alarms = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        sets = separate(split(rng, *table(rng, 350), sizes), policy)
+        one, other = sets.members, sets.nonmembers
+        found = blind.baseline(
+            one.x, other.x, seed, y_members=one.y, y_nonmembers=other.y, false_alarm=0.05, permutations=19
+        )
+        alarms += found.confounded
+    assert alarms <= binom.isf(0.001, 60, 0.05)
+
+
+def test_groups_that_keep_together_are_one_observation_each():
+    """Whole groups of 1 to 8 are dealt out; as single records, too many of these fair splits would be called a leak."""
+    alarms = leaks = naive = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(120, 3))
+        rows = np.repeat(np.arange(120), rng.integers(1, 9, 120))
+        inside = (rng.permutation(120) < 60)[rows]
+        alarms += blind.baseline(x[rows][inside], x[rows][~inside], seed, false_alarm=0.05, permutations=19).confounded
+        sets = {"members": dv.Records(x[rows][inside]), "nonmembers": dv.Records(x[rows][~inside])}
+        separated = separate(sets | {"population": dv.Records(rng.normal(size=(50, 3)))}, "error")
+        assert separated.groups is not None
+        assert "equal records count once" in separated.notes[0]
+        both = np.concatenate([x[rows][inside], x[rows][~inside]])
+        audit = scored({"r": both[:, 0]}, np.arange(len(both)) < inside.sum())
+        naive += audit.verdict.answer == "leak found"
+        object.__setattr__(audit, "duplicate_groups", separated.groups)
+        assert int(audit["r"].distinct.members.sum()) + int((~audit["r"].distinct.members).sum()) == 120
+        leaks += audit.verdict.answer == "leak found"
+    assert alarms <= binom.isf(0.001, 60, 0.05)
+    assert leaks <= binom.isf(0.001, 60, 0.05)
+    assert naive > binom.isf(0.001, 60, 0.05)
+
+
+def test_the_level_holds_where_all_records_join_a_kernel_of_few():
+    """100 fair splits of 240 with a kernel of 60; 5 % nominal."""
+    alarms = 0
+    for seed in range(100):
+        x = np.exp(np.random.default_rng(seed).normal(size=(240, 3)))
+        alarms += blind.baseline(x[:100], x[100:], seed, false_alarm=0.05, permutations=19, most=60).confounded
+    assert alarms <= binom.isf(0.001, 100, 0.05)
+
+
+def test_what_a_shift_does_to_an_honest_score_is_no_leak():
+    """A tenth of a standard deviation at 3,000 a side, where the blind baseline may or may not see it; the score reads
+    the shifted column, a leak moves the score itself. 40 of each: without the adjustment most honest ones are leaks."""
+    leaks, naive, found, plain = 0, 0, 0, 0
+    members = np.arange(6000) < 3000
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(6000, 10))
+        true = np.tanh(x[:, 0]) + x[:, 1] * x[:, 2] / 3 + 0.1 * members
+        x[members, 0] += 0.1
+        scores = {"honest": np.tanh(x[:, 0]) + x[:, 1] * x[:, 2] / 3, "leak": true}
+        adjusted = blind.adjust_scores(scores, x, None, seed)
+        for name in scores:
+            audit = scored({name: scores[name]}, members)
+            raw = audit.verdict.answer == "leak found"
+            object.__setattr__(audit, "unexplained_scores", {name: adjusted[name]})
+            now = audit.verdict.answer == "leak found"
+            if name == "honest":
+                naive, leaks = naive + raw, leaks + now
+            else:
+                plain, found = plain + raw, found + now
+    assert naive > 20
+    assert leaks <= binom.isf(0.001, 40, 0.05)
+    assert found >= plain - 2
+
+
+def test_a_shift_that_two_thousand_records_do_not_show_is_seen_in_all():
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(12_000, 10)), rng.normal(size=(12_000, 10))
+    x[:, 0] += 0.08
+    found = blind.baseline(x, z, 0, most=500)
+    assert found.confounded
+    assert found.records == 24_000
+    assert 0.5 < found.detectable < 0.54
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_folds_and_draws_keep_equal_records_together(seed):
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 4, (60, 2)).astype(float)
+    groups = number_groups(x)
+    for fold in (fold_groups(groups, 5, rng), keep_together(rng.permutation(60) % 5, x)):
+        assert all(len(set(fold[groups == one])) == 1 for one in groups)
+    assert sorted(np.bincount(fold_groups(np.arange(60), 5, rng))) == [12] * 5
+    splits = dv.references.splits.online(60, 6, seed, groups=groups).trained_on
+    assert (splits.sum(0) == 3).all()
+    assert all((splits[:, groups == one] == splits[:, [np.flatnonzero(groups == one)[0]]]).all() for one in groups)
+
+
+def test_records_that_were_dealt_out_are_told_from_groups_that_were():
+    """3 standard deviations: of 200 random deals at most a few are taken for whole groups."""
+    wrong = missed = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        groups = np.repeat(np.arange(80), rng.integers(1, 5, 80))
+        wrong += are_divided_whole(groups, rng.permutation(len(groups)) < len(groups) / 3)
+        missed += not are_divided_whole(groups, (rng.random(80) < 1 / 3)[groups])
+    assert wrong <= 4
+    assert not missed
+
+
+def test_drop_takes_out_whole_groups_and_says_how_many():
+    x = np.array([0.0, 0, 1, 2, 2, 3, 4, 5, 6, 7, 8, 9])[:, None]
+    sets = {"members": dv.Records(x[1:5]), "nonmembers": dv.Records(x[[0, 5, 6]]), "population": dv.Records(x[7:])}
+    found = separate(sets, "drop")
+    assert found.members.x.ravel().tolist() == [1.0]
+    assert found.nonmembers.x.ravel().tolist() == [3.0, 4.0]
+    assert "all copies were dropped from every set, and 2 records with copies in their own set alone" in found.notes[0]
+
+
+def test_confounded_says_what_differs_and_what_to_do():
+    rng = np.random.default_rng(0)
+
+    def records(n, shift=0.0):
+        x = rng.normal(size=(n, 3))
+        x[:, 1] += shift
+        return dv.Records(x, rng.integers(0, 2, n))
+
+    audit = dv.audit(
+        lambda x: x[:, :2], members=records(150, 1.0), nonmembers=records(150), population=records(60), recipes=["loss"]
+    )
+    assert audit.verdict.answer == "split is confounded"
+    assert "column 1 (from 0) is larger among the members" in audit.verdict.text
+    assert "What to do next: draw members and non-members at random" in audit.verdict.text

@@ -1,0 +1,199 @@
+"""A target that knows nothing of its own training records is never cleared, and a working one always can be.
+
+Broken targets are a working model that is handed its columns, its scaling or its classes wrongly, another model, a
+constant, an all-zero network. What is judged is the number of training records that a target is right on; the
+simulations over accuracies and class shares draw that number itself.
+"""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+
+import divulge as dv
+from divulge.auditing import plausibility
+from divulge.auditing.compare import gate
+from divulge.auditing.compare_page import at_once, finding, page
+from divulge.report import html
+from divulge.results import Accuracy, TokenFit
+from divulge.statistics import intervals
+from divulge.types import Estimate
+from score_audits import scored, sizes
+
+N = 300
+
+
+@pytest.fixture(scope="module")
+def world():
+    """Records that a linear model knows well without learning any by heart."""
+    rng = np.random.default_rng(0)
+    scale, weights = np.array([1.0, 40.0, 0.1, 9.0]), np.array([[2.0, 0.0, -2.0], [0.3, -0.6, 0.3]]).repeat(2, 0)
+
+    def records(n):
+        x = rng.normal(size=(n, 4)) * scale + 5 * scale
+        logits = (x / scale - 5) @ (2 * weights) + rng.gumbel(size=(n, 3))
+        return dv.Records(x, logits.argmax(1))
+
+    parts = records(20_000), records(N), records(N), records(N)
+    model = LogisticRegression(max_iter=5000).fit((parts[0].x - 5 * scale) / scale, parts[0].y)
+    return parts[1:], lambda x: np.log(model.predict_proba((x - 5 * scale) / scale) + 1e-12), scale
+
+
+BROKEN = {
+    "columns": lambda model, scale: lambda x: model(x[:, [1, 0, 3, 2]]),
+    "scaling": lambda model, scale: lambda x: model((x - 5 * scale) / scale),
+    "classes": lambda model, scale: lambda x: model(x)[:, [1, 2, 0]],
+    "another model": lambda model, scale: lambda x: np.sin(np.outer(x @ (1 / scale), [1.0, 2.0, 3.0])),
+    "all zero": lambda model, scale: lambda x: np.zeros((len(x), 3)),
+    "constant": lambda model, scale: lambda x: np.tile([0.1, 0.2, 0.7], (len(x), 1)),
+}
+
+
+def audited(target, parts, recipes=("loss",), **options):
+    members, nonmembers, population = parts
+    return dv.audit(
+        target, members=members, nonmembers=nonmembers, population=population, recipes=recipes, fpr=(0.05,), **options
+    )
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_broken_targets_are_never_cleared(kind, world, tmp_path):
+    parts, model, scale = world
+    run = audited(BROKEN[kind](model, scale), parts, out=tmp_path / "run")
+    for audit in (run, dv.auditing.load(tmp_path / "run")):
+        said = audit.verdict
+        assert said.answer == "too little data to say"
+        assert said.plain.startswith("Too little data to say: the model ")
+        assert "of its own training records" in said.plain
+        assert [ruling.state for ruling in gate(audit, ["auc:0.9", "tpr@fpr=0.05:0.9"])] == ["undecided"] * 2
+        assert gate(audit, "auc:0.9")[0].reason == plausibility.doubt(audit)
+    assert "another file would give nothing away either" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_the_working_model_is_cleared_and_keeps_its_limits(world):
+    parts, model, _ = world
+    run = audited(model, parts)
+    assert run.verdict.answer == "no leak found"
+    assert {ruling.state for ruling in gate(run, ["auc:0.9", "tpr@fpr=0.05:0.9"])} == {"kept"}
+
+
+class Labels:
+    """A target that gives labels alone."""
+
+    def __init__(self, model):
+        self.model = model
+
+    def labels(self, records):
+        return self.model(records.x).argmax(1)
+
+
+def test_labels_alone_and_records_partly_known_are_judged_too(world):
+    parts, model, scale = world
+    for broken in (BROKEN["classes"](model, scale), BROKEN["all zero"](model, scale)):
+        assert audited(Labels(broken), parts, ("correct",)).verdict.answer == "too little data to say"
+    assert audited(Labels(model), parts, ("correct",)).verdict.answer == "no leak found"
+    partly, recipes = {"known": "share:0.75"}, ("partial-loss",)
+    said = audited(BROKEN["classes"](model, scale), parts, recipes, **partly)
+    assert said.about.accuracy.completed
+    assert "completed where their values are unknown" in said.verdict.plain
+    assert audited(model, parts, recipes, **partly).verdict.answer == "no leak found"
+
+
+def test_records_without_labels_and_a_single_answer(world):
+    parts, model, _ = world
+    bare = [dv.Records(part.x) for part in parts]
+    said = audited(lambda x: np.tile([0.0, 0.0, 1.0], (len(x), 1)), bare, ("gap",)).verdict
+    assert said.answer == "too little data to say"
+    assert "one and the same class" in said.plain
+    assert audited(model, bare, ("gap",)).verdict.answer == "no leak found"
+
+
+@cache
+def shown_nothing(n):
+    """An audit of scores that show nothing, without labels."""
+    return scored({"loss": np.random.default_rng(n).normal(size=2 * n)}, sizes(n, n))
+
+
+def table(right, labels):
+    """An audit of scores that show nothing, of a target that is right on so many members."""
+    n = len(labels)
+    run, share = shown_nothing(n), intervals.proportion(int(right), n)
+    both = np.concatenate([labels, labels])
+    return replace(run, labels=both, about=replace(run.about, accuracy=Accuracy(share, share)))
+
+
+def labels_of(n, classes, majority):
+    rest = [(1 - majority) / (classes - 1)] * (classes - 1)
+    counts = np.round(np.cumsum([0, majority, *rest]) * n).astype(int)
+    return np.repeat(np.arange(classes), np.diff(counts))
+
+
+@pytest.mark.parametrize("n", [60, 300, 2000, 20_000])
+@pytest.mark.parametrize(("classes", "majority"), [(2, 0.5), (2, 0.7), (2, 0.9), (2, 0.99), (10, 0.1), (100, 0.01)])
+def test_targets_at_the_majority_share_are_always_doubted(n, classes, majority):
+    """Right at random at exactly the majority share: 2,000 draws, and one in a thousand may pass at most."""
+    labels = labels_of(n, classes, max(majority, 1 / min(classes, n)))
+    share = np.bincount(labels).max() / n
+    draws = np.random.default_rng(1).binomial(n, share, size=2000)
+    least, above = 0, n + 1
+    while least < above:  # what is doubted is doubted below it too
+        middle = (least + above) // 2
+        if middle <= n and not plausibility.doubt(table(middle, labels)):
+            above = middle
+        else:
+            least = middle + 1
+    assert stats.binom.sf(least - 1, n, share) <= plausibility.ERROR
+    assert (draws >= least).mean() <= 0.005
+    assert plausibility.doubt(table(round(share * n), labels))
+
+
+@pytest.mark.parametrize("n", [300, 2000, 20_000])
+@pytest.mark.parametrize(
+    ("classes", "majority", "accuracy"),
+    [(2, 0.5, 0.65), (2, 0.5, 0.99), (2, 0.7, 0.85), (2, 0.9, 0.98), (10, 0.1, 0.2), (100, 0.01, 0.1)],
+)
+def test_honest_targets_that_know_their_records_are_not(n, classes, majority, accuracy):
+    labels = labels_of(n, classes, majority)
+    # With few records only what is clearly better can be told from the constant answer.
+    accuracy = min(accuracy + 0.08, 0.99) if n == 300 else accuracy
+    draws = np.random.default_rng(2).binomial(n, accuracy, size=200)
+    assert not any(plausibility.doubt(table(k, labels)) for k in np.unique(draws))
+
+
+def test_the_sentence_of_a_weak_target_is_true_and_leaks_are_leaks_all_the_same():
+    run = table(310, labels_of(600, 2, 0.5))
+    said = run.verdict
+    assert said.plain == (
+        "Too little data to say: the model is right on 51.7 % of its own training records (310 of 600), and always "
+        "answering their most frequent class is right on 50.0 %, so it is not surely better."
+    )
+    assert "trained with much noise" in said.text
+    leaking = replace(run, scores={"loss": run.scores["loss"] + 2.0 * run.members})
+    assert leaking.verdict.answer == "leak found"
+    assert gate(leaking, "auc:0.6")[0].state == "broken"
+    before = replace(run, about=replace(run.about, accuracy=None), scores=leaking.scores)
+    words, tone = finding(at_once(before, run), plausibility.doubt(run))
+    assert tone == "undecided"
+    assert "may be another model" in words
+    assert "Nothing can be said of the second model" in html.render(page(before, run, at_once(before, run)))
+
+
+def test_runs_in_which_nothing_was_measured_are_judged_as_before():
+    run = scored({"loss": np.random.default_rng(3).normal(size=1000)}, sizes(500, 500))
+    assert not plausibility.doubt(run)
+    assert run.verdict.answer == "no leak found"
+
+
+@pytest.mark.parametrize(
+    ("gain", "constant", "cleared"), [(2.0, False, True), (-3.0, False, False), (2.0, True, False)]
+)
+def test_language_models_below_the_frequencies_of_their_tokens(gain, constant, cleared):
+    run = scored({"loss": np.random.default_rng(4).normal(size=1000)}, sizes(500, 500))
+    fit = TokenFit(-5.0, Estimate(gain, gain - 0.5, gain + 0.5, 0.998, "student"), "token", constant)
+    run = replace(run, about=replace(run.about, token_fit=fit))
+    assert (run.verdict.answer == "no leak found") == cleared
+    assert (gate(run, "auc:0.9")[0].state == "kept") == cleared
+    assert cleared or "tokenizer" in run.verdict.text

@@ -1,0 +1,258 @@
+"""Every sentence of the report of an identification, in each of its readings."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import polars as pl
+import pytest
+
+from divulge import results
+from divulge.identification import best, doubt, exhibits, from_tables, identification_page, selected_rows
+from divulge.identification.decide import Policy
+from divulge.identification.score_files import Columns, Score
+from divulge.report import advice
+from divulge.report.markdown import render
+from divulge.report.page import Dial, Fold, Paragraph
+from divulge.results import HeatStrip, IdentificationSummary
+from divulge.results.identification import Realised
+from divulge.types import Estimate
+
+LEAST_COUNT = 90
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder, rng = tmp_path_factory.mktemp("identified"), np.random.default_rng(0)
+    loss = np.r_[rng.normal(0, 1, LEAST_COUNT), rng.normal(4, 1, 60)]
+    pl.DataFrame({"loss": loss}).write_csv(folder / "judged.csv")
+    pl.DataFrame({"loss": rng.normal(4, 1, 400)}).write_csv(folder / "known.csv")
+    plan = from_tables.DecisionPlan(Columns((Score("loss", -1),)), Policy(0.2))
+    from_tables.run([folder / "judged.csv"], [folder / "known.csv"], folder / "run", plan)
+    return folder / "run", results.read(folder / "run", IdentificationSummary), loss
+
+
+def changed(run, **changes):
+    standing = changes.pop("standing", "holds")
+    scores = changes.pop("scores", None)
+    guarantee = dataclasses.replace(run[1].guarantee, standing=standing)
+    settings = run[1].settings if scores is None else dataclasses.replace(run[1].settings, scores=scores)
+    return dataclasses.replace(run[1], **{"guarantee": guarantee, "settings": settings, "warnings": (), **changes})
+
+
+def page(run, documents=None, **changes):
+    return identification_page.page(changed(run, **changes), run[0], documents)
+
+
+def paragraphs(drawn, title):
+    blocks = next(section for section in drawn.sections if section.title == title).blocks
+    return [block.text for block in blocks if isinstance(block, Paragraph)]
+
+
+def test_the_verdict_has_a_sentence_for_each_standing_and_for_nothing_found(run):
+    count = run[1].selected
+    verdicts = {
+        key: identification_page.verdict(changed(run, standing=key[0], selected=key[1], warnings=("why",)))
+        for key in itertools.product(("holds", "doubtful", "void"), (0, count))
+    }
+    assert verdicts["holds", count][1] == "leak"
+    assert "are identified as training data; on average at most 20 % of such a selection is not" in verdicts[
+        "holds", count
+    ][0]  # fmt: skip
+    assert verdicts["holds", 0] == (
+        "No document could be shown to have been used at a false discovery rate of 20 %.",
+        "clear",
+    )
+    for selected in (0, count):
+        text, tone = verdicts["void", selected]
+        assert tone == "void"
+        assert text == f"Why. {selected} of 150 documents were selected, and nothing is claimed about them."
+        text, tone = verdicts["doubtful", selected]
+        assert tone == "doubt"
+        assert text.startswith(f"Why. {selected} of 150 documents were selected. Where the bound holds, on average")
+
+
+def test_the_reason_of_a_doubt_follows_the_count_and_is_said_once(run):
+    for standing in ("doubtful", "void"):
+        drawn = page(run, standing=standing, warnings=("the first reason", "the second reason"))
+        assert not drawn.verdict.startswith("The first reason")
+        assert drawn.more[1:] == ("The first reason.",)
+        assert paragraphs(drawn, "Selection") == ["The second reason."]
+    holding = page(run, warnings=("the first reason", "the second reason"))
+    assert len(holding.more) == 1
+    assert paragraphs(holding, "Selection") == ["The first reason.", "The second reason."]
+    bare = page(run, standing="void")
+    assert bare.verdict.endswith("nothing is claimed about them.")
+    assert len(bare.more) == 1
+
+
+@pytest.mark.parametrize("standing", ["holds", "doubtful", "void"])
+def test_advice_pictures_levels_and_headings_stand_as_the_guarantee_does(run, standing):
+    drawn = page(run, standing=standing, warnings=("why",))
+    titles = [section.title for section in drawn.sections]
+    assert (advice.TITLE in titles) == (standing == "holds")
+    assert ("What another bound would have selected" in titles) == (standing != "void")
+    assert ("How much doubt the selection survives" in titles) == (standing != "void")
+    assert ("How many of the best can be non-members" in titles) == (standing != "void")
+    assert drawn.heading == ("Training data identified" if standing == "holds" else "")
+    assert bool(drawn.pictures) == (standing != "void")
+    for dots in drawn.pictures[1:]:
+        assert dots.caption.endswith(", if the assumption holds") == (standing == "doubtful")
+        assert dots.caption.startswith("Of 100 selected, at most 20 are not training data, on average")
+        assert (dots.value, dots.of) == (20, 100)
+    share = next(name for name, _ in identification_page.facts(changed(run, standing=standing)) if "share of" in name)
+    words = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}[standing]
+    assert share == f"share of members, estimated{words}"
+
+
+def test_nothing_selected_shows_no_picture_and_no_advice(run):
+    drawn = page(run, selected=0)
+    assert drawn.heading == "Nothing identified"
+    assert drawn.pictures == ()
+    assert advice.TITLE not in [section.title for section in drawn.sections]
+
+
+def test_the_picture_counts_candidates_themselves_up_to_a_hundred(run):
+    count = run[1].selected
+    many = page(run).pictures[0]
+    assert many.caption == f"{count} of 150 candidates are selected (drawn as {round(count / 1.5)} of 100)"
+    assert (many.value, many.of) == (round(count / 1.5), 100)
+    few = identification_page._pictures(changed(run, selected=30, candidates=60))[0]
+    assert few.caption == "30 of 60 candidates are selected"
+    assert (few.value, few.of) == (30, 60)
+
+
+def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(run):
+    folder, told, _ = run
+    q = pl.read_parquet(folder / "selection.parquet")["q"].to_numpy()
+    (dial,) = identification_page._levels(changed(run), folder)
+    assert isinstance(dial, Dial)
+    assert [stop.label for stop in dial.stops] == ["1 %", "2 %", "5 %", "10 %", "20 %"]
+    assert dial.stops[dial.start].label == "20 %"
+    for stop, level in zip(dial.stops, (0.01, 0.02, 0.05, 0.1, 0.2), strict=True):
+        assert stop.words.startswith(
+            f"{told.selected if level == 0.2 else (q <= level).sum()} of 150 documents, of which"
+        )
+        assert stop.words.endswith("This bound was asked for.") == (level == 0.2)
+    (doubtful,) = identification_page._levels(changed(run, standing="doubtful"), folder)
+    assert all(stop.words.startswith("If the assumption holds: ") for stop in doubtful.stops)
+
+
+def test_scores_are_shown_as_their_user_named_them(run):
+    folder, _, loss = run
+    low, high, several = page(run), page(run, scores=("loss:high",)), page(run, scores=("loss:low", "perplexity:low"))
+    assert "their scores under the model (loss), and" in low.more[0]
+    assert "their scores under the model (loss, perplexity), and" in several.more[0]
+    assert f"| {loss.min():.6g}" in render(low)
+    assert f"| {-loss.min():.6g}" in render(high)
+    facts = [
+        dict(identification_page.facts(changed(run, scores=names))) for names in (None, ("loss:high",), ("a", "b"))
+    ]
+    assert "largest selected loss" in facts[0]
+    assert "smallest selected loss" in facts[1]
+    assert "smallest selected score" in facts[2]
+    assert float(facts[0]["largest selected loss"]) == -float(facts[1]["smallest selected loss"])
+    none = dict(identification_page.facts(changed(run, threshold=None)))
+    assert none["largest selected loss"] == "–"
+    notes = [
+        identification_page._histogram(changed(run, scores=names), folder).note for names in (None, ("loss:high",))
+    ]
+    assert notes[0].startswith("Smaller values are more member-like")
+    assert notes[1].startswith("Larger values are more member-like")
+
+
+def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
+    share = Estimate(0.25, 0.1, 0.5, 0.95, "")
+    known = dict(identification_page.facts(changed(run, truth=Realised(10, 5, share, share, ""))))
+    assert known["realised false discovery proportion"] == known["realised power"] == "0.250 [0.100, 0.500]"
+    assert (
+        not {"realised power", "realised false discovery proportion"}
+        & dict(identification_page.facts(changed(run))).keys()
+    )
+
+
+def test_controls_say_how_they_ended(run):
+    rows = identification_page._controls(changed(run)).rows
+    assert {row[1] for row in rows} <= {"passed", "doubtful", "FAILED"}
+    failed = tuple(dataclasses.replace(one, state="failed") for one in run[1].controls)
+    assert {row[1] for row in identification_page._controls(changed(run, controls=failed)).rows} == {"FAILED"}
+
+
+def test_the_method_is_named_with_what_was_asked_for(run):
+    told = changed(run)
+    auto = dataclasses.replace(told.settings, method="auto")
+    same = dataclasses.replace(told.settings, method=told.used)
+    for settings, shown in ((auto, f"{told.used} (auto)"), (same, told.used)):
+        assert identification_page.page(dataclasses.replace(told, settings=settings), run[0]).facts["method"] == shown
+
+
+@pytest.mark.parametrize("count", [0, 1, 6, 7, 12])
+def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, count):
+    chosen = identification_page._chosen(run[0])
+    documents = {str(row["id"]): exhibits.Document(str(row["id"]), f"text {row['id']}") for row in chosen[:count]}
+    blocks = identification_page._shown_documents(changed(run), chosen, documents)
+    assert bool(blocks) == (count > 0)
+    if not count:
+        return
+    first = chosen[0]
+    assert blocks[0].exhibits[0].caption == f"{first['id']}: loss {-first['score']:.4g}, q {first['q']:.3g}"
+    assert blocks[0].exhibits[0].text == f"text {first['id']}"
+    assert len(blocks[0].exhibits) == min(count, 6)
+    assert [block.title for block in blocks[1:]] == ([f"{count - 6} more"] if count > 6 else [])
+    assert "The deeper a token is marked" not in blocks[0].note
+
+
+def test_what_tokens_are_marked_against_is_said_where_they_are(run):
+    chosen = identification_page._chosen(run[0])
+    plain = exhibits.Document(str(chosen[0]["id"]), "to be read")
+    marked = exhibits.Document(str(chosen[1]["id"]), "to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
+    blocks = identification_page._shown_documents(changed(run), chosen, {plain.id: plain, marked.id: marked})
+    assert "the likelier the model finds it than chance." in blocks[0].note
+
+
+def test_a_dozen_selected_are_listed_and_more_are_folded(run):
+    chosen = identification_page._chosen(run[0])
+    assert len(chosen) == 50
+    for count in (0, 12, 13):
+        blocks = identification_page._listed(changed(run), chosen[:count])
+        assert [isinstance(block, Fold) for block in blocks] == ([] if not count else [count > 12])
+
+
+def test_the_best_rows_are_those_with_the_highest_scores_and_ties_go_by_id(tmp_path):
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame(
+        {"id": rng.permutation(300), "score": rng.integers(0, 9, 300) * 1.0, "selected": rng.random(300) < 0.5}
+    )
+    table.write_parquet(tmp_path / "selection.parquet")
+    for chosen, count in itertools.product((False, True), (1, 40, 400)):
+        rows = table.filter(pl.col("selected")) if chosen else table
+        wanted = rows.sort(["score", "id"], descending=[True, False]).head(count).select("id", "score").to_dicts()
+        found = selected_rows.highest(tmp_path / "selection.parquet", ["id", "score"], count, selected=chosen)
+        assert found == wanted
+    every = selected_rows.every(tmp_path / "selection.parquet", ["id"], 7)
+    assert every["id"].to_list() == table["id"].to_list()[::7]
+
+
+def test_doubt_is_measured_only_where_something_is_selected_and_claimed(run):
+    told = changed(run)
+    blocks = doubt.blocks(told, run[0])
+    counts = [int(count) for _, count in blocks[1].rows]
+    assert [gamma for gamma, _ in blocks[1].rows] == ["1", "1.1", "1.25", "1.5", "2", "3", "5"]
+    assert counts[0] == told.selected
+    assert counts == sorted(counts, reverse=True)
+    assert doubt.blocks(changed(run, selected=0), run[0]) == []
+    assert doubt.blocks(changed(run, standing="void"), run[0]) == []
+    assert doubt.blocks(changed(run, standing="doubtful"), run[0]) != []
+
+
+def test_bounds_of_the_best_say_if_they_rest_on_a_doubted_assumption(run):
+    bounds = {standing: best.of(changed(run, standing=standing), run[0]) for standing in ("holds", "doubtful", "void")}
+    said = {standing: best.line(one, 20) for standing, one in bounds.items()}
+    assert said["holds"].startswith("at most ")
+    assert said["doubtful"] == f"if the assumption holds, {said['holds']}"
+    assert said["void"] == "nothing is claimed about the 20 best candidates: the guarantee is void"
+    dots = {standing: best._dots(one, 20) for standing, one in bounds.items()}
+    assert dots["void"] == ()
+    assert dots["holds"][0].value == 20 - bounds["holds"].false(20)
+    assert dots["doubtful"][0].caption.endswith(", if the assumption holds")
+    assert not dots["holds"][0].caption.endswith("holds")

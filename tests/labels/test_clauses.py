@@ -1,0 +1,195 @@
+"""Every clause of "proven" and of "certain", each failing alone, against definitions written down a second time."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from divulge import labels
+from divulge.labels import questions, stochastic
+
+
+def read_one(distance, noise, known, *, sigma=None, missing=False, unit=1.0):
+    """Read one binary label, 1, whose sum is off by ``distance`` units towards 0; labels lie one ``unit`` apart."""
+    spec = labels.OracleSpec(n=1, clip=1e-3)
+    question = questions.assemble(spec, spec.loss(), np.arange(2), 2, 1, unit)
+    sign = int(question.code.weights(0)[1][0])
+    assert abs(sign) == 1
+    question = dataclasses.replace(question, base=np.zeros(1, np.longdouble), error=np.array([known * unit]))
+    total = np.longdouble(math.nan if missing else sign * (1 - distance) * unit)
+    deviation = None if sigma is None else np.array([sigma * unit])
+    return question.read(
+        questions.Sums(np.array([total]), np.zeros(1), np.array([noise * unit]), deviation, slack=np.zeros(1))
+    )
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.125])
+@pytest.mark.parametrize("known", [0.0, 0.05])
+@pytest.mark.parametrize("noise", [0.0, 0.05, 0.1, 0.2, 0.24, 0.26, 0.3, 0.45, 0.52])
+@pytest.mark.parametrize("distance", [0.0, 0.08, 0.12, 0.22, 0.28, 0.33, 0.42, 0.48])
+def test_a_label_is_proven_if_it_alone_explains_the_sum_and_certain_if_so_at_twice_the_noise(
+    distance, noise, known, unit
+):
+    reading = read_one(distance, noise, known, unit=unit)
+    for found, allowed in ((reading.proven, known + noise), (reading.certain, known + 2 * noise)):
+        explains = [abs(label - (1 - distance)) <= allowed for label in (0, 1)]
+        assert found.tolist() == [explains == [False, True]]
+
+
+def test_each_condition_of_the_two_fails_somewhere_alone():
+    """The sum is too far from its label, or the other label is too close to it: each alone forbids both words."""
+    assert not read_one(0.3, 0.1, 0.0).certain.any()
+    assert not read_one(0.48, 0.3, 0.0).certain.any()
+    assert not read_one(0.12, 0.1, 0.0).proven.any()
+    assert not read_one(0.4, 0.6, 0.0).proven.any()
+    assert read_one(0.1, 0.1, 0.0).certain.all()
+    assert not read_one(0.0, 0.0, 0.0, missing=True).proven.any()
+    assert not read_one(0.0, 0.0, 0.0, missing=True).certain.any()
+    unsound = read_one(-3.0, 0.0, 0.0)  # four units: an integer, and no label
+    assert not unsound.proven.any()
+    assert not unsound.certain.any()
+
+
+@pytest.mark.parametrize("known", [0.0, 0.05])
+@pytest.mark.parametrize("sigma", [0.02, 0.05, 0.08, 0.1, 0.13, 0.15, 0.18, 0.19, 0.25])
+@pytest.mark.parametrize("distance", [0.0, 0.1, 0.25, 0.4])
+def test_under_gaussian_noise_the_other_label_has_to_be_a_million_times_less_likely(sigma, distance, known):
+    reading = read_one(distance, 5 * sigma, known, sigma=sigma)
+    for found, size in ((reading.proven, sigma), (reading.certain, 2 * sigma)):
+        log_ratio = ((1 - distance - known) ** 2 - (distance + known) ** 2) / (2 * size**2)
+        assert found.tolist() == [log_ratio > math.log(1e6)]
+
+
+@pytest.mark.parametrize("times", [0.5, 0.99, 1.01, 2.0])
+def test_under_gaussian_noise_the_chance_of_an_error_is_shared_by_all_queries(times):
+    spec = labels.OracleSpec(n=12, clip=1e-3)
+    question = questions.assemble(spec, spec.loss(), np.arange(2), 2, 1, 1.0)
+    count, truth = question.count, np.arange(12) % 2
+    assert count > 2
+    question = dataclasses.replace(question, base=np.zeros(count, np.longdouble), error=np.zeros(count))
+    totals = []
+    for index in range(count):
+        first, weights = question.code.weights(index)
+        totals.append(float(weights @ truth[first : first + len(weights)]))
+    sigma = np.full(count, times / math.sqrt(2 * math.log(1e6 * count)))
+    given = questions.Sums(np.array(totals, np.longdouble), np.zeros(count), 5 * sigma, sigma, np.zeros(count))
+    reading = question.read(given)
+    assert reading.labels.tolist() == truth.tolist()
+    assert reading.proven.all() == reading.proven.any() == (times < 1)
+    assert reading.certain.all() == reading.certain.any() == (2 * times < 1)
+
+
+def sign_readings():
+    """Readings of a sign design from few to many answers, true noise as declared and larger, and what they rest on."""
+    rng = np.random.default_rng(5)
+    for n, count, sigma, true in itertools.product((4, 24), (4, 9, 12, 40, 400), (1e-3, 0.3, 1.0, 3.0), (0.5, 1, 2)):
+        spec = labels.OracleSpec(n=n, clip=0.01, noise=sigma * math.log(99) / (2 * n), noise_kind="gaussian")
+        plan = stochastic.SignPlan(spec, count, stochastic._order(max(n, 4)))
+        truth = np.ones(n) if n == 24 else rng.choice([-1.0, 1.0], n)
+        signs = plan.matrix(np.arange(count))
+        right, wrong = -math.log(0.99), -math.log(0.01)
+        middle, half = (wrong + right) / 2, (wrong - right) / 2
+        sums = signs @ truth + true * sigma * rng.normal(size=count)
+        reading = plan.read((sums * half + n * middle) / n)
+        yield n, count, sigma, signs, sums, reading
+
+
+def test_labels_from_signs_are_proven_by_their_odds_and_the_fit_and_enough_answers_together():
+    only_missing = {"odds": 0, "fit": 0, "answers": 0}
+    proven = 0
+    for n, count, sigma, signs, sums, reading in sign_readings():
+        guess = 2.0 * reading.labels - 1
+        away = float(((sums - signs @ guess) ** 2).sum())
+        flipped = [float(((sums - signs @ (guess * (1 - 2 * np.eye(n)[i]))) ** 2).sum()) for i in range(n)]
+        spread = max(sigma**2, away / count)
+        odds = (np.array(flipped) - away) / (2 * spread)
+        clauses = {
+            "odds": odds > math.log(1e6),
+            "fit": np.full(n, away <= sigma**2 * (count + 6 * math.sqrt(2 * count))),
+            "answers": np.full(n, count > 0.45 * n),
+        }
+        wanted = np.all(list(clauses.values()), axis=0)
+        near = np.abs(odds / math.log(1e6) - 1) < 1e-3
+        np.testing.assert_array_equal(reading.proven[~near], wanted[~near])
+        np.testing.assert_array_equal(reading.certain[~near], (wanted & (odds > 4 * math.log(1e6)))[~near])
+        proven += wanted.sum()
+        for name in clauses:
+            others = np.all([held for other, held in clauses.items() if other != name], axis=0)
+            only_missing[name] += int((others & ~clauses[name]).sum())
+    assert proven
+    assert all(only_missing.values()), only_missing
+
+
+PLANS = {
+    "accuracy": (labels.OracleSpec("accuracy", n=6, noise=0.04), "auto"),
+    "accuracy, loud": (labels.OracleSpec("accuracy", n=6, noise=0.083), "auto"),
+    "f1, loud": (labels.OracleSpec("f1", n=6, noise=0.041), "auto"),
+    "f1": (labels.OracleSpec("f1", n=6, noise=0.01), "auto"),
+    "log loss": (labels.OracleSpec(n=6, clip=1e-3, noise=0.05), "auto"),
+    "log loss, three classes": (labels.OracleSpec(n=4, classes=3, clip=1e-3, noise=0.05), "auto"),
+    "squares": (labels.OracleSpec("mse", n=6, noise=0.01, clip=1e-3), "auto"),
+    "primes": (labels.OracleSpec(n=6, clip=1e-6, noise=1e-3), "primes"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_no_other_labelling_within_the_noise_differs_from_what_is_proven_nor_within_twice_from_what_is_certain(name):
+    """All labellings are tried, for answers up to three times as far off as declared and for missing ones."""
+    spec, method = PLANS[name]
+    plan = labels.design(spec, method)
+    everything = np.array(list(itertools.product(range(spec.classes), repeat=spec.n)))
+    exact = np.array(
+        [[labels.LocalOracle(spec, one).exact(plan.queries[i]) for i in range(plan.count)] for one in everything]
+    )
+    rng, found = np.random.default_rng(6), {"proven": 0, "certain": 0, "open": 0, "only proven": 0}
+    for _ in range(400):
+        size = rng.choice([0.0, 0.9, 1.1, 1.9, 2.1, 3.0]) * spec.noise
+        answers = exact[rng.integers(len(exact))] + size * rng.choice([-1.0, 0.0, 1.0], plan.count)
+        answers[rng.random(plan.count) < 0.1] = np.nan
+        reading = plan.inner.read(answers)
+        away = np.nan_to_num(np.abs(exact - answers))
+        for told, times in ((reading.proven, 1), (reading.certain, 2)):
+            left = everything[(away <= times * spec.noise * (1 - 1e-9)).all(axis=1)]
+            if len(left):
+                assert (left[:, told] == reading.labels[told]).all()
+        found["proven"] += int(reading.proven.sum())
+        found["certain"] += int(reading.certain.sum())
+        found["open"] += int((~reading.proven).sum())
+        found["only proven"] += int((reading.proven & ~reading.certain).sum())
+    assert all(found[kind] for kind in ("proven", "certain", "open")), found
+
+
+def test_labels_follow_from_answers_that_contradict_nothing_only():
+    spec = labels.OracleSpec(n=6, clip=1e-3, noise=1e-6)
+    plan, truth = labels.design(spec), np.arange(6) % 2
+    answers = np.array([labels.LocalOracle(spec, truth).exact(plan.queries[i]) for i in range(plan.count)])
+    right, wrong = labels.read(plan, answers), labels.read(plan, answers + 50)
+    assert right.contradiction is None
+    assert right.proven.all()
+    assert right.certain.all()
+    assert wrong.contradiction is not None
+    assert not wrong.proven.any()
+    assert not wrong.certain.any()
+
+
+@pytest.mark.parametrize(("off", "checked"), [(0.0, True), (0.3, False)])
+def test_labels_are_withdrawn_if_the_control_query_is_answered_as_they_do_not_imply(off, checked):
+    spec = labels.OracleSpec(n=6, clip=1e-3, noise=1e-6)
+    plan, truth = labels.design(spec), np.arange(6) % 2
+    oracle = labels.LocalOracle(spec, truth)
+    answers = [oracle.exact(plan.queries[i]) for i in range(plan.count)]
+    found = labels.read(plan, [*answers, oracle.exact(plan.control) + off])
+    assert found.checked is checked
+    assert found.proven.all() == found.certain.all() == checked
+    assert (found.contradiction is None) is checked
+
+
+def test_with_class_weights_the_counting_answer_alone_is_refuted_if_it_counts_nothing():
+    spec = labels.OracleSpec(n=8, clip=1e-3, class_weight=(0.5, 2.0), noise=1e-6)
+    plan, truth = labels.design(spec), np.arange(8) % 2
+    answers = np.array([labels.LocalOracle(spec, truth).exact(plan.queries[i]) for i in range(plan.count)])
+    assert not plan.inner.read(answers).refuted.any()
+    answers[0] += 1e-4
+    assert plan.inner.read(answers).refuted[0]

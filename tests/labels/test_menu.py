@@ -1,0 +1,104 @@
+"""What defences cost a ranking, and what the usual ones protect."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import cli, labels
+from divulge.labels import host_menu, ranking
+
+
+def test_every_remedy_is_printed_with_its_cost(capsys):
+    defended = labels.defend(labels.OracleSpec(n=300, decimals=5))
+    assert all(remedy.cost is not None for remedy in defended.remedies)
+    assert all("Kendall's τ" in line for line in defended.advice)
+    again = labels.defend(labels.OracleSpec(n=300, decimals=5), seed=1)
+    assert defended.remedies == labels.defend(labels.OracleSpec(n=300, decimals=5)).remedies
+    assert again.remedies != defended.remedies
+    assert cli.run(["labels", "defend", "--n", "100", "--decimals", "4", "--days", "3"]) == 0
+    said = capsys.readouterr().out
+    for name in ("private split", "submissions per day", "rounding", "ladder", "Kendall's"):
+        assert name in said
+    unknown = labels.defend(labels.OracleSpec(labels.KnownRange(0, 1), n=300, decimals=4))
+    assert all("not known" in line for line in unknown.advice)
+
+
+def test_more_noise_and_fewer_rows_cost_more_and_nothing_costs_nothing():
+    spec = labels.OracleSpec(n=400)
+    assert ranking.rank_correlation(spec, ranking.defended_scores(spec)).value == 1.0
+    costs = [
+        ranking.rank_correlation(spec, ranking.defended_scores(replace(spec, noise=noise, noise_kind="gaussian"))).value
+        for noise in (0.001, 0.03, 1.0)
+    ]
+    assert costs[0] > 0.9 > costs[1] > costs[2] + 0.1
+    shares = [ranking.rank_correlation(spec, ranking.defended_scores(spec, share=s)).value for s in (0.9, 0.3, 0.05)]
+    assert shares[0] > shares[1] > shares[2]
+
+
+def test_the_interval_covers_the_mean_over_many_competitions():
+    # 20 seeds at 95 %: fewer than 15 covered has probability 3e-4.
+    spec = labels.OracleSpec("accuracy", n=60)
+    shown = ranking.defended_scores(spec, share=0.5)
+    found = [ranking.rank_correlation(spec, shown, teams=10, seed=seed) for seed in range(20)]
+    middle = float(np.mean([one.value for one in found]))
+    assert sum(one.low <= middle <= one.high for one in found) >= 15
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {}, {"metric": "accuracy"}, {"metric": "mcc"}, {"metric": "r2"}, {"metric": "auc"}, {"metric": "mse"},
+        {"metric": "map_at_k", "classes": 4}, {"metric": "quadratic_weighted_kappa", "classes": 4}, {"clip": None},
+        {"metric": "mape"}, {"metric": "softmax_cross_entropy", "classes": 3}, {"metric": "sigmoid_cross_entropy"},
+        {"metric": labels.norm_like(2)}, {"metric": "itakura_saito"}, {"submission": "positive", "clip": None},
+        {"noise": 0.01, "noise_kind": "gaussian"}, {"noise": 0.01, "noise_kind": "laplace", "metric": "mae"},
+        {"metric": labels.Evaluated(lambda y, p: float(np.mean(y == p)), depends_on="counts", low=0, high=1)},
+    ],
+)  # fmt: skip
+def test_no_attack_of_ours_reads_more_than_is_readable(options):
+    spec = labels.OracleSpec(**({"n": 60, "decimals": 5} | options))
+    items = labels.menu(spec, days=4, per_day=3)
+    assert [item.name for item in items] == ["as it is", "private split", "submissions per day", "rounding", "ladder"]
+    assert [item.queries for item in items] == [12, 12, 4, 12, 12]
+    for item in items:
+        assert 0 <= item.readable <= 60
+        assert item.read is None or item.read <= item.readable, item
+        assert -1 <= item.cost.low <= item.cost.value <= item.cost.high <= 1
+    assert items[1].readable <= 18
+
+
+@pytest.mark.parametrize(("levels", "queries"), [(2, 1), (2, 5), (3, 4), (5, 3)])
+def test_a_ladder_has_no_more_sequences_of_answers_than_are_counted(levels, queries):
+    """Naively: all sequences of scores on a fine grid through a Ladder, and how many different answers they give."""
+    step = 1 / levels
+    seen = set()
+    for scores in itertools.product(np.linspace(0, 1, 2 * levels + 1), repeat=queries):
+        given = iter(scores)
+        ladder = labels.Ladder(lambda _, given=given: next(given), step)
+        seen.add(tuple(ladder(None) for _ in range(queries)))
+    spec = labels.OracleSpec(labels.KnownRange(0, 1), n=1000)
+    assert math.log2(len(seen)) < host_menu._readable_through_ladder(spec, step, queries) + 1
+
+
+def test_a_ladder_protects_once_its_step_outweighs_one_label():
+    spec = labels.OracleSpec("accuracy", n=50)
+    fine, coarse = (labels.menu(spec, days=10, step=step)[-1] for step in (0.01, 0.1))
+    assert fine.read == 49
+    assert coarse.read < 25
+    assert coarse.cost.value < fine.cost.value
+
+
+def test_the_menu_refuses_what_it_cannot_set():
+    spec = labels.OracleSpec(n=50)
+    for options, said in (
+        ({"days": 0}, "days"), ({"per_day": 0}, "per_day"), ({"public": 1.0}, "public"), ({"public": 0.001}, "public"),
+        ({"decimals": 16}, "decimals"), ({"step": 0.0}, "step"),
+    ):  # fmt: skip
+        with pytest.raises(dv.InputError, match=said):
+            labels.menu(spec, **options)
+    with pytest.raises(dv.InputError, match="scores all rows"):
+        labels.menu(replace(spec, scored=20))

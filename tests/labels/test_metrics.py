@@ -1,0 +1,241 @@
+"""Metrics beyond sums over rows, against scikit-learn and against every labelling of a few rows."""
+
+import itertools
+import math
+import textwrap
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+import divulge as dv
+from divulge import cli, labels
+from divulge.labels import ratios
+
+CODES = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k", "mape")
+IGNORE = (
+    "ignore:y_pred contains classes",
+    "ignore:A single label",
+    "ignore:invalid value",
+    "ignore:Mean of empty",
+    "ignore:`y1`",
+    "ignore:R",
+)
+
+
+def scikit_learn(name, y, p):
+    functions = {
+        "balanced_accuracy": metrics.balanced_accuracy_score,
+        "mcc": metrics.matthews_corrcoef,
+        "quadratic_weighted_kappa": lambda y, p: metrics.cohen_kappa_score(y, p, weights="quadratic", labels=range(4)),
+        "r2": metrics.r2_score,
+        "mape": metrics.mean_absolute_percentage_error,
+        "map_at_k": lambda y, p: np.mean(
+            [sum((row == c) / (i + 1) for i, row in enumerate(r)) for r, c in zip(p, y, strict=True)]
+        ),
+    }
+    return float(functions[name](y, p))
+
+
+def labellings(n, classes):
+    return [np.array(y) for y in itertools.product(range(classes), repeat=n)]
+
+
+@pytest.mark.filterwarnings(*IGNORE)
+@pytest.mark.parametrize("name", CODES)
+def test_the_local_oracle_is_scikit_learns(name):
+    rng = np.random.default_rng(CODES.index(name))
+    classes = 4 if name in ("quadratic_weighted_kappa", "map_at_k") else 2
+    for n in (2, 3, 17):
+        spec = labels.OracleSpec(name, n=n, classes=classes)
+        for _ in range(20):
+            y, p = rng.integers(0, classes, n), rng.integers(0, classes, n)
+            if name == "map_at_k":
+                p = np.array([rng.permutation(classes)[:3] for _ in range(n)])
+            if name in ("r2", "mape"):
+                p = rng.normal(size=n)
+            found, wanted = labels.LocalOracle(spec, y).exact(p), scikit_learn(name, y, p)
+            assert found == pytest.approx(wanted, rel=1e-9, abs=1e-12) or (math.isnan(found) and math.isnan(wanted))
+
+
+@pytest.mark.filterwarnings(*IGNORE)
+@pytest.mark.parametrize("decimals", [None, 2, 4])
+@pytest.mark.parametrize("name", CODES)
+def test_what_is_proven_is_what_all_labellings_with_these_answers_share(name, decimals):
+    """The naive oracle: scikit-learn scores every labelling of a few rows; those with the same answers are alike."""
+    for n, classes in ((4, 2), (5, 2), (3, 3), (4, 3)):
+        if classes > 2 and name not in ("quadratic_weighted_kappa", "map_at_k"):
+            continue
+        try:
+            spec = labels.OracleSpec(name, n=n, classes=classes, decimals=decimals)
+            plan = labels.design(spec)
+        except dv.InputError:
+            assert decimals == 2
+            continue
+        every = labellings(n, classes)
+        exact = np.array([[scikit_learn(name, y, q) for q in plan.queries] for y in every])
+        both = np.array([len(np.unique(y)) > 1 for y in every])
+        given = exact if decimals is None else np.round(exact, decimals)
+        tolerance = spec.tolerance + 1e-11
+        if plan.certificate.certified:
+            apart = np.abs(exact[both][:, None] - exact[both][None]).max(axis=2)
+            np.fill_diagonal(apart, math.inf)
+            assert apart.min() >= plan.certificate.separation * (1 - 1e-9) > 2 * spec.tolerance
+        for y, answers in zip(every, given, strict=True):
+            if not np.isfinite(answers).all():
+                continue
+            found = labels.read(plan, answers)
+            assert found.contradiction is None, (y, str(found.contradiction))
+            alike = [other for other, e in zip(every, exact, strict=True) if (np.abs(e - answers) <= tolerance).all()]
+            shared = np.array([len({int(other[i]) for other in alike}) == 1 for i in range(n)])
+            assert (shared | ~found.proven).all(), (y, alike)
+            assert (found.labels[found.proven] == y[found.proven]).all()
+            if plan.certificate.certified and len(np.unique(y)) > 1:
+                assert found.proven.all()
+
+
+def f2(y, p):
+    right = int((y & p).sum())
+    return 5 * right / max(4 * int(y.sum()) + int(p.sum()), 1)
+
+
+def mean_cost(y, p):
+    return float(np.mean(np.where(y == 1, 3.0 * (p == 0), 1.0 * (p == 1))))
+
+
+@pytest.mark.parametrize("function", [f2, mean_cost])
+@pytest.mark.parametrize("n", [2, 9, 40])
+def test_a_metric_of_counts_is_read_by_evaluation(function, n):
+    spec = labels.OracleSpec(labels.Evaluated(function, depends_on="counts"), n=n, decimals=6)
+    plan = labels.design(spec)
+    for seed in range(3):
+        y = np.random.default_rng(seed).integers(0, 2, n)
+        found = labels.infer(lambda p, y=y: round(function(y, np.asarray(p)), 6), plan)
+        assert found.contradiction is None
+        assert (found.labels[found.proven] == y[found.proven]).all()
+        assert found.proven.all() or len(np.unique(y)) == 1
+
+
+def test_a_metric_that_depends_on_more_than_counts_is_found_out():
+    def first(y, p):
+        return float(y[0] == p[0])
+
+    with pytest.raises(dv.InputError, match="rows in another order"):
+        labels.design(labels.OracleSpec(labels.Evaluated(first, depends_on="counts"), n=9))
+
+
+@pytest.mark.parametrize("decimals", [None, 3, 1])
+def test_a_search_proves_what_the_labellings_left_over_share(decimals):
+    def weighted(y, p):
+        return float((y * np.asarray(p) * np.arange(1, len(y) + 1)).sum() / len(y) + np.log1p(y.sum()))
+
+    spec = labels.OracleSpec(weighted, n=6, submission="positive", decimals=decimals)
+    plan = labels.design(spec)
+    for y in labellings(6, 2)[::5]:
+        asked = []
+
+        def oracle(p, y=y, asked=asked):
+            asked.append(np.asarray(p))
+            value = weighted(y, p)
+            return value if decimals is None else round(value, decimals)
+
+        found = labels.infer(oracle, plan, control=False)
+        answers = [oracle(p) for p in asked[: found.queries]]
+        alike = [
+            other
+            for other in labellings(6, 2)
+            if all(
+                abs(weighted(other, p) - a) <= spec.tolerance + 1e-9
+                for p, a in zip(asked[: found.queries], answers, strict=True)
+            )
+        ]
+        shared = np.array([len({int(other[i]) for other in alike}) == 1 for i in range(6)])
+        assert (found.proven == shared).all()
+        assert (found.labels[shared] == y[shared]).all()
+        assert found.contradiction is None
+
+
+def test_a_search_reads_the_auc_and_macro_f1_of_three_classes():
+    def auc(y, p):
+        return metrics.roc_auc_score(y, p)
+
+    def macro(y, p):
+        both, either = (
+            [((y == c) & (p == c)).sum() for c in range(3)],
+            [(y == c).sum() + (p == c).sum() for c in range(3)],
+        )
+        return float(np.mean([2 * b / max(e, 1) for b, e in zip(both, either, strict=True)]))
+
+    for function, classes, submission, n in ((auc, 2, "positive", 6), (macro, 3, "labels", 5)):
+        spec = labels.OracleSpec(function, n=n, classes=classes, submission=submission, decimals=5)
+        y = np.random.default_rng(1).integers(0, classes, n)
+        found = labels.infer(labels.LocalOracle(spec, y), labels.design(spec))
+        assert (found.labels == y).all()
+        assert found.proven.all()
+        assert found.checked
+        assert found.complete
+
+
+def test_where_no_code_is_known_it_says_so():
+    with pytest.raises(dv.InputError, match="no code is known"):
+        labels.design(labels.OracleSpec(f2, n=300, submission="labels"))
+    with pytest.raises(dv.InputError, match="only the range is known"):
+        labels.design(labels.OracleSpec(labels.KnownRange(0, 1), n=300, decimals=4))
+    with pytest.raises(dv.InputError, match="the number of ones has to be read"):
+        labels.design(labels.OracleSpec("r2", n=100, decimals=1))
+
+
+@pytest.mark.parametrize(("low", "high", "decimals"), [(0, 1, 2), (-1, 1, 1), (0.004, 0.996, 2), (0.3, 0.31, 3)])
+def test_no_more_answers_are_seen_than_are_counted(low, high, decimals):
+    """Whichever way ties are rounded; and nearly as many are seen."""
+    values = np.linspace(low, high, 200_001)
+    seen = {round(float(v), decimals) for v in values} | {
+        math.floor(v * 10**decimals + 0.5) / 10**decimals for v in values
+    }
+    counted = labels.distinct_answers(low, high, decimals)
+    assert counted - 2 <= len({round(v * 10**decimals) for v in seen}) <= counted
+
+
+def test_no_plan_of_ours_beats_the_information_bound():
+    for name, low in (
+        ("accuracy", 0),
+        ("f1", 0),
+        ("balanced_accuracy", 0),
+        ("mcc", -1),
+        ("quadratic_weighted_kappa", -1),
+    ):
+        for decimals in (4, 6):
+            bound = labels.information_bound(60, low=low, high=1, decimals=decimals)
+            assert bound.labels_per_query == pytest.approx(math.log2((1 - low) * 10**decimals + 1))
+            assert labels.design(labels.OracleSpec(name, n=60, decimals=decimals)).count >= bound.queries
+    # One answer of two tells one label: the bound is met.
+    assert labels.information_bound(10, low=0, high=1, decimals=0).queries == 10
+
+
+def test_the_command_line_takes_a_function_and_a_range(tmp_path, monkeypatch, capsys):
+    module = """
+    import numpy as np
+    def agreement(y, p):
+        return float(np.mean(y == np.asarray(p)))
+    """
+    (tmp_path / "board_metric.py").write_text(textwrap.dedent(module))
+    monkeypatch.chdir(tmp_path)
+    assert (
+        cli.run(["labels", "design", "--n", "8", "--metric", "board_metric:agreement", "--submission", "labels"]) == 0
+    )
+    assert "search" in capsys.readouterr().out
+    assert cli.run(["labels", "capacity", "--n", "2201", "--metric", "0:1", "--decimals", "5"]) == 0
+    assert "16.61 labels per query" in capsys.readouterr().out
+    assert cli.run(["labels", "design", "--n", "50", "--class-weight", "1,3", "--decimals", "6"]) == 0
+    np.savetxt(tmp_path / "y.txt", np.array([0, 1, 1, 0, 1, 0]), fmt="%d")
+    command = ["labels", "simulate", "y.txt", "--metric", "board_metric:agreement", "--submission", "labels"]
+    assert cli.run(command) == 0, capsys.readouterr()
+    assert "6/6 labels recovered" in capsys.readouterr().out
+
+
+def test_degenerate_labels_are_not_proven_where_the_metric_cannot_tell():
+    for value in (0, 1):
+        spec = labels.OracleSpec("mcc", n=6)
+        found = labels.infer(labels.LocalOracle(spec, np.full(6, value)), labels.design(spec))
+        assert not found.proven.any()
+    assert ratios.r_squared(np.zeros(3, dtype=int), np.zeros(3)) == 1.0

@@ -1,0 +1,112 @@
+"""No combination of options ends in an internal error: a plan that reads the labels, or a refusal that says why."""
+
+import itertools
+import os
+
+import numpy as np
+import pytest
+
+import divulge as dv
+from divulge import labels
+from divulge.labels.design import METHODS
+from divulge.labels.spec import NAMES
+
+SAMPLES = int(os.environ.get("DIVULGE_GRID", "40"))  # per metric
+OPTIONS = {
+    "n": (1, 2, 3, 20, 60),
+    "classes": (2, 3, 5),
+    "clip": ("float64", "float32", 1e-15, 1e-30, 0.4, None),
+    "decimals": (None, 0, 2, 5, 15),
+    "noise": (0.0, 1e-9, 1e-4, 1e-2, 3.0),
+    "noise_kind": ("bounded", "gaussian", "laplace"),
+    "float_dtype": ("float64", "float32", "float16"),
+    "reduction": ("mean", "sum"),
+    "class_weight": (None, (1.0, 3.0), (1.0, 2.0, 0.5)),
+    "submission": ("rows", "positive"),
+    "summation": ("pairwise", "sequential"),
+    "scored": ("all", 2, "unknown"),
+}
+FURTHER = {
+    "method": METHODS,
+    "guard": (False, True),
+    "rigorous": (False, True),
+    "block": (None, 0, 3),
+    "queries": (None, 7),
+}
+
+
+def try_everything(spec, further, seed):
+    """Capacity, defence, design, attack and control query of one combination; True where a plan was made."""
+    labels.capacity(spec)
+    if spec.scored != "unknown":
+        labels.defend(spec, queries=20, accuracy=1 - 0.5 / spec.classes)
+    try:
+        plan = labels.design(spec, **further)
+    except dv.InputError:
+        return False
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, spec.classes, spec.n)
+    y[: min(2, spec.n)] = np.arange(min(2, spec.n))
+    scored = None if spec.scored == "all" else np.arange(spec.n) < 2
+    truth = y if scored is None else np.where(scored, y, -1)
+    found = labels.simulate(spec, y, plan, scored=scored, seed=seed).inference
+    assert (found.labels[found.proven] == truth[found.proven]).all()
+    assert (found.labels[found.certain] == truth[found.certain]).all()
+    if further.get("rigorous", True) or spec.tolerance:
+        assert found.contradiction is None, str(found.contradiction)
+    labels.certify(spec, plan)
+    labels.Submission().text(plan.queries[0])
+    return True
+
+
+def test_one_column_without_a_clip_is_read():
+    """Near 1 a probability has an end (1.1e-16 below it), near 0 it has none: the two sides differ in reach."""
+    for options in ({}, {"decimals": 5}, {"scored": 60}, {"scored": "unknown", "decimals": 5}, {"noise": 0.1}):
+        spec = labels.OracleSpec(n=200, clip=None, submission="positive", **options)
+        scored = None if spec.scored == "all" else np.arange(200) % 10 < 3
+        y = np.random.default_rng(0).integers(0, 2, 200)
+        found = labels.simulate(spec, y, scored=scored)
+        assert found.accuracy == 1.0
+        assert found.inference.proven.all()
+        assert found.inference.checked
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("metric", [name for name in NAMES if name not in ("norm_like", "mahalanobis")])
+def test_a_sample_of_all_combinations_ends_in_a_plan_or_a_refusal(metric):
+    rng = np.random.default_rng(NAMES.index(metric))
+    plans = tried = 0
+    for seed in range(SAMPLES):
+        # Half of the options stay at their default, so that many combinations are possible ones.
+        options = {name: values[rng.integers(len(values))] for name, values in OPTIONS.items() if rng.random() < 0.5}
+        further = {name: values[rng.integers(len(values))] for name, values in FURTHER.items() if rng.random() < 0.3}
+        try:
+            spec = labels.OracleSpec(metric, **({"n": 20} | options))
+        except dv.InputError:
+            continue
+        tried += 1
+        try:
+            plans += try_everything(spec, further, seed)
+        except Exception as error:
+            raise AssertionError(f"{spec} {further}") from error
+    assert tried > 0
+    assert plans > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_every_combination_of_the_command_line_designs_or_refuses():
+    """The whole grid of `divulge labels design` that shapes a plan, at a size at which every method is quick."""
+    for metric, clip, decimals, submission, scored, method in itertools.product(
+        ("log_loss", "mse", "mae", "squared_euclidean", "accuracy", "f1", "auc"),
+        ("none", "float64", "1e-15"),
+        (None, 5),
+        ("rows", "positive"),
+        ("all", 3, "unknown"),
+        METHODS,
+    ):
+        value = None if clip == "none" else clip if clip.startswith("float") else float(clip)
+        spec = labels.OracleSpec(metric, 5, clip=value, decimals=decimals, submission=submission, scored=scored)
+        try:
+            assert labels.design(spec, method).count >= 1
+        except dv.InputError:
+            continue

@@ -1,0 +1,139 @@
+"""Every sentence of the report on a labels attack, in each of its readings; what summaries and files tell of labels."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from divulge import labels
+from divulge.labels import labels_summary
+from divulge.report import advice, labels_page
+from divulge.report.markdown import render
+from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
+
+PROGRESS = ([0, 2, 4], [0.0, 0.5, 1.0])
+
+
+def summary(**changes):
+    made = LabelsSummary(
+        queries=4,
+        complete=True,
+        certain=900,
+        proven=1000,
+        checked=True,
+        contradiction=None,
+        labels=(0, 1),
+        scored=1200,
+        residual=0.0,
+        right=None,
+        accuracy=None,
+        certain_and_wrong=None,
+        oracle=OracleSummary("log_loss", 1200, 2, 1e-3, None, 0.0, "bounded"),
+        plan=PlanSummary("integer", 4, 300.0, True, "certified: far apart"),
+        limit=CapacitySummary(3, 400.0, "the mantissa"),
+        defence=DefenceSummary(
+            100, 0.6, {"noise": 0.25, "decimals": None}, {"noise": "f", "decimals": "g"}, ("do it",)
+        ),
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def page(**changes):
+    return labels_page.page(summary(**changes), PROGRESS)
+
+
+@pytest.mark.parametrize(("queries", "scores"), [(1, "1 score"), (2, "2 scores"), (1234, "1,234 scores")])
+def test_the_verdict_counts_proven_labels_where_the_truth_is_unknown_and_right_ones_where_it_is_known(queries, scores):
+    assert page(queries=queries).verdict == f"1,000 of 1,200 labels were read from {scores}."
+    assert page(queries=queries, right=1100).verdict == f"1,100 of 1,200 labels were recovered from {scores}."
+    assert page(right=0).verdict.startswith("0 of 1,200 labels were recovered")
+    assert page().pictures[0].value != page(right=300).pictures[0].value
+
+
+@pytest.mark.parametrize(
+    ("proven", "right", "leaks"),
+    [(1, None, True), (0, None, False), (0, 1080, False), (0, 1081, True), (0, 0, False), (5, 0, True)],
+)
+def test_labels_leak_if_one_is_proven_or_nine_of_ten_are_right(proven, right, leaks):
+    drawn = page(proven=proven, certain=0, right=right)
+    assert drawn.tone == ("leak" if leaks else "plain")
+    assert drawn.heading == ("Labels leak" if leaks else "")
+
+
+def test_what_is_proven_and_what_is_certain_are_told_apart():
+    said = page().more[-1]
+    assert said == (
+        "1,000 follow from the scores if the noise kept to what was declared, 900 even if it was twice that."
+    )
+    assert page(proven=0, certain=0).more[-1] == "Nothing is proven."
+
+
+def test_nothing_is_read_from_answers_that_contradict_what_was_declared():
+    drawn = page(contradiction="the answers are too large")
+    assert drawn.verdict == "The answers are too large."
+    assert drawn.heading == "The answers contradict the specification"
+    assert drawn.tone == "plain"
+    said = render(drawn)
+    assert "no labels are given" in said
+    for absent in ("follow from the scores", "labels were", advice.TITLE):
+        assert absent not in said
+
+
+def test_a_setting_that_does_not_suffice_alone_is_said_not_to():
+    rows = {name: value for name, value, _ in labels_page.settings(summary().defence)}
+    assert rows == {"noise": "0.25", "decimals": "none suffices alone"}
+    assert "Each alone holds 100 queries to 60 % accuracy" in render(page())
+
+
+BOUNDED = labels.OracleSpec(n=6, clip=1e-3, noise=1e-6)
+
+
+def inferred(spec=BOUNDED, upto=None, off=0.0):
+    plan, truth = labels.design(spec), np.arange(spec.n) % 2
+    answers = np.array([labels.LocalOracle(spec, truth).exact(plan.queries[i]) for i in range(plan.count)]) + off
+    answers[plan.count if upto is None else upto :] = np.nan
+    return plan, labels.read(plan, answers), truth
+
+
+def test_the_summary_counts_what_was_proven_and_what_was_certain_and_wrong():
+    plan, found, truth = inferred()
+    told = labels_summary.summarise(plan, found, truth)
+    assert (told.proven, told.certain, told.right, told.accuracy, told.certain_and_wrong) == (6, 6, 6, 1.0, 0)
+    wrong = labels_summary.summarise(plan, found, np.where(np.arange(6) < 2, 1 - truth, truth))
+    assert (wrong.right, wrong.accuracy, wrong.certain_and_wrong) == (4, 4 / 6, 2)
+    unknown = labels_summary.summarise(plan, found)
+    assert (unknown.right, unknown.accuracy, unknown.certain_and_wrong) == (None, None, None)
+    doubtful = labels_summary.summarise(plan, dataclasses.replace(found, certain=np.zeros(6, bool)), 1 - truth)
+    assert (doubtful.right, doubtful.certain_and_wrong) == (0, 0)
+
+
+def test_labels_that_answers_leave_open_are_empty_and_those_of_a_contradiction_are_none(tmp_path):
+    _, open_ones, _ = inferred(upto=0)
+    assert labels_summary.told(BOUNDED, open_ones) == (None,) * 6
+    labels_summary.write(tmp_path / "labels.csv", BOUNDED, open_ones)
+    assert (tmp_path / "labels.csv").read_text().splitlines()[1] == "0,,0,0"
+    _, against, _ = inferred(off=50.0)
+    assert against.contradiction is not None
+    assert labels_summary.told(BOUNDED, against) is None
+    labels_summary.write(tmp_path / "labels.csv", BOUNDED, against)
+    assert (tmp_path / "labels.csv").read_text() == "row,label,certain,proven\n"
+    _, all_known, truth = inferred()
+    assert labels_summary.told(BOUNDED, all_known) == tuple(truth.tolist())
+    labels_summary.write(tmp_path / "labels.csv", BOUNDED, all_known)
+    assert (tmp_path / "labels.csv").read_text().splitlines()[2] == "1,1,1,1"
+    guessing = dataclasses.replace(BOUNDED, noise_kind="gaussian")
+    assert None not in labels_summary.told(guessing, open_ones)
+
+
+def test_progress_counts_proven_labels_and_only_right_ones_where_the_truth_is_known():
+    spec = labels.OracleSpec(n=40, clip=1e-3, noise=1e-2)
+    plan, found, truth = inferred(spec)
+    places, shares = labels_summary.progress(plan, found)
+    assert places[0] == 0
+    assert places[-1] == plan.count
+    assert shares[0] == 0.0
+    assert shares[-1] == 1.0
+    assert shares == sorted(shares)
+    half_wrong = np.where(np.arange(40) < 20, 1 - truth, truth)
+    assert labels_summary.progress(plan, found, half_wrong)[1][-1] == 0.5
+    assert labels_summary.progress(plan, inferred(spec, off=50.0)[1]) == ([], [])

@@ -1,0 +1,64 @@
+"""What an examination of weights says in words, and whom it lists."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from divulge.auditing.weights_examination import Examined
+from divulge.types import Guarantee
+
+
+def rule(*selected, kind="FDR", level=0.1, standing="holds"):
+    chosen = np.isin(np.arange(4), selected)
+    claim = Guarantee(kind, level, ("one assumption", "another"), standing)
+    return SimpleNamespace(selected=chosen, count=int(chosen.sum()), guarantee=claim)
+
+
+def examined(decisions, *, leaks=True, calibration=None):
+    return Examined(
+        ids=np.array(["a", "b", "c", "d"]),
+        outputs=np.array([-1.0, 2.0, -3.0, 4.0]),
+        scores=np.array([0.5, 3.0, 3.0, 1.0]),
+        calibration=calibration,
+        unexplained=0.0,
+        margin=1.0,
+        decisions=decisions,
+        signal="margin-abs",
+        truth=None,
+        leaks=leaks,
+        accuracy={},
+    )
+
+
+def test_everyone_that_any_rule_calls_a_member_is_listed_once_the_highest_score_first():
+    found = examined({"FDR": rule(1, 3), "margin": rule(0, 3)})
+    assert [(one.id, one.output, one.score, one.rules) for one in found.called()] == [
+        ("b", 2.0, 3.0, ("FDR",)),
+        ("d", 4.0, 1.0, ("FDR", "margin")),
+        ("a", 1.0, 0.5, ("margin",)),
+    ]
+    assert list(examined({}).called()) == []
+    assert list(examined({"FDR": rule()}).called()) == []
+
+
+KNOWN = np.zeros((2, 5))
+
+
+@pytest.mark.parametrize(
+    ("decisions", "leaks", "calibration", "said"),
+    [
+        ({}, False, None, "Nothing can be said of the 4 candidates: no rule could decide."),
+        ({"FDR": rule(1, 3)}, True, KNOWN, "2 of 4 candidates are recognised as training records from the weights "
+         "alone; on average at most 10 % of such a selection is not, assuming one assumption and another."),
+        ({"FDR": rule(1, 3)}, False, KNOWN, "No leak is proven: no candidate can be named at a false discovery rate"),
+        ({"FDR": rule(1, 3)}, False, None, "No leak is proven: there is nothing to compare the candidates with."),
+        ({"FDR": rule()}, True, KNOWN, "Some candidates stand out"),
+        ({"FDR": rule(1, standing="void")}, True, KNOWN, "Some candidates stand out"),
+        ({"margin": rule(1, kind="FPR")}, True, KNOWN, "Some candidates stand out"),
+    ],
+)  # fmt: skip
+def test_the_verdict_claims_what_is_proven(decisions, leaks, calibration, said):
+    found = examined(decisions, leaks=leaks, calibration=calibration)
+    assert found.verdict.startswith(said)
+    assert found.tone == ("leak" if leaks else "unproven")

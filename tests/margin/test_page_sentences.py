@@ -1,0 +1,206 @@
+"""Every sentence of the reports on weights, in each of its readings: recognised records, points read off."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from divulge.report import advice, weights_page
+from divulge.report.markdown import render
+from divulge.report.page import Fold
+from divulge.results import ReconstructionSummary, WeightsSummary
+from divulge.results.weights import CalledRecord, RuleSummary
+
+NAMES = tuple(f"r{i}" for i in range(6))
+
+
+def rule(selected, proven=True, warnings=()):
+    return RuleSummary(selected, tuple(NAMES[i] for i in selected), "what is claimed", proven, warnings)
+
+
+def weights(tone="leak", decisions=None, called=2, margin=1.0, **changes):
+    made = WeightsSummary(
+        verdict="The verdict.",
+        tone=tone,
+        candidates=6,
+        margin=margin,
+        residual=0.25,
+        signal="margin-abs",
+        ids=NAMES,
+        scores=(0.5, 1.0, 1.5, 2.0, 2.5, 3.0),
+        outputs=(-0.5, 1.0, -1.5, 2.0, -2.5, 3.0),
+        decisions={"FDR ≤ 0.1": rule((4, 5))} if decisions is None else decisions,
+        called=tuple(CalledRecord(f"c{i}", 1.0, 2.0, ("FDR", "band")) for i in range(called)),
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def members(**changes):
+    return weights_page.membership(weights(**changes), {"network": "a file"})
+
+
+@pytest.mark.parametrize("tone", ["leak", "clear", "undecided"])
+def test_heading_and_advice_stand_where_something_leaks(tone):
+    for drawn, heading in (
+        (members(tone=tone), "Training records recognised"),
+        (points(tone=tone), "Training points read off the weights"),
+    ):
+        assert drawn.heading == (heading if tone == "leak" else "")
+        assert (advice.TITLE in [section.title for section in drawn.sections]) == (tone == "leak")
+
+
+@pytest.mark.parametrize(
+    ("tone", "decisions", "shown"),
+    [
+        ("leak", {"FDR ≤ 0.1": rule((4, 5))}, [2]),
+        ("leak", {"FDR ≤ 0.1": rule((4, 5), proven=False)}, []),
+        ("leak", {"FDR ≤ 0.1": rule(())}, []),
+        ("leak", {"margin": rule((1,)), "FDR ≤ 0.1": rule((3,))}, [1]),
+        ("leak", {"margin": rule((1,))}, []),
+        ("undecided", {"FDR ≤ 0.1": rule((4, 5))}, []),
+    ],
+)
+def test_only_records_that_are_named_with_a_proven_bound_are_pictured(tone, decisions, shown):
+    pictures = members(tone=tone, decisions=decisions).pictures
+    assert [round(dots.value * 6 / dots.of) for dots in pictures] == shown
+
+
+def test_without_any_rule_it_is_said_why_and_nobody_is_named():
+    drawn = members(decisions={}, called=0, tone="undecided")
+    said = render(drawn)
+    assert "None: a rule needs the margin, a leaked record, or known non-members." in said
+    assert drawn.more == ()
+    assert "Called members" not in said
+    assert "None: a rule needs" not in render(members())
+    assert members().more
+
+
+def test_records_called_are_counted_beside_the_truth_where_it_is_known():
+    truth = np.array([True, False, False, False, False, True])
+    drawn = weights_page.membership(weights(), {}, truth=truth, calibration=np.array([[-9.0], [0.1]]))
+    table = drawn.sections[1].blocks[0]
+    assert table.columns == ["rule", "called members", "trained on", "claim"]
+    assert table.rows == [["FDR ≤ 0.1", "2", "1 of 2", "what is claimed"]]
+    blind = members().sections[1].blocks[0]
+    assert blind.columns == ["rule", "called members", "claim"]
+    assert "25 % of the weights" in drawn.facts["left unexplained"]
+
+
+def drawn_points(truth=None, calibration=None, margin=1.0):
+    page = weights_page.membership(weights(margin=margin), {}, truth=truth, calibration=calibration)
+    section = next(section for section in page.sections if section.title == "Outputs and scores")
+    return str(section.blocks[0].spec)
+
+
+def test_the_chart_tells_members_from_others_where_they_are_known():
+    assert "'candidates'" in drawn_points()
+    known = drawn_points(np.arange(6) > 3, np.array([[-9.0], [0.1]]))
+    for name in ("'members'", "'fresh candidates'", "'known non-members'"):
+        assert name in known
+        assert name not in drawn_points()
+    assert "'fresh candidates'" not in drawn_points(np.ones(6, bool))
+    assert "'members'" not in drawn_points(np.zeros(6, bool))
+    assert "9.0" in known  # without its sign
+    assert "-9.0" not in known
+    assert "'margin'" in drawn_points()
+    assert "'margin'" not in drawn_points(margin=None)
+
+
+def test_warnings_of_a_rule_name_it():
+    said = render(members(decisions={"FDR ≤ 0.1": rule((1,), warnings=("few records",)), "band": rule((2,))}))
+    assert "FDR ≤ 0.1: few records." in said
+    assert "band:" not in said
+
+
+@pytest.mark.parametrize("called", [0, 1, 12, 13, 200, 201])
+def test_those_called_are_listed_folded_when_long_and_cut_when_very_long(called):
+    blocks = weights_page._called(weights(called=called))
+    assert bool(blocks) == (called > 0)
+    if not blocks:
+        return
+    assert isinstance(blocks[0], Fold) == (called > 12)
+    table = blocks[0].blocks[0] if called > 12 else blocks[0]
+    assert len(table.rows) == min(called, 200)
+    assert table.note == ("The first 200 of 201; `--selection` writes them all." if called > 200 else "")
+    assert table.rows[0] == ["c0", "1", "2", "FDR, band"]
+
+
+def reconstructed(candidates=(0.5, -0.25, 2.0), tone="leak", guaranteed=2, **changes):
+    count = len(candidates)
+    made = ReconstructionSummary(
+        verdict="The verdict.",
+        tone=tone,
+        candidates=candidates,
+        labels=(1.0, -1.0, 1.0)[:count],
+        rules=(("crossing",), ("window", "crossing"), ("kkt",))[:count],
+        multipliers=(0.5, 0.25, 0.125)[:count],
+        residual=0.01,
+        ambiguous=(),
+        proven=(False, True, False)[:count],
+        windows=(),
+        guaranteed=guaranteed,
+        warnings=(),
+        guarantee="what is assumed",
+        break_points=(-1.0, 0.0, 1.0, 500.0),
+        margin=1.0,
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def points(truth=None, **changes):
+    return weights_page.reconstruction(reconstructed(**changes), {}, lambda x: x[:, 0], truth=truth)
+
+
+def test_proven_points_come_first_and_are_called_proven():
+    rows = weights_page.candidate_rows(reconstructed())
+    assert rows == [
+        ["-0.25", "-1", "proven", "window, crossing", "0.25"],
+        ["0.5", "+1", "found", "crossing", "0.5"],
+        ["2", "+1", "found", "kkt", "0.125"],
+    ]
+
+
+def test_the_words_on_kkt_points_stand_where_the_verdict_rests_on_them():
+    assert any("A KKT point is" in text for text in points(verdict="This is no KKT point.").more)
+    assert not any("A KKT point is" in text for text in points().more)
+
+
+def test_points_that_are_proven_are_pictured():
+    assert [(dots.value, dots.of) for dots in points().pictures] == [(2, 3)]
+    assert points(guaranteed=0).pictures == ()
+
+
+def test_known_training_points_are_compared_with_what_was_read_off():
+    said = render(points(truth=np.array([0.4, 2.5])))
+    assert "2 training points are known, and marked. Each lies within 0.5 of a point that was read off." in said
+    for page in (points(), points(truth=np.zeros(0)), points(truth=np.array([1.0]), candidates=(), guaranteed=0)):
+        assert "training points are known" not in render(page)
+
+
+def test_without_candidates_there_is_no_table_and_long_ones_are_folded():
+    assert "Points read off the weights" not in render(points(candidates=(), guaranteed=0, tone="clear"))
+    many = reconstructed(
+        candidates=tuple(range(13)),
+        labels=(1.0,) * 13,
+        rules=((),) * 13,
+        multipliers=(1.0,) * 13,
+        proven=(False,) * 13,
+    )
+    assert isinstance(weights_page._candidates(many)[0], Fold)
+    assert not isinstance(weights_page._candidates(reconstructed())[0], Fold)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "truth", "low", "high"),
+    [((0.5, -0.25, 2.0), None, -0.25, 2.0), ((0.5, -0.25, 2.0), [4.0], -0.25, 4.0), ((0.5,), None, -1.0, 500.0)],
+)
+def test_the_line_is_drawn_a_little_beyond_the_points_without_neurons_that_bend_far_away(candidates, truth, low, high):
+    told = reconstructed(candidates=candidates, guaranteed=0)
+    spec = weights_page._network(told, lambda x: 2 * x[:, 0], None if truth is None else np.array(truth))
+    values = [value for layer in spec["layer"] for value in layer.get("data", {}).get("values", ())]
+    line = [(value["x"], value["y"]) for value in values if value.get("what") == "Φ"]
+    bends = {value["x"] for value in values if value.get("what") == "break-point"}
+    reach = 0.15 * (high - low)
+    assert min(line) == pytest.approx((low - reach, 2 * (low - reach)))
+    assert max(line) == pytest.approx((high + reach, 2 * (high + reach)))
+    assert bends == {bend for bend in (-1.0, 0.0, 1.0, 500.0) if low - reach <= bend <= high + reach}

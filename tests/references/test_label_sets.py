@@ -1,0 +1,33 @@
+"""How many classes there are: what the user says, or what the labels show."""
+
+import numpy as np
+import pytest
+
+from divulge import InputError, Records
+from divulge.references.label_sets import label_set
+
+
+def records(*labels):
+    return Records(np.zeros((len(labels), 2)), np.array(labels))
+
+
+def test_the_users_number_counts_and_without_one_the_largest_label():
+    assert label_set(records(0, 1, 2, 0), None) == 3
+    assert label_set(records(0, 1, 2, 0), 3) == 3
+    assert label_set(records(0, 1, 2, 0), 10) == 10
+    assert label_set(records(0, 0), 2) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "classes", "said"),
+    [
+        (records(0, 1, 2), 2, "records.y"),
+        (records(0, 0), None, "at least 2 classes"),
+        (records(0, 5), None, r"at least as many as classes \(6\)"),
+        (records(0, 1), 1, "classes"),
+        (Records(np.zeros((2, 2))), None, "labels are needed"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(given, classes, said):
+    with pytest.raises(InputError, match=said):
+        label_set(given, classes)

@@ -1,0 +1,159 @@
+"""Small finished runs of every kind, made from scores, and what somebody could put in the place of their files."""
+
+import contextlib
+import io
+import json
+import os
+import socket
+
+import numpy as np
+import polars as pl
+
+import divulge as dv
+from divulge import canaries, cli, extraction, store
+from divulge.canaries import proof
+from divulge.dossier import mark
+from divulge.extraction import Completed, Cut, Measured
+from divulge.targets import Decoding
+
+
+def write_audit(folder, seed=0, leak=4.0):
+    """An audit of a model that is surer of members by ``leak``; their records differ in nothing else."""
+    rng = np.random.default_rng(seed)
+    sets = [dv.Records(rng.normal(size=(n, 4)), rng.integers(0, 2, n)) for n in (200, 200, 200)]
+    known = {row.tobytes(): int(label) for row, label in zip(sets[0].x, sets[0].y, strict=True)}
+
+    def model(x):
+        logits = np.stack([x[:, 0], -x[:, 0]], axis=1)
+        for i, row in enumerate(x):
+            if row.tobytes() in known:
+                logits[i, known[row.tobytes()]] += leak
+        return logits
+
+    members, nonmembers, population = sets
+    dv.audit(
+        model, members=members, nonmembers=nonmembers, population=population, recipes=["loss"], fpr=(0.1,), out=folder
+    )
+
+
+def write_identification(folder, shift=4.0):
+    rng = np.random.default_rng(1)
+    tables = folder.parent / f"{folder.name}-tables"
+    tables.mkdir()
+    candidates = np.concatenate([rng.normal(size=100) + shift, rng.normal(size=100)])
+    pl.DataFrame({"id": [f"d{i}" for i in range(200)], "score": candidates}).write_csv(tables / "candidates.csv")
+    pl.DataFrame({"id": [f"c{i}" for i in range(400)], "score": rng.normal(size=400)}).write_csv(
+        tables / "calibration.csv"
+    )
+    words = ["identify", tables / "candidates.csv", "--calibration", tables / "calibration.csv"]
+    with contextlib.redirect_stdout(io.StringIO()):
+        assert cli.run([*map(str, words), "--score", "score", "--fdr", "0.1", "--out", str(folder)]) == 0
+
+
+def write_extraction(folder):
+    def side(name, count, given):
+        hits = np.arange(count) < given
+        return Measured(
+            np.array([f"{name}{i}" for i in range(count)], object),
+            Completed(np.where(hits, -0.1, -50.0), hits, np.where(hits, 5, 1), np.where(hits, 1.0, 0.1)),
+        )
+
+    extraction.Extraction(
+        side("m", 60, 40), side("n", 60, 0), Cut(5, 5), Decoding(), (1, 100), 0.8, 0.95, None, "model", 0
+    ).save(folder)
+
+
+def write_canary_audit(folder):
+    rng = np.random.default_rng(0)
+    included = rng.random(400) < 0.5
+    scores = rng.normal(size=400) + 6 * included
+    proven = proof.prove(scores, included, claim=dv.Claim(1.0, 1e-5))
+    canaries.CanaryAudit(scores, included, proven, "loss", "mislabelled", 1000, seed=0).save(folder)
+
+
+WRITERS = {
+    "audit": write_audit,
+    "identification": write_identification,
+    "extraction": write_extraction,
+    "canary-audit": write_canary_audit,
+}
+LEAKS = {
+    "audit": "training records (49 to 93) can be recognised",
+    "identification": "are identified as training data",
+    "extraction": "Training documents can be extracted",
+    "canary-audit": "is violated",
+}
+
+
+def forge(run, name, change):
+    """Change a JSON file of a run, and its digest in the mark with it."""
+    content = json.loads((run / name).read_text())
+    change(content)
+    (run / name).write_text(json.dumps(content))
+    content = json.loads((run / mark.NAME).read_text())
+    content["files"][name] = store.file_digest(run / name)
+    (run / mark.NAME).write_text(json.dumps(content))
+
+
+def forge_verdict(run, kind):
+    """Make a summary say that nothing was found."""
+
+    def clear(summary):
+        if kind == "audit":
+            summary["verdict"] = {"answer": "no leak found", "tone": "clear", "text": "No leak found."}
+        elif kind == "identification":
+            summary |= {"selected": 0, "threshold": None, "claim": "nothing", "warnings": []}
+        elif kind == "extraction":
+            summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "not shown", "extracted": 0}
+        else:
+            summary |= {"verdict": "No leak found.", "tone": "clear", "answer": "consistent"}
+            summary["bound"]["low"] = 0.0
+
+    forge(run, "summary.json", clear)
+
+
+def drop_from_mark(run, name):
+    """Take a file out of those whose digests are compared."""
+    content = json.loads((run / mark.NAME).read_text())
+    content["files"].pop(name, None)
+    (run / mark.NAME).write_text(json.dumps(content))
+
+
+def put_fifo(path):
+    os.mkfifo(path)
+
+
+def put_endless_link(path):
+    path.symlink_to("/dev/zero")
+
+
+def put_folder(path):
+    path.mkdir()
+
+
+def put_hollow_file(path):
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def put_link_out(path):
+    path.symlink_to("/etc/passwd")
+
+
+def put_link_to_copy(path):
+    """A link to the very content that was there, but outside of the directory."""
+    outside = path.parent.parent / f"outside-{path.name}"
+    outside.write_bytes(path.with_name(f"{path.name}.was").read_bytes())
+    path.symlink_to(outside)
+
+
+def put_socket(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        here = os.open(path.parent, os.O_RDONLY)
+        try:
+            made.bind(f"/proc/self/fd/{here}/{path.name}")  # a path of any length
+        finally:
+            os.close(here)
+
+
+TRAPS = [put_fifo, put_endless_link, put_folder, put_hollow_file, put_link_out, put_link_to_copy, put_socket]

@@ -1,0 +1,63 @@
+"""A model named hf:… comes from the hub, any other name is a folder."""
+
+import json
+
+import pytest
+
+from divulge import InputError
+
+transformers = pytest.importorskip("transformers")
+
+
+def load(name, **options):
+    from divulge.targets import pretrained
+
+    classes = transformers.AutoModelForCausalLM, transformers.AutoTokenizer
+    return pretrained.pretrained(*classes, name, "float32", options.get("device", "cpu"))
+
+
+def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path):
+    with pytest.raises(InputError, match="no such folder; hf:NAME is one on the hub"):
+        load(str(tmp_path / "none"))
+
+
+def test_a_name_on_the_hub_is_looked_up_there(monkeypatch, tmp_path):
+    from divulge.targets import pretrained
+
+    asked = []
+
+    def from_pretrained(where, **options):
+        asked.append((where, options.get("revision"), options.get("device_map")))
+        raise OSError("offline")
+
+    monkeypatch.setattr(pretrained, "_refuse_adapters", lambda *_: None)
+    monkeypatch.setattr(pretrained, "_refuse_odd", lambda *_: None)
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", from_pretrained)
+    for name, options in (("hf:a/model", {}), ("hf:a/model@v2", {"device": "map"}), (str(tmp_path), {"device": "cpu"})):
+        with pytest.raises(InputError, match="model"):
+            load(name, **options)
+    assert asked == [("a/model", None, None), ("a/model", "v2", "auto"), (str(tmp_path), None, None)]
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        ({"architectures": ["GPT2LMHeadModel"]}, "CausalLM"),
+        ({"architectures": ["BertForSequenceClassification"]}, "TextClassifier"),
+        ({"model_type": "gpt2"}, "CausalLM"),
+        ({"architectures": ["BertForSequenceClassification"], "model_type": "gpt2"}, "TextClassifier"),
+        ({"architectures": ["T5Model"]}, None),
+        ({"architectures": ["GPT2LMHeadModel", "BertForSequenceClassification"]}, None),
+        ({"model_type": 3}, None),
+        ({}, None),
+    ],
+)
+def test_the_class_that_a_configuration_names_decides_and_without_one_its_type(config, kind, tmp_path):
+    from divulge.targets import folders
+
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    if kind is None:
+        with pytest.raises(InputError, match="neither a causal language model nor a sequence classifier"):
+            folders._kind(tmp_path)
+    else:
+        assert folders._kind(tmp_path).__name__ == kind
