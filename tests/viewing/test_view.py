@@ -208,8 +208,12 @@ def test_the_slider_moves_the_selection_in_a_browser(address, runs):
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.goto(address)
         assert "token" not in page.url
+        held_scripts = []
+        page.route("**/view.js", lambda route: held_scripts.append(route))
         page.get_by_role("link", name=f"{runs.name}/texts").click()
         page.get_by_label("FDR of at most").fill("0.3")
+        assert held_scripts, "the level is typed before the script has come"
+        held_scripts[0].continue_()
         page.wait_for_selector("#decision[data-level='0.3']")
         assert f"{best.preview(runs / 'texts', 0.3).selected} of 200" in page.locator("#decision").inner_text()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -19,4 +19,5 @@ for (const form of document.querySelectorAll(".threshold")) {
   const later = () => { clearTimeout(waiting); waiting = setTimeout(ask, 120); };
   slider.addEventListener("input", () => { level.value = Number((10 ** Number(slider.value)).toPrecision(2)); later(); });
   level.addEventListener("input", () => { slider.value = Math.log10(Number(level.value)); later(); });
+  if (level.value !== level.defaultValue) later(); // typed, or restored by the browser, before this script ran
 }
