@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 import divulge as dv
-from divulge import checks, seeds, store
+from divulge import validation, seeds, store
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,18 @@ def test_evidence_says_what_does_not_fit(arguments, message):
 
 
 def test_streams_are_independent_and_repeatable():
-    assert seeds.integer(1, "a") == seeds.integer(1, "a")
-    assert len({seeds.integer(1, "a"), seeds.integer(1, "b"), seeds.integer(2, "a"), seeds.integer(1, "a", 0)}) == 4
+    assert seeds.derive_seed(1, "a") == seeds.derive_seed(1, "a")
+    assert (
+        len(
+            {
+                seeds.derive_seed(1, "a"),
+                seeds.derive_seed(1, "b"),
+                seeds.derive_seed(2, "a"),
+                seeds.derive_seed(1, "a", 0),
+            }
+        )
+        == 4
+    )
 
 
 def test_atomic_write_keeps_the_old_file_when_writing_fails(tmp_path):
@@ -105,7 +115,7 @@ def test_the_command_line_starts_without_numpy():
 
 def test_unknown_choice_suggests_the_nearest():
     with pytest.raises(dv.InputError, match="did you mean 'lira'"):
-        checks.choice("lirra", "recipe", ("lira", "rmia"))
+        validation.check_choice("lirra", "recipe", ("lira", "rmia"))
 
 
 def test_a_guarantee_says_how_it_stands_and_never_gets_better():

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, means, moments
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from scipy import special
@@ -64,7 +65,7 @@ class BaVarIA:
     mode: Literal["offline", "online"] = "offline"
 
     def __post_init__(self) -> None:
-        checks.choice(self.mode, "BaVarIA.mode", ("offline", "online"))
+        check_choice(self.mode, "BaVarIA.mode", ("offline", "online"))
 
     @property
     def needs(self) -> frozenset[Need]:

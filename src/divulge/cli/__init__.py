@@ -14,7 +14,7 @@ from divulge import lazy
 from divulge.cli import options, printing
 from divulge.cli.app import app
 from divulge.cli.exit_codes import Exit
-from divulge.errors import InputError, MissingExtraError, UserCodeError, missing
+from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,7 @@ def _unexpected(error: Exception) -> Exit:
     """Say what went wrong with the command itself, an import, or a name, and give the exit code; else it is a fault."""
     if hasattr(error, "format_message"):
         _usage(error)
-    elif (extra := missing(error)) is not None:
+    elif (extra := as_missing_extra(error)) is not None:
         printing.error(extra)
     elif (name := _misspelt(error)) is not None:
         printing.error(f"{name}: a name that is not UTF-8, which cannot be written down; rename it")

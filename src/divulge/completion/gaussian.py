@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.validation import check_bool, check_choice, check_number
 from divulge.completion.imputers import FittedImputer, Generators, flat
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from scipy import linalg
@@ -58,11 +60,11 @@ class ConditionalGaussian:
     per_class: bool = True
 
     def __post_init__(self) -> None:
-        checks.flag(self.per_class, "per_class")
+        check_bool(self.per_class, "per_class")
         if isinstance(self.shrinkage, str):
-            checks.choice(self.shrinkage, "shrinkage", ("ledoit-wolf",))
-        elif checks.number(self.shrinkage, "shrinkage", above=0, below=1, closed=True) == 0:
-            raise checks.InputError("shrinkage: must lie in (0, 1], got 0")
+            check_choice(self.shrinkage, "shrinkage", ("ledoit-wolf",))
+        elif check_number(self.shrinkage, "shrinkage", above=0, below=1, closed=True) == 0:
+            raise InputError("shrinkage: must lie in (0, 1], got 0")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Means and covariance of the auxiliary records.

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, seeds
+from divulge import lazy, seeds
+from divulge.validation import check_matrix
+from divulge.errors import InputError
 from divulge.statistics.canonical import digest, ordered
 
 if TYPE_CHECKING:
@@ -50,11 +52,11 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
         >>> judged.shape, kept.shape, bool(judged.mean() > kept.mean())
         ((20,), (30,), True)
     """
-    judged = checks.matrix(candidates, "candidates").astype(np.float64)
-    known = checks.matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
-    apart = [checks.matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
+    judged = check_matrix(candidates, "candidates").astype(np.float64)
+    known = check_matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
+    apart = [check_matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
     if len(known) < 4:
-        raise checks.InputError(f"calibration: at least 4 rows are needed to split it, got {len(known)}")
+        raise InputError(f"calibration: at least 4 rows are needed to split it, got {len(known)}")
     known = ordered(known)
     order = seeds.generator(seed, "adadetect", digest(known, ordered(judged))).permutation(len(known))
     training, kept = known[order[: len(known) // 2]], known[order[len(known) // 2 :]]

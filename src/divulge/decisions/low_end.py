@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.validation import check_number, check_vector
 from divulge.decisions.controls import Control
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ def control(calibration: object, holdout: object, *, level: float = 0.05) -> Con
         >>> control(known, other).state, control(np.append(known, np.full(40, -9.0)), other).state
         ('passed', 'failed')
     """
-    checks.number(level, "level", above=0, below=1)
-    known, other = checks.vector(calibration, "calibration"), checks.vector(holdout, "holdout")
+    check_number(level, "level", above=0, below=1)
+    known, other = check_vector(calibration, "calibration"), check_vector(holdout, "holdout")
     pooled = np.sort(np.append(known, other))
     p, says = 1.0, "no lowest scores that stand apart from the rest"
     for edge in pooled[[len(pooled) // part for part in _LOWEST]]:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.validation import check_number, check_vector
 from divulge.statistics import intervals
 from divulge.types import Estimate
 
@@ -72,7 +73,7 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
         >>> print(share(counts, rng.normal(4, 1, 200)))
         0.2929 [0.2580, 0.3290]
     """
-    checks.number(confidence, "confidence", above=0, below=1)
+    check_number(confidence, "confidence", above=0, below=1)
     if members is not None:
         return mixture(counts, members, confidence=confidence)
     m, n = counts.total, len(counts.calibration)
@@ -149,8 +150,8 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
         >>> print(mixture(counts, range(200, 300)))
         0.5049 [0.3845, 0.6155]
     """
-    checks.number(confidence, "confidence", above=0, below=1)
-    known = np.sort(checks.vector(members, "members"))
+    check_number(confidence, "confidence", above=0, below=1)
+    known = np.sort(check_vector(members, "members"))
     at = _cuts(counts.calibration, known)
     edges = counts.calibration[at]
     up = [counts.above[at], _above(known, edges), _above(counts.calibration, edges)]

@@ -6,7 +6,8 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,9 +39,9 @@ def parse(value: object, shape: type[Shape], path: Path) -> Shape:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the top"
         said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
-        raise checks.InputError(f"{path}: damaged at {where}: {said}, got {_short(first['input'])}") from None
+        raise InputError(f"{path}: damaged at {where}: {said}, got {_short(first['input'])}") from None
     except (ValueError, RecursionError) as error:
-        raise checks.InputError(f"{path}: damaged: {error}") from None
+        raise InputError(f"{path}: damaged: {error}") from None
 
 
 @cache

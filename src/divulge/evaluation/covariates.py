@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, seeds
+from divulge import lazy, seeds
+from divulge.validation import check_vector
 from divulge.evaluation.likeness import MOST_CHARACTERS, YEAR
 from divulge.statistics.duplicate_groups import first_of_each
 
@@ -239,7 +240,7 @@ def of_columns(columns: Mapping[str, Array]) -> Covariates:
         if column.dtype.kind in "mM":
             column = column.astype("datetime64[s]" if column.dtype.kind == "M" else "timedelta64[s]").astype(np.int64)
         if column.dtype.kind in "biuf":
-            made[f"column:{name}"] = checks.vector(column.astype(np.float64), f"covariates: {name}")
+            made[f"column:{name}"] = check_vector(column.astype(np.float64), f"covariates: {name}")
             continue
         words, code, count = np.unique(column.astype(str), return_inverse=True, return_counts=True)
         often = np.argsort(-count, kind="stable")[: min(_MOST_CATEGORIES, len(words) - 1)]
@@ -281,7 +282,7 @@ def _topics(texts: Sequence[str], seed: int) -> Floats:
     count = min(_MOST_TOPICS, len(texts) // (2 * _FOLDS), table.shape[1] - 1)
     if count < 1:
         return np.zeros((len(texts), 0))
-    components = decomposition.TruncatedSVD(count, random_state=seeds.integer(seed, "topics"))
+    components = decomposition.TruncatedSVD(count, random_state=seeds.derive_seed(seed, "topics"))
     return np.asarray(components.fit_transform(table), dtype=np.float64)
 
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.validation import check_integer, check_number, check_strings
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,14 +135,14 @@ def near_duplicates(
         >>> found.pairs[0].counts, found.pairs[0].examples
         ((1, 1), (Lookalike(row=0, other=0, share=0.666...),))
     """
-    size = checks.integer(words, "words", least=1, most=1000)
-    part = checks.number(share, "share", above=0, below=1, closed=True)
+    size = check_integer(words, "words", least=1, most=1000)
+    part = check_number(share, "share", above=0, below=1, closed=True)
     if not part:
-        raise checks.InputError("share: must be above 0, got 0")
+        raise InputError("share: must be above 0, got 0")
     given = {"members": members, "nonmembers": nonmembers, "population": population}
-    texts = {name: checks.texts(value, name) for name, value in given.items() if value is not None}
+    texts = {name: check_strings(value, name) for name, value in given.items() if value is not None}
     if empty := [name for name, value in texts.items() if not value]:
-        raise checks.InputError(f"{empty[0]}: at least 1 text is needed, got none")
+        raise InputError(f"{empty[0]}: at least 1 text is needed, got none")
     tables = dict(zip(texts, _tables(list(texts.values()), size), strict=True))
     pairs = tuple(_shared((one, other), tables, part) for one, other in itertools.combinations(tables, 2))
     return NearDuplicates(pairs, size, part)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, seeds
+from divulge import lazy, seeds
+from divulge.validation import check_mask, check_number
 from divulge.evaluation.linearity import COMPONENTS, basis, both, mixture, violation
 from divulge.types import Estimate
 
@@ -133,9 +134,9 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
         >>> far.holds, far.outside
         (False, 1.0)
     """
-    rate = checks.number(level, "level", above=0, below=1)
+    rate = check_number(level, "level", above=0, below=1)
     known, asked = both(seen, query)
-    chosen = checks.mask(selected, "selected", (len(known),))
+    chosen = check_mask(selected, "selected", (len(known),))
     plane = _plane(known, asked, seed)
     inside, outside = plane[: len(known)], plane[len(known) :]
     order = seeds.generator(seed, "transfer", "halves").permutation(len(inside))

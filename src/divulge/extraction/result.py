@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, store
+from divulge import lazy, store
+from divulge.validation import check_path
 from divulge.dossier import Dossier
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
@@ -130,7 +131,7 @@ class Extraction:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(origin.added(self._page(), provenance.now()), checks.path(path, "path"))
+        html.write(origin.added(self._page(), provenance.now()), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write one row per document, the summary and the report into a run directory.
@@ -140,7 +141,7 @@ class Extraction:
         """
         parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
         key = store.digest(KIND, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near)
-        with Dossier(checks.path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
+        with Dossier(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
             self.into(draft)
 
     def into(self, draft: Draft) -> None:

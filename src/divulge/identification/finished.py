@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from divulge import checks, lazy, results, tables
+from divulge import lazy, results, tables
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import named
 from divulge.dossier import Dossier
+from divulge.errors import InputError
 from divulge.identification import truth
 from divulge.identification.decide import METHODS, USED, Choice, Policy, decide
 from divulge.results import IdentificationSummary
@@ -62,7 +63,7 @@ def decided(folder: Path) -> IdentificationSummary:
             rows.select(pl.len(), chosen.sum().alias("kept"), pl.col("score").filter(chosen).min()).collect().row(0)
         )
     if (total, kept) != (counts.total, selected):
-        raise checks.InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
+        raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
     return replace(
         told,
         claim=str(made.guarantee),

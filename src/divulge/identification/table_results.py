@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, results, store, tables
+from divulge import lazy, results, store, tables
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
+from divulge.errors import InputError
 from divulge.identification import exhibits, finished, identification_page, truth
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
 from divulge.identification.finished import KIND
@@ -151,7 +152,7 @@ def _choose_again(policy: Policy, evidence: Sequence[Control], before: Identific
     if learned and isinstance(choice.method, BH):
         choice = replace(choice, method=AdaDetect())
     if learned != isinstance(choice.method, AdaDetect):
-        raise checks.InputError(
+        raise InputError(
             f"method: this run decided by {before.used!r}; {choice.method.name!r} needs the signals again, run "
             "`divulge identify`"
         )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, tables
+from divulge import lazy, tables
+from divulge.validation import check_mask
 from divulge.results import Realised
 from divulge.statistics import ranking
 from divulge.statistics.intervals import proportion
@@ -30,7 +31,7 @@ def orientation(scores: Floats, truth: object) -> str:
     """A warning when declared members score below declared non-members; empty when not."""
     if truth is None:
         return ""
-    member = checks.mask(truth, "truth", (len(scores),))
+    member = check_mask(truth, "truth", (len(scores),))
     if member.all() or not member.any():
         return ""
     area = ranking.auc(scores, member)
@@ -84,8 +85,8 @@ def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
         >>> fdp.value, power.value
         (0.5, 0.5)
     """
-    chosen = checks.mask(selected, "selected", (None,))
-    member = checks.mask(truth, "truth", (len(chosen),))
+    chosen = check_mask(selected, "selected", (None,))
+    member = check_mask(truth, "truth", (len(chosen),))
     both = int((chosen & member).sum())
     return portion(int(chosen.sum()) - both, int(chosen.sum())), portion(both, int(member.sum()))
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from divulge import checks, lazy, seeds
+from divulge import lazy, seeds
+from divulge.validation import check_integer
+from divulge.errors import InputError
 from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.losses import Linear
 from divulge.labels.oracles import score
@@ -49,7 +51,7 @@ def rank_correlation(spec: OracleSpec, shown: Shown, *, teams: int = TEAMS, seed
         The mean over competitions, with Student's interval; None where no submissions can be made up: nothing is known
         of the metric but its range, or there are too many rows to simulate.
     """
-    checks.integer(teams, "teams", least=3)
+    check_integer(teams, "teams", least=3)
     if isinstance(spec.metric, KnownRange) or spec.n * spec.classes > _MOST_ROWS:
         return None
     few, many = _COMPETITIONS
@@ -107,7 +109,7 @@ def exact_score(spec: OracleSpec, y: Ints, evidence: Floats) -> float:
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             value = score(spec, y, submission(spec, evidence))
-    except checks.InputError:  # such as AUC where all labels are alike
+    except InputError:  # such as AUC where all labels are alike
         return 0.0
     return value if math.isfinite(value) else 0.0
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, store
+from divulge import lazy, store
+from divulge.errors import InputError
 from divulge.references import engines, threads
 from divulge.references.jobs import Done, Inner, Job, Task
 
@@ -51,7 +52,7 @@ def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner, 
                 yield from _collect(folder, waiting)
                 starts = starts - 1 if len(waiting) == before else STARTS
                 if not starts:
-                    raise checks.InputError(
+                    raise InputError(
                         f"engine: a worker process was killed {STARTS} times in a row before finishing a model "
                         "(out of memory?); models finished before are kept; try fewer workers"
                     ) from None

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.validation import check_number
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -76,7 +77,7 @@ class Bar:
     """
 
     def __init__(self, title: str, *, every: float = 60.0, stream: TextIO | None = None) -> None:
-        self._title, self._every = title, checks.number(every, "every", above=0, closed=True)
+        self._title, self._every = title, check_number(every, "every", above=0, closed=True)
         self._stream = stream or sys.stderr
 
     def __enter__(self) -> Self:

@@ -10,7 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divulge import checks, lazy, store
+from divulge import lazy, store
+from divulge.validation import check_choice
 from divulge.report import in_words, views
 from divulge.report.glossary import Glossary
 from divulge.report.page import HEADINGS, Chart, Dial, Page, Table
@@ -52,7 +53,7 @@ def render(page: Page) -> str:
         >>> "<h1>churn-model</h1>" in render(Page("churn-model", "Nothing leaks.", "clear", ()))
         True
     """
-    tone, icon = HEADINGS[checks.choice(page.tone, "tone", HEADINGS)]
+    tone, icon = HEADINGS[check_choice(page.tone, "tone", HEADINGS)]
     blocks = [block for section in page.sections for block in section.blocks]
     style = "".join(_asset(name) for name in _STYLES)
     scripts = [_script(_asset("page.js"))] if views.holds(blocks, (Chart, Dial, Table)) else []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.validation import check_choice
+from divulge.errors import InputError
 from divulge.report import marks
 from divulge.report.curves import some
 
@@ -44,7 +46,7 @@ def lanes(
         >>> spec["params"][0]
         {'name': 'focus', 'value': 'lira'}
     """
-    checks.choice(focus, "focus", some(series, "series"))
+    check_choice(focus, "focus", some(series, "series"))
     shown = _shown(series[focus])
     rows: list[Row] = []
     for name, estimates in series.items():
@@ -68,7 +70,7 @@ def lanes(
 
 def _shown(estimates: Mapping[str, Estimate]) -> list[str]:
     if not estimates:
-        raise checks.InputError("series: the one in focus has no lanes")
+        raise InputError("series: the one in focus has no lanes")
     largest = sorted(estimates, key=lambda name: -estimates[name].value)[:LANES]
     return [name for name in estimates if name in set(largest)]
 

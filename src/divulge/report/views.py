@@ -8,7 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
 from divulge.report import dots
 from divulge.report.page import Chart, Dial, Fold, Gallery, Link, Paragraph, Pictures, Points, Table
 
@@ -41,7 +42,7 @@ def views(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
     for block in blocks:
         view = _VIEWS.get(type(block))
         if view is None:
-            raise checks.InputError(f"blocks: {type(block).__name__} is not a block of a page")
+            raise InputError(f"blocks: {type(block).__name__} is not a block of a page")
         yield {"kind": type(block).__name__.lower(), "title": "", "note": ""} | view(block)
 
 
@@ -59,9 +60,7 @@ def holds(blocks: Sequence[Block], wanted: type[Block] | tuple[type[Block], ...]
 
 def _dial(dial: Dial) -> dict[str, Any]:
     if not 0 <= dial.start < len(dial.stops):
-        raise checks.InputError(
-            f"dial {dial.title!r}: start must be one of its {len(dial.stops)} stops, got {dial.start}"
-        )
+        raise InputError(f"dial {dial.title!r}: start must be one of its {len(dial.stops)} stops, got {dial.start}")
     stops = [{"label": stop.label, "words": stop.words, "dots": pictures(stop.dots)} for stop in dial.stops]
     return _named(dial) | {"label": dial.label, "stops": stops, "start": dial.start}
 
@@ -73,7 +72,7 @@ def _named(block: Table | Gallery | Points | Dial) -> dict[str, Any]:
 def _table(table: Table) -> dict[str, Any]:
     for i, row in enumerate(table.rows):
         if len(row) != len(table.columns):
-            raise checks.InputError(
+            raise InputError(
                 f"table {table.title!r}: row {i} has {len(row)} cells, but there are {len(table.columns)} columns"
             )
     numeric = [_numeric([str(row[j]) for row in table.rows]) for j in range(len(table.columns))]
@@ -121,7 +120,7 @@ def _json(spec: Mapping[str, Any], title: str) -> str:
     try:
         text = json.dumps(spec, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError) as error:
-        raise checks.InputError(f"chart {title!r}: the specification is not plain, finite JSON ({error})") from None
+        raise InputError(f"chart {title!r}: the specification is not plain, finite JSON ({error})") from None
     # Vega writes titles into expressions, where these two would end a line within a string.
     text = text.replace("\u2028", " ").replace("\u2029", " ")
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -133,7 +132,7 @@ def _datasets(node: Any, title: str) -> Iterator[tuple[str, Sequence[Mapping[str
         return
     data = node.get("data", {})
     if "url" in data:
-        raise checks.InputError(f"chart {title!r}: its data must stand inside the specification, not at a URL")
+        raise InputError(f"chart {title!r}: its data must stand inside the specification, not at a URL")
     values = data.get("values", node.get("datasets", {}).get(data.get("name"), ()))
     if values and isinstance(values, list) and not data.get("name", "").startswith("_"):
         yield data.get("name", "data"), values

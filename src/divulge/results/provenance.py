@@ -12,10 +12,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from divulge import checks, store
+from divulge import store
+from divulge.validation import format_value
 from divulge.dossier import shape
+from divulge.errors import InputError
 from divulge.results.environment import environment
-from divulge.results.json_files import plain
+from divulge.results.json_files import to_json_values
 from divulge.results.recorded import Environment
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def write(draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> Pr
         files: role → files and folders that were read; those that the command named when None.
     """
     made = now(files)
-    draft.write_json(NAME.removesuffix(".json"), plain(made))
+    draft.write_json(NAME.removesuffix(".json"), to_json_values(made))
     return made
 
 
@@ -146,7 +148,7 @@ def read(*folders: Path | None) -> Provenance | None:
         return None
     content = store.read_json(path, inside=path.parent)
     if not isinstance(content, dict):
-        raise checks.InputError(f"{path}: damaged: an object is needed")
+        raise InputError(f"{path}: damaged: an object is needed")
     return shape.parse(content, Provenance, path)
 
 
@@ -165,5 +167,5 @@ def date() -> str:
     if given is None:
         return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
     if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
-        raise checks.InputError(f"SOURCE_DATE_EPOCH: whole seconds since 1970 are needed, got {checks.shown(given)}")
+        raise InputError(f"SOURCE_DATE_EPOCH: whole seconds since 1970 are needed, got {format_value(given)}")
     return dt.datetime.fromtimestamp(int(given), dt.UTC).isoformat()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.validation import check_number
 from divulge.statistics import placements
 from divulge.statistics.tables import table
 from divulge.types import Estimate
@@ -57,7 +58,7 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
         0.6667 [0.0015, 1.0000]
     """
     values, truth = table(scores, members)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     placed, _ = placements.of_scores(values, truth)
     low, high = bounds(placed, error)
     known = _inner(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)
