@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 import divulge as dv
-from divulge import validation, seeds, store
+from divulge import seeds, store, validation
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from divulge import validation, labels
+from divulge import labels, validation
 from divulge.errors import InputError
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import as_list, check_integer, check_number, to_numpy
 from divulge.errors import InputError
+from divulge.validation import as_list, check_integer, check_number, to_numpy
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Ints, Records

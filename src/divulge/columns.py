@@ -14,27 +14,23 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import narwhals as nw
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+from sklearn import decomposition, pipeline
+from sklearn.feature_extraction import text as text_features
 
 from divulge import lazy
-from divulge.validation import format_value
 from divulge.errors import InputError
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pandas as pd
-    import polars as pl
-    from sklearn import decomposition, pipeline
-    from sklearn.feature_extraction import text as text_features
 
     Floats: TypeAlias = NDArray[np.float64]
 else:
-    decomposition = lazy.module("sklearn.decomposition")
     pd = lazy.module("pandas")
-    pipeline = lazy.module("sklearn.pipeline")
-    pl = lazy.module("polars")
-    text_features = lazy.module("sklearn.feature_extraction.text")
 
 Measure = Literal["number", "boolean", "category", "text", "date"]
 

@@ -6,27 +6,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import decomposition
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import lazy, seeds
+from divulge import seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
-from divulge.validation import check_choice
 from divulge.errors import InputError
 from divulge.ragged import TokenLogs
 from divulge.signals import classification, internals
 from divulge.targets import GivesLabels, GivesLogits
 from divulge.types import Evidence, Records
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sklearn import decomposition
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    decomposition = lazy.module("sklearn.decomposition")
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 # More columns than this are reduced to their principal components before a regressor sees them.
 COMPONENTS = 48

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import errors
-from divulge.validation import format_value
 from divulge.errors import InputError
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence

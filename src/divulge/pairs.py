@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from divulge import errors
-from divulge.validation import check_integer, format_value, require_callable
 from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import check_integer, format_value, require_callable
 
 
 def from_pairs(dataset: Any) -> Records:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.validation import check_records, format_value, to_numpy
 from divulge.errors import InputError
 from divulge.ragged import SEPARATOR
 from divulge.types import Records
+from divulge.validation import check_records, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge.validation import check_instance, check_labels, check_matrix, check_vector
 from divulge.errors import InputError
+from divulge.validation import check_instance, check_labels, check_matrix, check_vector
 
 if TYPE_CHECKING:
     from typing import TypeAlias

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge.validation import check_memory, format_exception
 from divulge.errors import InputError
 from divulge.untrusted import TEXT, open_untrusted, read_untrusted
+from divulge.validation import check_memory, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping

@@ -13,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from divulge import columns, ragged
+from divulge.columns import TableEncoder
+from divulge.errors import InputError
+from divulge.ragged import TokenLogs
 from divulge.validation import (
     as_list,
     check_array,
@@ -27,9 +30,6 @@ from divulge.validation import (
     check_records,
     check_vector,
 )
-from divulge.columns import TableEncoder
-from divulge.errors import InputError
-from divulge.ragged import TokenLogs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

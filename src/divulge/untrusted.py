@@ -13,8 +13,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divulge.validation import format_bytes, format_exception
 from divulge.errors import InputError
+from divulge.validation import format_bytes, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus, urlsplit
 
 from divulge import lazy
-from divulge.validation import format_value
 from divulge.errors import InputError
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

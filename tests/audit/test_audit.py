@@ -12,9 +12,9 @@ import divulge as dv
 from divulge import results
 from divulge.auditing import load, settings
 from divulge.auditing.compare import compare
-from divulge.validation import sizes
 from divulge.recipes import Recipe, recipes
 from divulge.report.markdown import shown
+from divulge.validation import sizes
 
 LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
 

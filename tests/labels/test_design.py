@@ -6,7 +6,7 @@ import math
 import pytest
 
 import divulge as dv
-from divulge import validation, labels
+from divulge import labels, validation
 from divulge.labels.design import _splits
 
 

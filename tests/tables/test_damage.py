@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import divulge as dv
-from divulge import validation, tables
+from divulge import tables, validation
 from divulge.datafiles import FileLayout
 from divulge.datafiles import read as read_records
 

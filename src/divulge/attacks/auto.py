@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from scipy import special, stats
 
-from divulge import lazy
 from divulge.attacks import games, needs
 from divulge.attacks.base import BASE
 from divulge.attacks.bavaria import BaVarIA
@@ -18,6 +18,7 @@ from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
 from divulge.attacks.unexplained import LEAST
+from divulge.errors import InputError
 from divulge.validation import (
     as_list,
     check_choice,
@@ -27,17 +28,11 @@ from divulge.validation import (
     check_string,
     require_callable,
 )
-from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scipy import special, stats
-
     from divulge.types import Bools, Evidence, Floats
-else:
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 Unit: TypeAlias = Literal["scaled logit", "log-probability", "probability"]
 

@@ -6,19 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, means, moments
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Evidence, Floats
-else:
-    special = lazy.module("scipy.special")
 
 # Strengths of a prior beyond these are "all records alike" and "nothing in common".
 _LEAST, _MOST = 1e-6, 1e6

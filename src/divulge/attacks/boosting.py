@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import lightgbm
 import numpy as np
 
-from divulge import lazy
 from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
-    import lightgbm
-
     from divulge.types import Bools, Floats, Ints
-else:
-    lightgbm = lazy.module("lightgbm")
 
 
 @dataclass(frozen=True, slots=True)

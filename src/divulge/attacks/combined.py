@@ -6,18 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy
 from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
-from divulge.validation import as_list, require_callable
 from divulge.errors import InputError
+from divulge.validation import as_list, require_callable
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.types import Evidence, Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 
 @dataclass(frozen=True, slots=True)

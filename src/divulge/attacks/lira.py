@@ -11,8 +11,8 @@ from divulge import seeds
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, means, moments
-from divulge.validation import check_choice, check_integer, check_mask, check_matrix
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_mask, check_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from divulge.validation import check_integer, require_callable
 from divulge.errors import InputError
+from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats

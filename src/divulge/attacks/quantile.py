@@ -6,19 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy, seeds
+from divulge import seeds
 from divulge.attacks import needs, regressors
 from divulge.attacks.protocol import Need, Scored
-from divulge.validation import check_bool, check_choice, check_integer, check_number, require_callable
 from divulge.errors import InputError
+from divulge.validation import check_bool, check_choice, check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Array, Evidence, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

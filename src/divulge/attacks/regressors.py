@@ -12,19 +12,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy, seeds
+from divulge import seeds
 from divulge.attacks.boosting import Booster, crossfit
-from divulge.validation import check_instance, check_integer, check_rates, check_vector
 from divulge.errors import InputError
 from divulge.statistics.duplicate_groups import keep_together
+from divulge.validation import check_instance, check_integer, check_rates, check_vector
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Array, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 
 class Fitted(Protocol):

@@ -5,19 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from divulge import lazy
+from scipy import special, stats
+
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
 from divulge.attacks.unexplained import leading, unexplained
 from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
-    from scipy import special, stats
-
     from divulge.types import Evidence, Floats
-else:
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import numpy as np
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import moments
-from divulge.validation import check_choice, check_number
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Evidence, Floats

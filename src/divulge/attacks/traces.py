@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_matrix, check_number
 from divulge.errors import InputError
+from divulge.validation import check_matrix, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Floats

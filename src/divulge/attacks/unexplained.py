@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_integer
 from divulge.errors import InputError
 from divulge.statistics.duplicate_groups import keep_together
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints

@@ -9,8 +9,8 @@ import numpy as np
 
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
-from divulge.validation import as_list, check_integer
 from divulge.errors import InputError
+from divulge.validation import as_list, check_integer
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats, Ints

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import columns
-from divulge.validation import as_list, check_choice, format_value, to_numpy
 from divulge.columns import TableEncoder
 from divulge.errors import InputError
 from divulge.targets import FramedTarget
 from divulge.types import Records
+from divulge.validation import as_list, check_choice, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,10 @@ import numpy as np
 from divulge import evaluation
 from divulge.auditing import covariate_adjustment, plausibility
 from divulge.auditing.verdict import CONFIDENCE, hidden_leaks, raw_scopes, scopes, verdict
-from divulge.validation import check_choice, check_number
 from divulge.errors import InputError
 from divulge.evaluation.comparison import STATISTICS, asked_fpr
 from divulge.results.recorded import UNEQUAL
+from divulge.validation import check_choice, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import tables
-from divulge.validation import check_vector, format_value, to_numpy
 from divulge.errors import InputError
 from divulge.evaluation import covariates
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import in_words
 from divulge.results import AdjustmentSummary
+from divulge.validation import check_vector, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

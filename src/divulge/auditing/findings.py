@@ -9,7 +9,6 @@ import numpy as np
 
 from divulge import evaluation
 from divulge.auditing import nominal
-from divulge.validation import check_choice
 from divulge.decisions import controls
 from divulge.decisions import fpr as by_fpr
 from divulge.decisions.fdr import Judged
@@ -18,6 +17,7 @@ from divulge.errors import InputError
 from divulge.identification.decide import Policy, decide
 from divulge.report import in_words
 from divulge.statistics.duplicate_groups import first_of_each
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

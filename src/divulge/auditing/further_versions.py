@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from divulge import errors
-from divulge.validation import check_instance, check_integer, check_memory
 from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import check_instance, check_integer, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,6 @@ from divulge import recipes as book
 from divulge.attacks import adapt
 from divulge.auditing import agreement, covariate_adjustment
 from divulge.auditing.separation import separate
-from divulge.validation import as_list, check_choice, check_integer, check_labels, check_mask, check_number, to_numpy
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate
 from divulge.references import FineTune, Train
@@ -21,6 +20,7 @@ from divulge.request import Duplicates
 from divulge.statistics.duplicate_groups import first_of_each, number_groups
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
+from divulge.validation import as_list, check_choice, check_integer, check_labels, check_mask, check_number, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,6 +8,10 @@ import numpy as np
 
 from divulge import results, tables
 from divulge.auditing import covariate_adjustment
+from divulge.errors import InputError
+from divulge.evaluation.covariates import adjust
+from divulge.recipes import RESERVED
+from divulge.results import AuditSummary
 from divulge.validation import (
     check_array,
     check_labels,
@@ -17,10 +21,6 @@ from divulge.validation import (
     check_strings,
     check_vector,
 )
-from divulge.errors import InputError
-from divulge.evaluation.covariates import adjust
-from divulge.recipes import RESERVED
-from divulge.results import AuditSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
-from divulge import completion, lazy, seeds, store
+from divulge import completion, seeds, store
 from divulge.errors import InputError
 from divulge.evidence import concatenate
 from divulge.recipes import Imputed
@@ -15,14 +16,10 @@ from divulge.results import PartlyKnown
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.auditing.inputs import Inputs
     from divulge.evidence import Layout
     from divulge.recipes import Recipe
     from divulge.types import Array, Bools, Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 # Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
 _LESSONS = 8

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.attacks import Need, Scored, adapt
-from divulge.validation import check_array
 from divulge.errors import InputError
 from divulge.evidence import averaged
+from divulge.validation import check_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -33,7 +33,6 @@ from divulge.auditing.measuring import measure
 from divulge.auditing.partial_knowledge import WHOLE, prepare
 from divulge.auditing.recipe_scoring import score
 from divulge.auditing.result import KIND, Audit
-from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable
 from divulge.dossier import Dossier, Draft
 from divulge.errors import InputError
 from divulge.evaluation import blind
@@ -44,6 +43,7 @@ from divulge.request import Duplicates, Options, Outputs, Subject, UnknownClasse
 from divulge.results import About, Accuracy, BlindBaseline, environment, to_json_values
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
+from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import evaluation, lazy
-from divulge.validation import check_labels, check_mask, check_matrix, check_records
+from divulge import evaluation
 from divulge.errors import InputError
 from divulge.types import Estimate, Evidence
+from divulge.validation import check_labels, check_mask, check_matrix, check_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from scipy import special
-
     from divulge.attacks import Scores
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 # A class of which a model has fewer members or non-members than this says nothing.
 _LEAST = 10

@@ -15,7 +15,6 @@ from divulge.canaries.claim import Claim
 from divulge.canaries.planted import Canaries, refuse_known
 from divulge.canaries.proof import Proof, prove, refuse_one_sided
 from divulge.canaries.scoring import scored
-from divulge.validation import check_instance, check_integer, check_path, format_exception, require_callable
 from divulge.dossier import Dossier
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
@@ -24,6 +23,7 @@ from divulge.report import html, origin
 from divulge.results import CanarySummary, LeastEpsilon, environment, provenance, write
 from divulge.targets import GivesLabels, adapt
 from divulge.types import Estimate, Records
+from divulge.validation import check_instance, check_integer, check_path, format_exception, require_callable
 
 if TYPE_CHECKING:
     from divulge.evaluation.families import Families

@@ -18,8 +18,8 @@ from divulge import lazy, seeds
 from divulge.canaries.claim import Claim
 from divulge.canaries.game import CanaryAudit
 from divulge.canaries.proof import prove
-from divulge.validation import check_choice, check_integer, check_number
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,11 @@ from divulge import results
 from divulge.canaries import canary_page
 from divulge.canaries.game import KIND, CanaryAudit
 from divulge.canaries.proof import prove_again
-from divulge.validation import check_mask, check_vector
 from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.report import origin
 from divulge.results import CanarySummary, provenance
+from divulge.validation import check_mask, check_vector
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,19 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
+from sklearn import neighbors
 
-from divulge import lazy
 from divulge.errors import InputError
 from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sklearn import neighbors
-
     from divulge.types import Array, Ints
-else:
-    neighbors = lazy.module("sklearn.neighbors")
 
 Kind: TypeAlias = Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram", "own"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -13,10 +13,18 @@ import numpy as np
 from divulge import seeds, store
 from divulge.canaries import kinds
 from divulge.canaries.kinds import KINDS, Kind
-from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_mask, check_path, format_value
 from divulge.dossier import Dossier, shape
 from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import (
+    check_bool,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_mask,
+    check_path,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from divulge.types import Bools

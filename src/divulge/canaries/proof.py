@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge.canaries.claim import Claim
-from divulge.validation import check_choice, check_instance, check_integer, check_mask, check_vector, format_value
 from divulge.errors import InputError
 from divulge.evaluation import (
     GaussianMechanism,
@@ -21,6 +20,7 @@ from divulge.evaluation.guess_bounds import COINS, GuessRule
 from divulge.report import in_words
 from divulge.results import BoundSettings
 from divulge.types import Guarantee
+from divulge.validation import check_choice, check_instance, check_integer, check_mask, check_vector, format_value
 
 if TYPE_CHECKING:
     from divulge.canaries.planted import Design

@@ -9,13 +9,13 @@ import numpy as np
 from divulge import attacks
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
-from divulge.validation import format_value
 from divulge.errors import InputError
 from divulge.evidence import of_target
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.signals import tokens
 from divulge.targets import GivesLogits, GivesTokens, adapt
 from divulge.types import Evidence, Records
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from divulge.canaries.planted import Canaries

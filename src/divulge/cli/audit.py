@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge import lazy
-from divulge.validation import check_choice, check_integer, check_number
 from divulge.cli import options, printing
 from divulge.cli.exit_codes import Exit
 from divulge.cli.identify import stands, warn
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

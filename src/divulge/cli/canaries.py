@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge import lazy
-from divulge.validation import check_choice
 from divulge.cli import options, printing
 from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge import canaries as game

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from divulge import lazy
-from divulge.validation import check_choice
 from divulge.cli import options, printing
 from divulge.errors import InputError
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence

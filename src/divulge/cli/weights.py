@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from divulge import lazy
-from divulge.validation import check_choice
 from divulge.cli import printing
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge import datafiles, reconstruction, results

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import lazy, seeds
-from divulge.validation import check_bool, check_integer
 from divulge.completion.donors import pools
 from divulge.completion.imputers import FittedImputer, Generators, flat
 from divulge.completion.perceptron import Perceptron, standard
+from divulge.validation import check_bool, check_integer
 
 if TYPE_CHECKING:
     import torch

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_bool, check_integer
 from divulge.completion.imputers import FittedImputer, Generators, flat
 from divulge.completion.perceptron import standard
+from divulge.validation import check_bool, check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,20 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import linalg
+from sklearn import covariance
 
-from divulge import lazy
-from divulge.validation import check_bool, check_choice, check_number
 from divulge.completion.imputers import FittedImputer, Generators, flat
 from divulge.errors import InputError
+from divulge.validation import check_bool, check_choice, check_number
 
 if TYPE_CHECKING:
-    from scipy import linalg
-    from sklearn import covariance
-
     from divulge.types import Bools, Floats, Ints, Records
-else:
-    covariance = lazy.module("sklearn.covariance")
-    linalg = lazy.module("scipy.linalg")
 
 # Rows solved for at once under one mask: bounds the memory of a solve, not its result.
 _ROWS = 4096

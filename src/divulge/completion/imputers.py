@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from divulge import errors, seeds
-from divulge.validation import check_array, check_instance, check_integer, check_nonempty, format_value
 from divulge.completion.columns import RecordColumns
 from divulge.errors import InputError
 from divulge.types import PartialRecords
+from divulge.validation import check_array, check_instance, check_integer, check_nonempty, format_value
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints, Records

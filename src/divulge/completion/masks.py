@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import as_list, check_choice, check_integer, check_memory, check_string, check_strings
 from divulge.errors import InputError
+from divulge.validation import as_list, check_choice, check_integer, check_memory, check_string, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_choice, check_labels, format_value
 from divulge.datafiles.layout import FileLayout
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_labels, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

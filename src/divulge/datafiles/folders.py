@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import check_choice, check_memory, format_exception
 from divulge.errors import InputError, missing_extra
 from divulge.types import Records
 from divulge.untrusted import open_untrusted
+from divulge.validation import check_choice, check_memory, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -11,25 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, people, store, tables
-from divulge.validation import check_array, check_choice, check_ids, check_mask, check_nonempty, format_value
+from divulge import people, store, tables
 from divulge.datafiles import classes, folders
 from divulge.datafiles.layout import DataFile, FileLayout
 from divulge.errors import InputError
 from divulge.ragged import SEPARATOR
 from divulge.types import Records
 from divulge.untrusted import LINES, open_untrusted
+from divulge.validation import check_array, check_choice, check_ids, check_mask, check_nonempty, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
-
     from divulge.tables import Table
     from divulge.types import Array, Bools, Floats
-else:
-    pl = lazy.module("polars")
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST = 60  # characters of a column's name

@@ -10,18 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import linear_model
 
-from divulge import lazy, seeds
-from divulge.validation import check_matrix
+from divulge import seeds
 from divulge.errors import InputError
 from divulge.statistics.canonical import digest, ordered
+from divulge.validation import check_matrix
 
 if TYPE_CHECKING:
-    from sklearn import linear_model
-
     from divulge.types import Floats
-else:
-    linear_model = lazy.module("sklearn.linear_model")
 
 
 def scores(candidates: object, calibration: object, *others: object, seed: int = 0) -> tuple[Floats, ...]:

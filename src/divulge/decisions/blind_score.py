@@ -16,20 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special, stats
 
-from divulge import lazy
-from divulge.validation import check_number, check_vector
 from divulge.decisions.controls import Control
 from divulge.errors import InputError
 from divulge.statistics import ranking, two_samples
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
-    from scipy import special, stats
-
     from divulge.types import Floats, Ints
-else:
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 NAME = "blind score"
 

@@ -26,11 +26,11 @@ import math
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_integer, check_number
 from divulge.decisions.fdr import ASSUMES, Judged, required_calibration
 from divulge.errors import InputError
 from divulge.statistics.canonical import digest
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_integer, check_number
 
 KIND = "FDR of the last candidate selected"
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_number, check_vector
 from divulge.decisions import counts as counting
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats

@@ -17,8 +17,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy import sparse
+from sklearn import linear_model
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import lazy, seeds
+from divulge import seeds
+from divulge.decisions import counts as counting
+from divulge.decisions.counts import Counts
+from divulge.errors import InputError
+from divulge.statistics import ranking, telling, two_samples
+from divulge.types import Estimate
 from divulge.validation import (
     as_list,
     check_array,
@@ -29,24 +37,11 @@ from divulge.validation import (
     check_strings,
     check_vector,
 )
-from divulge.decisions import counts as counting
-from divulge.decisions.counts import Counts
-from divulge.errors import InputError
-from divulge.statistics import ranking, telling, two_samples
-from divulge.types import Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import sparse
-    from sklearn import linear_model
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Array, Floats, Standing
-else:
-    linear_model = lazy.module("sklearn.linear_model")
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
-    sparse = lazy.module("scipy.sparse")
 
 State: TypeAlias = Literal["passed", "doubtful", "failed"]
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import machine, store
-from divulge.validation import check_instance, check_vector
 from divulge.errors import InputError
+from divulge.validation import check_instance, check_vector
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.validation import check_integer, check_number, check_vector
 from divulge.decisions import counts as counting
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts
 from divulge.decisions.null_paths import bands
 from divulge.errors import InputError
 from divulge.types import Guarantee
+from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_integer, check_number, check_vector
 from divulge.decisions import counts as counting
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
@@ -32,6 +31,7 @@ from divulge.decisions.methods import BH, PTDI, Adaptive, StepUp, Storey, named
 from divulge.decisions.moments import Moments
 from divulge.errors import InputError
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats

@@ -13,20 +13,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
-from divulge.validation import check_choice, check_integer, check_number, check_vector
 from divulge.decisions import conformal
 from divulge.errors import InputError
 from divulge.types import Estimate, Guarantee, Selection
+from divulge.validation import check_choice, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from scipy import special
 
     from divulge.types import Bools, Floats
-else:
-    special = lazy.module("scipy.special")
 
 Kind: TypeAlias = Literal["marginal", "training-conditional"]
 KINDS: tuple[Kind, ...] = ("marginal", "training-conditional")

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_names, check_number, check_vector
 from divulge.decisions import conformal
 from divulge.decisions import fdr as step_up
 from divulge.errors import InputError
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_names, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp

@@ -11,17 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy
-from divulge.validation import check_number, check_vector
 from divulge.decisions.controls import Control
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.types import Bools
-else:
-    stats = lazy.module("scipy.stats")
 
 
 def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, float]:

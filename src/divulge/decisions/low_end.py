@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from scipy import stats
 
-from divulge import lazy
-from divulge.validation import check_number, check_vector
 from divulge.decisions.controls import Control
-
-if TYPE_CHECKING:
-    from scipy import stats
-else:
-    stats = lazy.module("scipy.stats")
+from divulge.validation import check_number, check_vector
 
 _LOWEST = (10, 40)  # parts of all scores whose lowest one is compared
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from divulge.validation import check_choice, check_instance, check_number
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_instance, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from divulge.validation import check_bool, check_number, check_vector
 from divulge.decisions.methods import PTDI
+from divulge.validation import check_bool, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.counts import Counts

@@ -12,21 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy, seeds
-from divulge.validation import check_instance, check_integer, check_number
+from divulge import seeds
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts
 from divulge.statistics import intervals
 from divulge.types import Estimate
+from divulge.validation import check_instance, check_integer, check_number
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.decisions.methods import StepUp
     from divulge.types import Floats
-else:
-    special = lazy.module("scipy.special")
 
 _RUNS = 100  # of each size tried
 _LAST = 400  # of the size that is named

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_number, check_vector
 from divulge.decisions import counts as counting
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Storey, named
 from divulge.errors import InputError
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp

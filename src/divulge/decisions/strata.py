@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.validation import check_instance, check_names, check_number, check_vector
 from divulge.decisions import conformal
 from divulge.errors import InputError
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_instance, check_names, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

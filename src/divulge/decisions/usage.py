@@ -12,21 +12,17 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
-from divulge.validation import check_number, check_vector
 from divulge.statistics import intervals
 from divulge.types import Estimate
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import special
-
     from divulge.decisions.counts import Counts
     from divulge.types import Floats
-else:
-    special = lazy.module("scipy.special")
 
 # Grid points λ; the region of each is the lowest 1 - λ of calibration.
 _GRID = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)

@@ -13,23 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import linear_model, preprocessing
 
-from divulge import lazy, seeds
-from divulge.validation import check_instance, check_matrix, check_number, check_vector
+from divulge import seeds
 from divulge.decisions.fpr import required_calibration
 from divulge.errors import InputError
 from divulge.statistics import placements
 from divulge.statistics.canonical import digest
 from divulge.statistics.duplicate_groups import keep_together
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_instance, check_matrix, check_number, check_vector
 
 if TYPE_CHECKING:
-    from sklearn import linear_model, preprocessing
-
     from divulge.types import Floats
-else:
-    linear_model = lazy.module("sklearn.linear_model")
-    preprocessing = lazy.module("sklearn.preprocessing")
 
 _FOLDS = 5
 _LARGEST = 1e100  # a square of more overflows

@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_integer, check_number, check_vector
 from divulge.decisions import weighted
 from divulge.decisions.weighted import Weights
 from divulge.errors import InputError
 from divulge.statistics.canonical import digest
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from divulge import lazy, store, tables
+import filelock
+
+from divulge import store, tables
 from divulge.dossier import mark, publish
 from divulge.dossier.draft import Draft
 from divulge.dossier.mark import Mark
@@ -22,14 +24,11 @@ from divulge.untrusted import open_untrusted
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    import filelock
     import polars as pl
 
     from divulge.types import Array
 
     Found = TypeVar("Found")
-else:
-    filelock = lazy.module("filelock")
 
 # Files that a reader may edit: nothing is ever computed from them.
 _FREE = ("plan.toml", "report.html", "inputs/")

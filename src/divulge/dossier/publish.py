@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from divulge import store
-from divulge.validation import format_value
 from divulge.dossier import mark, shape
 from divulge.dossier.draft import contents, walk
 from divulge.dossier.mark import Mark
 from divulge.errors import InputError
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

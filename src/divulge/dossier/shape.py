@@ -6,15 +6,12 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from divulge import lazy
+import pydantic
+
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pydantic
-else:
-    pydantic = lazy.module("pydantic")
 
 Shape = TypeVar("Shape")
 

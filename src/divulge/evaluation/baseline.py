@@ -21,22 +21,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy
-from divulge.validation import as_list, check_choice, check_integer, check_number, check_vector
 from divulge.errors import InputError
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.statistics import two_samples
 from divulge.statistics.tables import least_nonmembers, table
+from divulge.validation import as_list, check_choice, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import stats
-
     from divulge.types import Bools, Estimate, Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 BaselineAnswer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
 Ruling: TypeAlias = Literal["kept", "broken", "undecided"]

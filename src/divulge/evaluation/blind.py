@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import linalg, special, stats
 
-from divulge import lazy, seeds
-from divulge.validation import check_integer, check_labels, check_number, check_records
+from divulge import seeds
 from divulge.errors import InputError
 from divulge.evaluation import likeness
 from divulge.evaluation.record_features import RecordFeatures, extract_features
@@ -22,17 +22,12 @@ from divulge.statistics import canonical
 from divulge.statistics.duplicate_groups import are_divided_whole, digest_records, first_of_each, fold_groups
 from divulge.statistics.ranking import auc
 from divulge.types import Estimate
+from divulge.validation import check_integer, check_labels, check_number, check_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from scipy import linalg, special, stats
-
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    linalg = lazy.module("scipy.linalg")
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 FOLDS = 5
 # Shifts that are tried for `Blind.detectable`: how many standard errors apart the means are; each so many times.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from scipy.special import bdtr
 
-from divulge.validation import check_integer, check_number
 from divulge.errors import InputError
 from divulge.evaluation.families import GaussianMechanism, largest
 from divulge.evaluation.guess_bounds import GuessRule, best_errors, guess_counts
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

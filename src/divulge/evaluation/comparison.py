@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_number, check_string, check_vector, format_value
 from divulge.errors import InputError
 from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
@@ -15,6 +14,7 @@ from divulge.statistics import intervals, placements, ranking
 from divulge.statistics.ranking import auc
 from divulge.statistics.tables import supported, table
 from divulge.types import Estimate
+from divulge.validation import check_number, check_string, check_vector, format_value
 
 if TYPE_CHECKING:
     from divulge.statistics.placements import Placements

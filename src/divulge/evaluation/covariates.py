@@ -26,26 +26,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
+from sklearn import decomposition, linear_model, preprocessing
+from sklearn.feature_extraction import text as text_features
 
-from divulge import lazy, seeds
-from divulge.validation import check_vector
+from divulge import seeds
 from divulge.evaluation.likeness import MOST_CHARACTERS, YEAR
 from divulge.statistics.duplicate_groups import first_of_each
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scipy import stats
-    from sklearn import decomposition, linear_model, preprocessing
-    from sklearn.feature_extraction import text as text_features
-
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    decomposition = lazy.module("sklearn.decomposition")
-    linear_model = lazy.module("sklearn.linear_model")
-    preprocessing = lazy.module("sklearn.preprocessing")
-    stats = lazy.module("scipy.stats")
-    text_features = lazy.module("sklearn.feature_extraction.text")
 
 LEAST_RECORDS = 10  # of a kind; fewer allow no prediction, and no verdict either
 FALSE_ALARM = 0.01  # chance that sets which are alike are called different after balancing

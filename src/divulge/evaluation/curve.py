@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_number
 from divulge.errors import InputError
 from divulge.statistics import intervals
 from divulge.statistics.tables import above, halves, least_nonmembers, supported
 from divulge.types import Estimate
+from divulge.validation import check_number
 
 if TYPE_CHECKING:
     from divulge.types import Floats

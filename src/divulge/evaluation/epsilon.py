@@ -11,23 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy, seeds
-from divulge.validation import check_choice, check_integer, check_number, format_value
+from divulge import seeds
 from divulge.errors import InputError
 from divulge.evaluation import families
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.statistics import intervals
 from divulge.statistics.tables import above, table
 from divulge.types import Estimate
+from divulge.validation import check_choice, check_integer, check_number, format_value
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.evaluation.families import Families
     from divulge.types import Bools, Floats
-else:
-    special = lazy.module("scipy.special")
 
 Strategy: TypeAlias = Literal["bonferroni", "split"]
 STRATEGIES: tuple[Strategy, ...] = ("bonferroni", "split")

@@ -10,19 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
-from divulge.validation import check_choice, check_integer, check_number, format_value
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scipy import special
-
     from divulge.types import Floats
-else:
-    special = lazy.module("scipy.special")
 
 _REACH = 10.0  # standard deviations on either side that hold all but 1e-23 of a normal law
 _CELLS = 4000  # of the observation, for one step

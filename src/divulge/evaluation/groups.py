@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.validation import check_bool, check_ids, check_integer, check_mask, check_nonempty, check_number, to_numpy
 from divulge.errors import InputError
 from divulge.statistics import intervals
 from divulge.statistics.ranking import auc
 from divulge.statistics.tables import supported, table
 from divulge.types import Estimate
+from divulge.validation import check_bool, check_ids, check_integer, check_mask, check_nonempty, check_number, to_numpy
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats

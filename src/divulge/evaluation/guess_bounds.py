@@ -12,20 +12,16 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
-from divulge.validation import check_choice, check_number, format_value
 from divulge.errors import InputError
 from divulge.evaluation import families
 from divulge.evaluation.families import GaussianMechanism, largest
+from divulge.validation import check_choice, check_number, format_value
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.evaluation.families import Errors, Families
     from divulge.types import Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 Bound: TypeAlias = Literal["steinke", "f-dp", "tight"]
 Sides: TypeAlias = Literal["both", "in"]

@@ -13,23 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import special
+from sklearn import decomposition
+from sklearn import mixture as mixtures
 
-from divulge import lazy, seeds
-from divulge.validation import check_mask, check_matrix, check_number
+from divulge import seeds
 from divulge.errors import InputError
+from divulge.validation import check_mask, check_matrix, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scipy import special
-    from sklearn import decomposition
-    from sklearn import mixture as mixtures
-
     from divulge.types import Bools, Floats
-else:
-    decomposition = lazy.module("sklearn.decomposition")
-    mixtures = lazy.module("sklearn.mixture")
-    special = lazy.module("scipy.special")
 
 COMPONENTS = 2
 LEAST = 50

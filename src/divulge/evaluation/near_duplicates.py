@@ -13,21 +13,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import lazy
-from divulge.validation import check_integer, check_number, check_strings
 from divulge.errors import InputError
+from divulge.validation import check_integer, check_number, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import sparse
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Floats, Ints
-else:
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
-    sparse = lazy.module("scipy.sparse")
 
 # What keeps the work in proportion to the number of documents: how many documents an n-gram leads to, how many of
 # these are compared in full, how many at a time, and rows looked at together.

@@ -16,23 +16,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy, seeds
-from divulge.validation import check_integer, check_number, format_value
+from divulge import seeds
 from divulge.errors import InputError
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.evaluation.guess_bounds import GuessRule, guess_counts
 from divulge.statistics.tables import table
 from divulge.types import Estimate
+from divulge.validation import check_integer, check_number, format_value
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Bound, Sides
     from divulge.types import Bools, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 _UNFAIR = 1e-9  # probability of a draw of fair coins below which it is taken for none
 

@@ -8,17 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
-from divulge.validation import check_integer, check_number
 from divulge.statistics import intervals, placements
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from scipy import special
-else:
-    special = lazy.module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,18 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import decomposition
 
-from divulge import lazy, seeds
-from divulge.validation import check_mask, check_number
+from divulge import seeds
 from divulge.evaluation.linearity import COMPONENTS, basis, both, mixture, violation
 from divulge.types import Estimate
+from divulge.validation import check_mask, check_number
 
 if TYPE_CHECKING:
-    from sklearn import decomposition
-
     from divulge.types import Array, Floats
-else:
-    decomposition = lazy.module("sklearn.decomposition")
 
 # Less than this share of seen records may lie as far out as a query record that counts as outside.
 _TAIL = 0.01

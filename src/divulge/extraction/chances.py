@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_integer, check_number, check_vector
 from divulge.errors import InputError
+from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Floats

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import lazy, results
-from divulge.validation import format_exception
+import polars as pl
+
+from divulge import results
 from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.extraction import extraction_page
@@ -13,15 +14,12 @@ from divulge.extraction.completed import Measured
 from divulge.extraction.result import KIND, summarise_again
 from divulge.report import origin
 from divulge.results import ExtractionSummary, provenance
+from divulge.validation import format_exception
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.report import Page
-else:
-    pl = lazy.module("polars")
 
 
 def page(folder: Path) -> Page:

@@ -10,16 +10,6 @@ import numpy as np
 
 from divulge import store
 from divulge.auditing import text_split
-from divulge.validation import (
-    as_list,
-    check_bool,
-    check_instance,
-    check_integer,
-    check_number,
-    check_path,
-    check_strings,
-    require_callable,
-)
 from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.evaluation import blind
@@ -30,6 +20,16 @@ from divulge.extraction.result import KIND, Extraction
 from divulge.report import in_words
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
+from divulge.validation import (
+    as_list,
+    check_bool,
+    check_instance,
+    check_integer,
+    check_number,
+    check_path,
+    check_strings,
+    require_callable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

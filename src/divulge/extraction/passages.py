@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_choice, check_integer, check_number
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

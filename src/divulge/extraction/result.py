@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, store
-from divulge.validation import check_path
+from divulge import store
 from divulge.dossier import Dossier
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
@@ -17,12 +17,11 @@ from divulge.extraction.completed import Measured, RateOf
 from divulge.extraction.finding import Finding, finding_of
 from divulge.report import html, origin
 from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance, write
+from divulge.validation import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from divulge.dossier import Draft
     from divulge.evaluation.blind import Blind
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from divulge.report import Page
     from divulge.targets import Decoding
     from divulge.types import Array, Bools
-else:
-    pl = lazy.module("polars")
 
 KIND = "extraction"
 _FALSE_ALARM = 0.01  # of the blind baseline

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_vector
 from divulge.decisions import controls, strata, weighted_fdr
 from divulge.decisions import fdr as step_up
 from divulge.decisions.methods import BH, Auto
@@ -16,6 +15,7 @@ from divulge.decisions.weighted import Weights
 from divulge.errors import InputError
 from divulge.identification import standing
 from divulge.identification.standing import LEVEL, together
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.controls import Control

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_vector
 from divulge.decisions import blind_score, controls
 from divulge.decisions import fdr as step_up
 from divulge.decisions.blind_score import Adjustment
@@ -16,6 +15,7 @@ from divulge.errors import InputError
 from divulge.evaluation import against_baseline, auc, paired_difference
 from divulge.identification.several import held_out, mean_rank
 from divulge.identification.standing import LEVEL
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

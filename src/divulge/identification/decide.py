@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from divulge.validation import check_number
 from divulge.decisions import fdr as step_up
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
 from divulge.identification import standing
 from divulge.types import Guarantee
+from divulge.validation import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from divulge import lazy, store, tables
-from divulge.validation import check_integer, require_callable
 from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.identification import score_files
@@ -18,12 +18,11 @@ from divulge.results import ScoringSummary, Skipped
 from divulge.signals import tokens as signals
 from divulge.targets import token_spans
 from divulge.targets.endpoint import Endpoint
+from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from divulge.targets.statistics import GivesTokens
     from divulge.types import Array
 else:
-    pl = lazy.module("polars")
     folders = lazy.module("divulge.targets.folders")
 
 KIND = "scores"

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, store, tables
+from divulge import store, tables
 from divulge.dossier import shape
 from divulge.errors import InputError
 from divulge.identification import score_files, selected_rows
@@ -18,13 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.dossier import Draft
     from divulge.identification.score_files import Columns
     from divulge.tables import Table
-else:
-    pl = lazy.module("polars")
 
 NAME = "exhibits"
 TOKENS = "tokens"

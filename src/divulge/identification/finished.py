@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, results, tables
+from divulge import results, tables
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import named
@@ -21,11 +22,7 @@ from divulge.results import IdentificationSummary
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import polars as pl
-
     from divulge.decisions.methods import AdaDetect, StepUp
-else:
-    pl = lazy.module("polars")
 
 KIND = "identification"
 Made = TypeVar("Made")

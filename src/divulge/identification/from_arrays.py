@@ -7,15 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import (
-    check_array,
-    check_instance,
-    check_integer,
-    check_mask,
-    check_nonempty,
-    check_number,
-    check_vector,
-)
 from divulge.decisions import controls, knockoff
 from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, Knockoff, named
@@ -29,6 +20,15 @@ from divulge.identification.several import held_out, learned, mean_rank
 from divulge.identification.standing import LEVEL, together
 from divulge.identification.truth import orientation
 from divulge.types import Guarantee
+from divulge.validation import (
+    check_array,
+    check_instance,
+    check_integer,
+    check_mask,
+    check_nonempty,
+    check_number,
+    check_vector,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, tables
+from divulge import tables
 from divulge.errors import InputError
 from divulge.identification import text_digests
 from divulge.identification.score_files import check
@@ -16,13 +17,9 @@ from divulge.identification.text_digests import Lowest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.identification.score_files import Columns
     from divulge.tables import Table
     from divulge.types import Array, Bools, Floats
-else:
-    pl = lazy.module("polars")
 
 _NAMED = 10  # rows in a message
 _SHOWN = 5  # values in a message

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divulge import tables
-from divulge.validation import check_choice
 from divulge.dossier import Dossier
 from divulge.errors import InputError
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, results, store, tables
+from divulge import results, store, tables
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
@@ -23,16 +24,12 @@ from divulge.results import Asked, ControlResult, IdentificationSummary, provena
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import polars as pl
-
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import Method
     from divulge.identification.decide import Decision
     from divulge.report import Page
     from divulge.results import BlindScoreResult
     from divulge.types import Estimate, Floats
-else:
-    pl = lazy.module("polars")
 
 
 KEPT = ("row", "id", "score", "unadjusted", "baseline", "truth")

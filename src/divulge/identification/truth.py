@@ -5,24 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, tables
-from divulge.validation import check_mask
+from divulge import tables
 from divulge.results import Realised
 from divulge.statistics import ranking
 from divulge.statistics.intervals import proportion
 from divulge.types import Estimate
+from divulge.validation import check_mask
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.decisions.counts import Counts
     from divulge.identification.score_files import Score
     from divulge.types import Bools, Floats
-else:
-    pl = lazy.module("polars")
 
 _FAR = 3.09  # standard deviations, beyond which a normal variable lies with a chance of 1 in 1000
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from divulge.validation import check_instance, check_integer, check_number
 from divulge.labels import accuracy_bounds, floats
 from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.spec import OracleSpec
+from divulge.validation import check_instance, check_integer, check_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.validation import check_array, check_instance, check_nonempty
 from divulge.errors import InputError
 from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.oracles import check_predictions
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import OracleSpec
+from divulge.validation import check_array, check_instance, check_nonempty
 
 if TYPE_CHECKING:
     from divulge.types import Floats

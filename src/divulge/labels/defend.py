@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
-from divulge.validation import check_instance, check_integer, check_number
 from divulge.errors import InputError
 from divulge.labels import accuracy_bounds, ranking
 from divulge.labels.spec import OracleSpec
 from divulge.types import Estimate
+from divulge.validation import check_instance, check_integer, check_number
 
 _MOST_DECIMALS = 15  # more than that, floats have none
 _CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_memory
 from divulge.errors import InputError
 from divulge.labels import (
     codes,
@@ -29,6 +28,7 @@ from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.linear import LinearPlan
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS, RATIOS, OracleSpec
+from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from divulge import errors
-from divulge.validation import check_choice, check_instance, check_number, check_string, format_value, require_callable
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_instance, check_number, check_string, format_value, require_callable
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec

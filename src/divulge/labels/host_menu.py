@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_instance, check_integer, check_number
 from divulge.errors import InputError
 from divulge.labels import accuracy_bounds, ranking
 from divulge.labels.capacity import capacity
@@ -19,6 +18,7 @@ from divulge.labels.oracles import Ladder, LocalOracle
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import OracleSpec
 from divulge.types import Estimate
+from divulge.validation import check_instance, check_integer, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints

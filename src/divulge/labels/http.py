@@ -11,10 +11,10 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from divulge import web
-from divulge.validation import check_instance, check_integer, check_number, check_string, check_strings
 from divulge.errors import InputError
 from divulge.labels.journal import Submission
 from divulge.labels.quota import QuotaReachedError
+from divulge.validation import check_instance, check_integer, check_number, check_string, check_strings
 
 if TYPE_CHECKING:
     from divulge.types import Array

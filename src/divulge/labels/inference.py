@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from divulge import errors
-from divulge.validation import check_bool, check_instance, check_vector, format_value, require_callable
 from divulge.errors import InputError
 from divulge.labels import contradiction, probing
 from divulge.labels.answers import LabelInference
 from divulge.labels.plans import QueryPlan
 from divulge.labels.quota import QuotaReachedError
+from divulge.validation import check_bool, check_instance, check_vector, format_value, require_callable
 
 if TYPE_CHECKING:
     from divulge.types import Array

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import store, untrusted
-from divulge.validation import as_list, check_string, format_value
 from divulge.errors import InputError
+from divulge.validation import as_list, check_string, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import errors
-from divulge.validation import check_array, check_number, check_string, check_vector, require_callable
 from divulge.errors import InputError
 from divulge.labels import probability_losses
 from divulge.labels.loss import Loss, bisect, squared
+from divulge.validation import check_array, check_number, check_string, check_vector, require_callable
 
 if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints

@@ -10,8 +10,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn import metrics
 
-from divulge import errors, lazy, seeds
+from divulge import errors, seeds
+from divulge.errors import InputError
+from divulge.labels import ratios
+from divulge.labels.evaluated import Evaluated, evaluate
+from divulge.labels.quota import QuotaReachedError
+from divulge.labels.spec import OracleSpec
 from divulge.validation import (
     check_array,
     check_choice,
@@ -21,18 +27,9 @@ from divulge.validation import (
     check_number,
     require_callable,
 )
-from divulge.errors import InputError
-from divulge.labels import ratios
-from divulge.labels.evaluated import Evaluated, evaluate
-from divulge.labels.quota import QuotaReachedError
-from divulge.labels.spec import OracleSpec
 
 if TYPE_CHECKING:
-    from sklearn import metrics
-
     from divulge.types import Array, Bools, Ints
-else:
-    metrics = lazy.module("sklearn.metrics")
 
 _PATTERNS = ("edge", "uniform", "plus", "minus")
 

@@ -7,24 +7,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from scipy import special, stats
 
-from divulge import lazy, seeds
-from divulge.validation import check_integer
+from divulge import seeds
 from divulge.errors import InputError
 from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.losses import Linear
 from divulge.labels.oracles import score
 from divulge.labels.spec import COUNTS, RATIOS
 from divulge.types import Estimate
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
-    from scipy import special, stats
-
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 TEAMS = 30
 _COMPETITIONS = (4, 20)  # fewest and most that are simulated

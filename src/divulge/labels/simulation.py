@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_instance, check_labels
 from divulge.errors import InputError
 from divulge.labels.answers import LabelInference
 from divulge.labels.design import design
@@ -16,6 +15,7 @@ from divulge.labels.inference import infer
 from divulge.labels.oracles import LocalOracle, public
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import OracleSpec
+from divulge.validation import check_instance, check_labels
 
 if TYPE_CHECKING:
     from divulge.types import Array, Ints

@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from divulge.validation import as_list, check_choice, check_integer, check_number
 from divulge.errors import InputError
 from divulge.labels import losses
 from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.loss import Loss
 from divulge.labels.losses import Linear, Metric
+from divulge.validation import as_list, check_choice, check_integer, check_number
 
 COUNTS = ("accuracy", "f1", "auc")
 RATIOS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k")

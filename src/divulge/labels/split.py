@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_choice
 from divulge.errors import InputError
 from divulge.labels import alphabet, codes, floats, losses
 from divulge.labels.certificate import Certificate
 from divulge.labels.plans import QueryPlan
 from divulge.labels.reading import Reading
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code

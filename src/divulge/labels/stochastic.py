@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_integer
 from divulge.errors import InputError
 from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.noise import largest_norm, least_norm
 from divulge.labels.plans import QueryPlan
 from divulge.labels.reading import Reading
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import as_list, check_instance, check_number, format_value
 from divulge.errors import InputError
 from divulge.margin.geometry import Orthogonality
 from divulge.margin.shallow_relu import ShallowReLU, inputs
 from divulge.types import Guarantee
+from divulge.validation import as_list, check_instance, check_number, format_value
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats

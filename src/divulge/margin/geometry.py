@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_integer, check_number
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import augment, inputs
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Floats

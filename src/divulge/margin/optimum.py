@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import optimize
 
-from divulge import lazy, seeds
-from divulge.validation import check_integer
+from divulge import seeds
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
 from divulge.margin.shallow_training import contradiction, span
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
-    from scipy import optimize
-
     from divulge.types import Bools, Floats
-else:
-    optimize = lazy.module("scipy.optimize")
 
 _ROUGH = 1e-3  # violation at which cutting planes hand over to quadratic programming
 _NEAR = 0.1  # constraints further than this from tight at the rough solution are left out

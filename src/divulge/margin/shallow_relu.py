@@ -7,21 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import safetensors
+from safetensors import numpy as tensors
 
-from divulge import lazy, store
-from divulge.validation import check_array, check_matrix, check_nonempty, check_vector
+from divulge import store
 from divulge.errors import InputError
+from divulge.validation import check_array, check_matrix, check_nonempty, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import safetensors
-    from safetensors import numpy as tensors
-
     from divulge.types import Array, Floats
-else:
-    safetensors = lazy.module("safetensors")
-    tensors = lazy.module("safetensors.numpy")
 
 _LARGEST = 1e60  # an input; products of several would overflow
 _BLOCK = 2**24  # hidden activations held at once when a large network is evaluated

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_bool, check_integer, check_memory, check_number
 from divulge.errors import InputError
 from divulge.margin.flow import ARMIJO, State, evaluate, implicit_step, least_step, log_sum_exp
 from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.validation import check_bool, check_integer, check_memory, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Floats

@@ -6,17 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy, seeds
-from divulge.validation import check_integer, check_matrix, check_number, require_callable
+from divulge import seeds
 from divulge.errors import InputError
+from divulge.validation import check_integer, check_matrix, check_number, require_callable
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.types import Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 
 _MOST = 10**7  # inputs, and records

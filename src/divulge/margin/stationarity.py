@@ -6,18 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import optimize
 
-from divulge import lazy
-from divulge.validation import check_bool, check_instance, check_number
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.validation import check_bool, check_instance, check_number
 
 if TYPE_CHECKING:
-    from scipy import optimize
-
     from divulge.types import Bools, Floats, Ints
-else:
-    optimize = lazy.module("scipy.optimize")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

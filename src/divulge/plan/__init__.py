@@ -13,7 +13,6 @@ from pydantic import ValidationError
 
 from divulge import access, completion, datafiles, imports
 from divulge import recipes as book
-from divulge.validation import check_choice, check_path
 from divulge.columns import has_pandas
 from divulge.datafiles import DataFile, FileLayout
 from divulge.errors import InputError
@@ -25,6 +24,7 @@ from divulge.targets import files as models
 from divulge.targets.estimators import fitted_library
 from divulge.types import Records
 from divulge.untrusted import read_untrusted
+from divulge.validation import check_choice, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

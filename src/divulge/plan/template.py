@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
-from divulge.validation import check_choice, check_path, check_string
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_path, check_string
 
 Kind: TypeAlias = Literal["images", "table", "text"]
 Ask: TypeAlias = Callable[[str, str], str]

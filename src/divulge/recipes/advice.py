@@ -7,13 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from divulge.attacks import adapt
-from divulge.validation import as_list, check_bool, check_choice, check_instance, check_integer, check_string, format_value
 from divulge.errors import InputError
 from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.measured import Kind, Performance, measured
 from divulge.recipes.white_box import weight_recipes, white_box_recipes
 from divulge.recipes.whole import recipes
+from divulge.validation import (
+    as_list,
+    check_bool,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_string,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from divulge import attacks, errors, imports
-from divulge.validation import check_choice, check_instance
 from divulge.errors import InputError
 from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.documents import document_recipes
@@ -14,6 +13,7 @@ from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
 from divulge.recipes.white_box import weight_recipes, white_box_recipes
 from divulge.recipes.whole import recipes
+from divulge.validation import check_choice, check_instance
 
 
 def everything() -> tuple[Recipe, ...]:

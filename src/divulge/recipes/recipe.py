@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, r
 
 from divulge.attacks import Need, Scores, adapt
 from divulge.attacks.protocol import REFERENCES
-from divulge.validation import as_list, check_choice, check_integer
 from divulge.errors import InputError
 from divulge.signals import classification, internals, tokens
 from divulge.signals.versions import Versions
+from divulge.validation import as_list, check_choice, check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge.validation import check_instance, check_number, format_value
 from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU
 from divulge.margin.stationarity import fit
@@ -15,6 +14,7 @@ from divulge.reconstruction.lines import ON_MARGIN, bends, crossings, thin
 from divulge.reconstruction.needed import least_multipliers
 from divulge.reconstruction.windows import fewest, flat_ends, windows, within
 from divulge.types import Guarantee
+from divulge.validation import check_instance, check_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

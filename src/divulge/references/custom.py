@@ -10,7 +10,6 @@ from typing import Any, Literal
 import numpy as np
 
 from divulge import errors, store, targets
-from divulge.validation import check_choice, check_instance, check_integer
 from divulge.errors import InputError
 from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
@@ -20,6 +19,7 @@ from divulge.references.predictions import Inside, Predict, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Floats, Ints, Records
+from divulge.validation import check_choice, check_instance, check_integer
 
 
 @dataclass(frozen=True, slots=True)

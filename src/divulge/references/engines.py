@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from divulge.validation import check_choice, check_integer
 from divulge.references.jobs import Done, Job, Task, finish
+from divulge.validation import check_choice, check_integer
 
 EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
 ENGINES = ("auto", "serial", "stacked", "processes", "ray")

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from divulge import errors, lazy, networks, people, seeds, store
-from divulge.validation import check_instance
 from divulge.errors import InputError
 from divulge.references import fitting, keys, next_token
 from divulge.references.engines import Placement
@@ -25,6 +24,7 @@ from divulge.targets import adapters, text, token_spans
 from divulge.targets.pretrained import fingerprint, tokenizer_digest
 from divulge.targets.text import CausalLM
 from divulge.types import Array, Floats, Ints, Records
+from divulge.validation import check_instance
 
 if TYPE_CHECKING:
     import peft

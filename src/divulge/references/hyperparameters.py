@@ -9,8 +9,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from divulge import errors, lazy
-from divulge.validation import check_choice, check_instance, check_integer, check_number, require_callable
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_instance, check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
     import torch

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from divulge.validation import check_instance, check_integer, check_labels
 from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import check_instance, check_integer, check_labels
 
 
 def label_set(records: Records, classes: int | None) -> int:

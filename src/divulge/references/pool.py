@@ -13,25 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from divulge import lazy, store
-from divulge.validation import check_memory, check_path
+import filelock
+import safetensors
+from safetensors import numpy as tensors
+
+from divulge import store
 from divulge.dossier import shape
 from divulge.errors import InputError
 from divulge.untrusted import open_untrusted
+from divulge.validation import check_memory, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import filelock
-    import safetensors
     from filelock import BaseFileLock
-    from safetensors import numpy as tensors
 
     from divulge.types import Array
-else:
-    filelock = lazy.module("filelock")
-    safetensors = lazy.module("safetensors")
-    tensors = lazy.module("safetensors.numpy")
 
 State: TypeAlias = Literal["good", "damaged", "unfinished", "foreign"]
 

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import joblib
 import numpy as np
 
 from divulge import lazy, store
@@ -18,11 +19,9 @@ from divulge.references.jobs import Done, Inner, Job, Task
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import joblib
     from joblib.externals.loky import process_executor
     from joblib.externals.loky.backend import reduction
 else:
-    joblib = lazy.module("joblib")
     process_executor = lazy.module("joblib.externals.loky.process_executor")
     reduction = lazy.module("joblib.externals.loky.backend.reduction")
 

@@ -9,18 +9,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
-from divulge import lazy
+from rich import console as rich_console
+from rich import progress as rich_progress
+
 from divulge.validation import check_number
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import TextIO
-
-    from rich import console as rich_console
-    from rich import progress as rich_progress
-else:
-    rich_console = lazy.module("rich.console")
-    rich_progress = lazy.module("rich.progress")
 
 
 class Progress(Protocol):

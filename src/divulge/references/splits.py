@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_integer, check_labels, check_mask, check_memory
 from divulge.errors import InputError
 from divulge.types import Array, Bools, Ints
+from divulge.validation import check_integer, check_labels, check_mask, check_memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)

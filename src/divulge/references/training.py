@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import lazy
-from divulge.validation import check_integer, require_callable
 from divulge.references import fitting
 from divulge.references.engines import EngineName, Placement
 from divulge.references.hyperparameters import Hyperparameters
@@ -17,6 +16,7 @@ from divulge.references.predictions import Inside, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
+from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
     import torch

@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from divulge.references.engines import Placement
 from divulge.validation import (
     as_list,
     check_choice,
@@ -15,7 +16,6 @@ from divulge.validation import (
     check_string,
     require_callable,
 )
-from divulge.references.engines import Placement
 
 
 @dataclass(frozen=True, slots=True)

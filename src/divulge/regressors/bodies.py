@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import as_list, check_choice, check_integer, check_string
 from divulge.errors import InputError
+from divulge.validation import as_list, check_choice, check_integer, check_string
 
 if TYPE_CHECKING:
     from torch import nn

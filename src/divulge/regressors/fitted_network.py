@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
+from scipy import special
 from torch import nn
 from torch.nn import functional
 
-from divulge import lazy, networks, seeds
+from divulge import networks, seeds
 from divulge.errors import InputError
 from divulge.targets.modules import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scipy import special
-
     from divulge.regressors.bodies import Body
     from divulge.types import Array, Floats
-else:
-    special = lazy.module("scipy.special")
 
 # Standard deviations of the standardised signal between e⁻⁵ and e⁵: beyond, a likelihood is a spike on one record.
 _LOG_VARIANCE = 10.0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import check_choice, check_integer, check_number, check_rates, check_vector, require_callable
 from divulge.errors import InputError
 from divulge.regressors.bodies import MLP, Body
+from divulge.validation import check_choice, check_integer, check_number, check_rates, check_vector, require_callable
 
 if TYPE_CHECKING:
     from divulge.regressors import fitted_network

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import altair as alt
 import numpy as np
 
-from divulge import lazy
-from divulge.validation import check_array, check_choice, check_integer, check_vector
 from divulge.errors import InputError
 from divulge.report import marks
 from divulge.report.curves import (
@@ -30,15 +29,12 @@ from divulge.report.curves import (
     thinned,
 )
 from divulge.report.marks import Layer, Row, Spec
+from divulge.validation import check_array, check_choice, check_integer, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import altair as alt
-
     from divulge.types import Estimate
-else:
-    alt = lazy.module("altair")
 
 CLOUD_POINTS = 1500
 _MILLION = 1e6  # above which the places of a logarithmic axis are written as powers of ten

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from divulge.validation import check_vector
 from divulge.errors import InputError
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge.validation import check_array, check_integer, check_nonempty
 from divulge.errors import InputError
+from divulge.validation import check_array, check_integer, check_nonempty
 
 
 def thumbnail(image: object, *, most: int = 128) -> bytes:

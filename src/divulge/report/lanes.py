@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import lazy
-from divulge.validation import check_choice
+import altair as alt
+
 from divulge.errors import InputError
 from divulge.report import marks
 from divulge.report.curves import some
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import altair as alt
-
     from divulge.report.marks import Layer, Row, Spec
     from divulge.types import Estimate
-else:
-    alt = lazy.module("altair")
 
 LANES = 30
 

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import altair as alt
 import numpy as np
 
-from divulge import lazy
-from divulge.validation import check_number, check_vector
 from divulge.errors import InputError
 from divulge.report.curves import DIGITS, RATE_DIGITS, rows_of, short
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import altair as alt
-
     from divulge.report.curves import Curve
     from divulge.types import Estimate
-else:
-    alt = lazy.module("altair")
 
 Row: TypeAlias = dict[str, Any]
 Spec: TypeAlias = dict[str, Any]

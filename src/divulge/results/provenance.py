@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from divulge import store
-from divulge.validation import format_value
 from divulge.dossier import shape
 from divulge.errors import InputError
 from divulge.results.environment import environment
 from divulge.results.json_files import to_json_values
 from divulge.results.recorded import Environment
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_integer, check_number
 from divulge.errors import InputError
 from divulge.targets import GivesLabels
 from divulge.types import Records
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_integer, check_labels, check_matrix, check_memory
 from divulge.errors import InputError
+from divulge.validation import check_integer, check_labels, check_matrix, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import lazy, seeds
-from divulge.validation import check_integer, check_number
 from divulge.completion.perceptron import Perceptron, standard
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     import torch

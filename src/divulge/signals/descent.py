@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_choice, check_integer, check_number
 from divulge.errors import InputError
 from divulge.signals.classification import negative_loss
 from divulge.targets import GivesGradients
 from divulge.types import Records
+from divulge.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from divulge.targets import GivesLogits

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import check_array, check_nonempty
 from divulge.errors import InputError
 from divulge.margin.stationarity import weigh
 from divulge.signals.margin import signs
 from divulge.types import Guarantee
+from divulge.validation import check_array, check_nonempty
 
 if TYPE_CHECKING:
     import torch

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.validation import as_list, check_choice, check_instance, check_labels, check_matrix
 from divulge.errors import InputError
 from divulge.targets import GivesGradientNorms, GivesHead, GivesLogits
 from divulge.types import Records
+from divulge.validation import as_list, check_choice, check_instance, check_labels, check_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.validation import check_array, check_instance, check_integer, check_nonempty, check_number, check_vector
 from divulge.errors import InputError
 from divulge.margin import ShallowReLU, multipliers
+from divulge.validation import check_array, check_instance, check_integer, check_nonempty, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Array, Floats, Records

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import check_integer, check_number, require_callable
 from divulge.completion.donors import Mean
 from divulge.completion.imputers import FittedImputer, Imputer
 from divulge.errors import InputError
 from divulge.targets.declared_outputs import FLOOR
+from divulge.validation import check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
     import torch

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge.validation import as_list, check_choice, check_integer, check_number, format_value, require_callable
 from divulge.completion.imputers import FittedImputer, Imputer, flat
 from divulge.errors import InputError
 from divulge.signals.descent import Access, Gradients
 from divulge.signals.detectors import CADE, MSAD, NCI, Detector
 from divulge.targets import Metered
+from divulge.validation import as_list, check_choice, check_integer, check_number, format_value, require_callable
 
 if TYPE_CHECKING:
     from divulge.completion.columns import RecordColumns

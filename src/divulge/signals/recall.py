@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import seeds
-from divulge.validation import check_integer, check_strings
 from divulge.errors import InputError
 from divulge.targets import GivesContinuations
+from divulge.validation import check_integer, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_choice, check_instance, check_number
 from divulge.errors import InputError
 from divulge.targets.statistics import TokenStatistics
+from divulge.validation import check_choice, check_instance, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 
 from divulge import errors, seeds
-from divulge.validation import as_list, check_bool, check_integer, check_number, check_records, require_callable
 from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import as_list, check_bool, check_integer, check_number, check_records, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
-from divulge.validation import check_integer, check_number
 from divulge.types import Estimate
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from scipy import special
 
     from divulge.types import Floats
-else:
-    special = lazy.module("scipy.special")
 
 
 def lower(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:

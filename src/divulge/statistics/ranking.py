@@ -6,20 +6,16 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
-from divulge.validation import check_number
 from divulge.statistics import placements
 from divulge.statistics.tables import table
 from divulge.types import Estimate
+from divulge.validation import check_number
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.statistics.placements import Placements
     from divulge.types import Bools, Floats
-else:
-    special = lazy.module("scipy.special")
 
 DELONG = "delong, logit scale, Brunner-Munzel degrees of freedom; Gaffke's bound as far as placements repeat"
 CHERNOFF = "chernoff-hoeffding bound for U-statistics"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.validation import check_mask, check_number, check_vector
 from divulge.errors import InputError
+from divulge.validation import check_mask, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats

@@ -7,22 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import lazy
-from divulge.validation import as_list, check_integer, check_number, check_strings, format_value
 from divulge.errors import InputError
 from divulge.statistics import two_samples
+from divulge.validation import as_list, check_integer, check_number, check_strings, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scipy import stats
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Floats, Ints
-else:
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
-    stats = lazy.module("scipy.stats")
 
 _LEAST = 5  # texts that a word must be in: fewer tell nothing
 _LONGEST = 40  # characters of a word that are shown

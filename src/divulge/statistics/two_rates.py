@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
-from divulge.validation import check_integer, check_number
 from divulge.statistics import intervals
 from divulge.types import Estimate
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 EXACT = "exact unconditional (Buehler), tables ordered by pooled z"
 _LOOSE, _LOOSER = 2e-4, 5e-3  # how far below the best bound the reported one may lie; the second, by range searched

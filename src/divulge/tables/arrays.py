@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import polars as pl
-
     from divulge.types import Array
-else:
-    pl = lazy.module("polars")
 
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 

@@ -16,19 +16,15 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy
 from divulge.errors import InputError
 from divulge.tables.sources import TableFile, TemporaryFolder, blocks_of_lines, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import polars as pl
-
     from divulge.types import Array
-else:
-    pl = lazy.module("polars")
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}

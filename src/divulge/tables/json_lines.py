@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from divulge import lazy, store
-from divulge.validation import format_exception, format_value
+import polars as pl
+
+from divulge import store
 from divulge.errors import InputError
 from divulge.tables.sources import TableFile, TemporaryFolder, unpacked
+from divulge.validation import format_exception, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    import polars as pl
-else:
-    pl = lazy.module("polars")
 
 LINE = "\0line"
 """The column that holds the number of each row's line."""

@@ -23,17 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast
 
-from divulge import lazy
-from divulge.validation import format_exception, format_value
+import polars as pl
+
 from divulge.errors import InputError
 from divulge.untrusted import LINES, is_panic, open_untrusted, read_untrusted
+from divulge.validation import format_exception, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-
-    import polars as pl
-else:
-    pl = lazy.module("polars")
 
 Source: TypeAlias = "str | Path | bytes | BinaryIO"
 FileType: TypeAlias = Literal["csv", "json lines", "parquet", "arrow file", "arrow stream"]

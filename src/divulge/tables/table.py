@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, store
-from divulge.validation import check_memory, format_value
+from divulge import store
 from divulge.errors import InputError
 from divulge.tables import json_lines
 from divulge.tables.arrays import text_expression
@@ -26,13 +26,10 @@ from divulge.tables.sources import (
     without_panic_output,
 )
 from divulge.untrusted import open_untrusted
+from divulge.validation import check_memory, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import polars as pl
-else:
-    pl = lazy.module("polars")
 
 Kind: TypeAlias = Literal["number", "text"]
 NUMBER: Kind = "number"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from divulge import lazy, store
+from divulge.errors import InputError
 from divulge.validation import (
     check_bool,
     check_choice,
@@ -23,7 +24,6 @@ from divulge.validation import (
     format_exception,
     format_value,
 )
-from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

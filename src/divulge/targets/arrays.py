@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from divulge import errors
-from divulge.validation import check_choice, check_ids, check_nonempty, format_value, to_numpy
 from divulge.errors import InputError
 from divulge.targets import declared_outputs as out
+from divulge.validation import check_choice, check_ids, check_nonempty, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

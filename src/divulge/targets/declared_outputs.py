@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge.validation import check_array, check_choice
 from divulge.errors import InputError
+from divulge.validation import check_array, check_choice
 
 if TYPE_CHECKING:
     from divulge.types import Floats

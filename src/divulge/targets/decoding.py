@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from divulge.validation import check_integer, check_labels, check_mask, check_number, check_vector
 from divulge.errors import InputError
+from divulge.validation import check_integer, check_labels, check_mask, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import web
-from divulge.validation import check_integer, check_number, check_path, check_string
 from divulge.errors import InputError
 from divulge.targets.endpoint_journal import EndpointJournal, digest, likely, short, without
 from divulge.targets.statistics import TokenStatistics
+from divulge.validation import check_integer, check_number, check_path, check_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import store, untrusted
-from divulge.validation import format_exception
 from divulge.errors import InputError
+from divulge.validation import format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from divulge import columns, errors, lazy
-from divulge.validation import check_choice, check_integer, check_labels, check_memory, check_number, format_value
 from divulge.columns import find_names, frame_of_array, has_pandas, match_columns, to_library
 from divulge.errors import InputError
 from divulge.targets import declared_outputs as out
+from divulge.validation import check_choice, check_integer, check_labels, check_memory, check_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

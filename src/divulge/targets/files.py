@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import errors, imports, lazy
-from divulge.validation import as_list, check_path, check_string, format_value
 from divulge.errors import InputError
 from divulge.targets.endpoint import Endpoint
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
 from divulge.targets.skops import read as read_skops
 from divulge.targets.weight_types import refuse_integers
+from divulge.validation import as_list, check_path, check_string, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from divulge import lazy, store
-from divulge.validation import check_choice, check_path, format_exception, format_value
 from divulge.errors import InputError
 from divulge.targets import adapters
 from divulge.targets.pretrained import pretrained
 from divulge.targets.text import CausalLM
 from divulge.targets.text_classifiers import TextClassifier
+from divulge.validation import check_choice, check_path, format_exception, format_value
 
 if TYPE_CHECKING:
     import huggingface_hub

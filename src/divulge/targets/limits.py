@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import seeds, store
-from divulge.validation import check_integer, check_number, require_callable
 from divulge.errors import InputError
 from divulge.targets.declared_outputs import FLOOR
 from divulge.targets.rights import grant, own
+from divulge.validation import check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
     from divulge.targets.rights import GivesLogits

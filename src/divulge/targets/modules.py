@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import check_choice, check_integer, check_labels, format_value, require_callable
 from divulge.errors import InputError, missing_extra
 from divulge.targets import declared_outputs as out
+from divulge.validation import check_choice, check_integer, check_labels, format_value, require_callable
 
 try:
     import torch

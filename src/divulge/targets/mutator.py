@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn import neighbors, tree
 
 from divulge import lazy, seeds
-from divulge.validation import check_choice, check_integer, check_matrix, check_memory, check_vector
 from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_matrix, check_memory, check_vector
 
 if TYPE_CHECKING:
     import torch
-    from sklearn import neighbors, tree
 
     from divulge.types import Array, Floats
 else:
-    neighbors = lazy.module("sklearn.neighbors")
     torch = lazy.module("torch")
-    tree = lazy.module("sklearn.tree")
 
 _LIMITS = {"float32": (88.0, 14.0), "float64": (700.0, 34.0)}
 _MODELS = ("tree", "nearest", "relu")

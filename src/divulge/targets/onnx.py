@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import check_choice, format_exception
 from divulge.errors import InputError
 from divulge.targets import declared_outputs as out
+from divulge.validation import check_choice, format_exception
 
 if TYPE_CHECKING:
     import onnxruntime

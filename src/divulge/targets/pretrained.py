@@ -8,11 +8,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import safetensors
+
 from divulge import lazy
-from divulge.validation import check_choice, format_exception, format_value
 from divulge.errors import InputError, missing_extra
 from divulge.targets.weight_types import refuse_integers
 from divulge.untrusted import LINES, panic_errors, read_untrusted
+from divulge.validation import check_choice, format_exception, format_value
 
 try:
     import torch
@@ -22,12 +24,10 @@ except ImportError:  # pragma: no cover - exercised by the light install
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    import safetensors
     import transformers
     from transformers import utils as transformers_utils
     from transformers.utils import logging as transformers_logging
 else:
-    safetensors = lazy.module("safetensors")
     transformers = lazy.module("transformers")
     transformers_logging = lazy.module("transformers.utils.logging")
     transformers_utils = lazy.module("transformers.utils")

@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from divulge import errors, lazy
-from divulge.validation import check_choice, check_instance, check_labels, format_value
 from divulge.errors import InputError
 from divulge.targets import declared_outputs as out
 from divulge.targets.arrays import CallableTarget
 from divulge.targets.estimators import SklearnTarget
 from divulge.targets.statistics import GivesTokens, TokenStatistics
+from divulge.validation import check_choice, check_instance, check_labels, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from skops import io as skops_io
+
 from divulge import errors, lazy, store
 from divulge.errors import InputError
 
@@ -11,12 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from skops import io as skops_io
-
     from divulge.targets import forests
 else:
     forests = lazy.module("divulge.targets.forests")
-    skops_io = lazy.module("skops.io")
 
 # What scikit-learn's classifiers are made of beside the estimators and arrays that skops trusts itself: plain Python
 # objects, functions without side effects, and the trees, whose content `forests` looks at.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from divulge.validation import check_array, check_labels
 from divulge.errors import InputError
+from divulge.validation import check_array, check_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import check_choice, check_integer
 from divulge.errors import InputError, missing_extra
 from divulge.targets import continuations as written
 from divulge.targets.pretrained import fingerprint, known_tokens, pretrained, tokenizer_digest
@@ -18,6 +17,7 @@ from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 from divulge.targets.token_reduction import reduce
 from divulge.targets.token_windows import Window, batches, windows
 from divulge.untrusted import panic_errors
+from divulge.validation import check_choice, check_integer
 
 try:
     import torch

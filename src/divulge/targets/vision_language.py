@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge import lazy
-from divulge.validation import check_choice, check_integer
 from divulge.errors import InputError, missing_extra
 from divulge.targets import pretrained
 from divulge.targets import text as language
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
+from divulge.validation import check_choice, check_integer
 
 try:
     import torch

@@ -1,5 +1,6 @@
 """Validation of what users hand in: every error names the argument, the bound and the value."""
 
+from divulge.errors import InputError, MissingExtraError, missing_extra
 from divulge.validation.numpy_arrays import (
     check_array,
     check_class_labels,
@@ -29,7 +30,6 @@ from divulge.validation.scalars import (
     require_callable,
 )
 from divulge.validation.sizes import available_memory, check_memory, format_bytes
-from divulge.errors import InputError, MissingExtraError, missing_extra
 
 __all__ = [
     "InputError",

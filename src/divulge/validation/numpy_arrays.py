@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge.validation.scalars import check_choice, format_exception, format_value
 from divulge.errors import InputError
+from divulge.validation.scalars import check_choice, format_exception, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

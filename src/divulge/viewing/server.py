@@ -11,26 +11,26 @@ from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import jinja2
+
 from divulge import auditing, lazy, results
 from divulge.auditing import audit_summary
 from divulge.auditing import compare as comparing
 from divulge.auditing.result import KIND as AUDIT
-from divulge.validation import check_number, format_value
 from divulge.dossier import ReplacedError
 from divulge.errors import InputError
 from divulge.identification import best
 from divulge.identification.table_results import KIND as IDENTIFICATION
 from divulge.report import in_words, markdown
 from divulge.report.page import HEADINGS
+from divulge.validation import check_number, format_value
 
 if TYPE_CHECKING:
-    import jinja2
     from starlette import applications, requests, responses, routing
 
     from divulge.viewing.shelf import Entry, Shelf
 else:
     applications = lazy.module("starlette.applications")
-    jinja2 = lazy.module("jinja2")
     requests = lazy.module("starlette.requests")
     responses = lazy.module("starlette.responses")
     routing = lazy.module("starlette.routing")

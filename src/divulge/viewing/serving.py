@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from divulge import lazy
-from divulge.validation import check_integer
 from divulge.errors import InputError
+from divulge.validation import check_integer
 from divulge.viewing.server import WORKER, application
 
 if TYPE_CHECKING:
