@@ -132,7 +132,7 @@ def test_a_seed_is_never_left_to_chance(seed):
 
 def test_what_does_not_fit_into_memory_is_refused_with_both_sizes(monkeypatch):
     check_memory(2**20, "count", "")
-    monkeypatch.setattr("divulge.validation.sizes.available", lambda: 2**30)
+    monkeypatch.setattr("divulge.validation.sizes.available_memory", lambda: 2**30)
     with pytest.raises(dv.InputError, match=r"^count: about 3 GiB of memory are needed, 1 GiB are free; fewer$"):
         check_memory(3 * 2**30, "count", "fewer")
 

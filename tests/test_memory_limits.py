@@ -1,9 +1,11 @@
 """What is about to be held in memory is counted before it is made."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from divulge import labels, validation
+from divulge import labels
 from divulge.errors import InputError
 
 
@@ -20,7 +22,7 @@ def needed(monkeypatch):
         sizes.append(size)
         raise TooMuchError
 
-    monkeypatch.setattr(validation, "check_memory", refuse)
+    monkeypatch.setattr(sys.modules["divulge.labels.design"], "check_memory", refuse)
     return sizes
 
 
@@ -42,18 +44,18 @@ def test_the_smaller_of_machine_and_container_is_free(monkeypatch, machine, cont
 
     monkeypatch.setattr(sizes, "_machine", lambda: machine)
     monkeypatch.setattr(sizes, "_container", lambda: container)
-    assert sizes.available() == free
+    assert sizes.available_memory() == free
 
 
 def test_nine_tenths_of_what_is_free_may_be_taken(monkeypatch):
     from divulge.validation import sizes
 
     monkeypatch.setattr(sizes, "available_memory", lambda: 1000)
-    sizes.memory(900, "n", "take fewer")
+    sizes.check_memory(900, "n", "take fewer")
     with pytest.raises(InputError, match=r"n: about .* are needed, .* are free; take fewer"):
-        sizes.memory(901, "n", "take fewer")
+        sizes.check_memory(901, "n", "take fewer")
     monkeypatch.setattr(sizes, "available_memory", lambda: None)
-    sizes.memory(10**18, "n", "take fewer")
+    sizes.check_memory(10**18, "n", "take fewer")
 
 
 def test_as_many_rows_of_references_as_of_reference_models_are_needed():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from divulge import lazy
+from divulge import lazy, machine
 from divulge.cli import options, printing
 from divulge.cli.app import app
 from divulge.cli.exit_codes import Exit
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and give its exit code, see `divulge.cli.exit_codes.Exit`."""
     try:
         if "SOURCE_DATE_EPOCH" in os.environ:  # libraries read it, too, and fail in words of their own
-            provenance.date()
+            machine.current_time()
         with (
             provenance.running(("divulge", *arguments)),
             typer.main.get_command(app).make_context("divulge", list(arguments)) as context,

@@ -13,12 +13,11 @@ from divulge.cli import options, printing
 from divulge.cli.exit_codes import Exit
 from divulge.cli.identify import stands, warn
 from divulge.errors import InputError
-from divulge.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge import auditing, dossier, identification, references, results, text_demo
+    from divulge import auditing, dossier, identification, references, results, text_demo, validation
     from divulge import demo as fashion_demo
     from divulge import plan as plans
     from divulge.auditing import audit_page, audit_summary, compare_page, plausibility
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from divulge.results import provenance
     from divulge.tables import ColumnNames
 else:
+    validation = lazy.module("divulge.validation")
     audit_page = lazy.module("divulge.auditing.audit_page")
     audit_summary = lazy.module("divulge.auditing.audit_summary")
     auditing = lazy.module("divulge.auditing")
@@ -91,7 +91,7 @@ def audit(
         raise InputError("--covariate: goes with a plan")
     wanted = "images" if plan is None else str(plan)
     if demo:
-        check_choice(wanted, "--demo", _DEMOS)
+        validation.check_choice(wanted, "--demo", _DEMOS)
     folder = options.folder(out, "demo" if demo else Path(wanted).stem)
     if demo:
         finished = _DEMOS[wanted](folder, seed or 0, quick, overwrite)
@@ -131,7 +131,9 @@ def _planned(
 ) -> dict[str, auditing.Audit]:
     plan = plans.read(where)
     if fpr:
-        plan = plan.model_copy(update={"fpr": [check_number(rate, "--fpr", above=0, below=1) for rate in fpr]})
+        plan = plan.model_copy(
+            update={"fpr": [validation.check_number(rate, "--fpr", above=0, below=1) for rate in fpr]}
+        )
     named: dict[str, Any] = {key: getattr(names, key) for key in names.model_fields_set}
     if covariates:
         named["covariates"] = list(covariates)
@@ -193,7 +195,7 @@ def decide(
     if top is not None:
         raise InputError("--top: only the candidates of an identification have an order of their own")
     result = auditing.load(run)
-    names = list(result) if recipe is None else [check_choice(recipe, "--recipe", result.scores)]
+    names = list(result) if recipe is None else [validation.check_choice(recipe, "--recipe", result.scores)]
     chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
     decisions = {
         name: audit_summary.decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()
@@ -233,7 +235,7 @@ def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) 
             "--top: it says what holds of the best candidates and decides nothing; leave out --fdr and --fpr"
         )
     bounds = identification.envelope(run)
-    check_integer(top, "--top", least=1, most=len(bounds))
+    validation.check_integer(top, "--top", least=1, most=len(bounds))
     if not json:
         printing.line(best.line(bounds, top))
         return
@@ -284,7 +286,10 @@ def gate(
 
     Kept: the upper end of every interval is at most its limit. Broken: the lower end of one is above it.
     """
-    passed = {"kept", *(check_choice(word.strip(), "--pass", comparing.STATES) for word in passing.split(","))}
+    passed = {
+        "kept",
+        *(validation.check_choice(word.strip(), "--pass", comparing.STATES) for word in passing.split(",")),
+    }
     rulings = comparing.gate(auditing.load(run), limits)
     worst = max((ruling.state for ruling in rulings), key=comparing.STATES.index)
     failed = max((r.state for r in rulings if r.state not in passed), key=comparing.STATES.index, default="kept")

@@ -11,16 +11,16 @@ from divulge import lazy
 from divulge.cli import options, printing
 from divulge.cli.exit_codes import Exit
 from divulge.errors import InputError
-from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge import canaries as game
-    from divulge import datafiles, evaluation, results, targets
+    from divulge import datafiles, evaluation, results, targets, validation
     from divulge.canaries import canary_page
     from divulge.evaluation.families import Families
     from divulge.report import in_words
     from divulge.results import provenance
 else:
+    validation = lazy.module("divulge.validation")
     canary_page = lazy.module("divulge.canaries.canary_page")
     datafiles = lazy.module("divulge.datafiles")
     evaluation = lazy.module("divulge.evaluation")
@@ -101,7 +101,7 @@ def audit(
     The exit code is 1 where it does, and 3 where these canaries cannot test the claim.
     """
     layout = datafiles.FileLayout.of(columns.names())
-    check_choice(outputs, "--outputs", ("logits", "probabilities"))
+    validation.check_choice(outputs, "--outputs", ("logits", "probabilities"))
     planted = game.Canaries.load(canaries)
     if claim_epsilon is None and delta:
         raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")

@@ -14,12 +14,11 @@ import typer
 from divulge import lazy
 from divulge.cli import options, printing
 from divulge.errors import InputError
-from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from divulge import dossier, results
+    from divulge import dossier, results, validation
     from divulge.decisions import methods
     from divulge.dossier import Draft
     from divulge.identification import (
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
 else:
+    validation = lazy.module("divulge.validation")
     decide = lazy.module("divulge.identification.decide")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     dossier = lazy.module("divulge.dossier")
@@ -120,7 +120,7 @@ def _with_direction(score: str, *, ask: bool) -> str:
     if ":" in score or not (ask and sys.stdin.isatty() and sys.stdout.isatty()):
         return score
     answer = typer.prompt(f"Which end of {score!r} is member-like, high or low", default="high")
-    return f"{score}:{check_choice(answer.strip().lower(), '--score', ('high', 'low'))}"
+    return f"{score}:{validation.check_choice(answer.strip().lower(), '--score', ('high', 'low'))}"
 
 
 def _decided(
@@ -180,7 +180,7 @@ def score(
         other = document_scoring.load(reference, None, **local) if reference else None
     names = columns.names()
     asked = document_scoring.ScoringOptions(names.text or "text", names.required().get("id"), lowercase, other, shard)
-    check_choice(engine, "--engine", ("local", "ray"))
+    validation.check_choice(engine, "--engine", ("local", "ray"))
     with printing.bar("scoring") as progress:
         if engine == "ray":
             factory = partial(document_scoring.load, model, endpoint, **local)

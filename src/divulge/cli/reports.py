@@ -11,12 +11,11 @@ import typer
 from divulge import lazy
 from divulge.cli import printing
 from divulge.errors import InputError
-from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge import auditing, dossier, identification, results, store, tables
+    from divulge import auditing, dossier, identification, results, store, tables, validation
     from divulge.auditing import records_table
     from divulge.canaries import kept as canaries_kept
     from divulge.extraction import kept as extraction_kept
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from divulge.report.page import Page
     from divulge.results import provenance
 else:
+    validation = lazy.module("divulge.validation")
     canaries_kept = lazy.module("divulge.canaries.kept")
     extraction_kept = lazy.module("divulge.extraction.kept")
     auditing = lazy.module("divulge.auditing")
@@ -61,7 +61,7 @@ def report(
     json: printing.Json = False,
 ) -> None:
     """Render the report of a finished run again, in another format if one is named."""
-    name = check_choice(format, "--format", _NAMES)
+    name = validation.check_choice(format, "--format", _NAMES)
     path = _page_in_place(run, to) if name == "html" else _written(run, name, to or run / _NAMES[name])
     printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
 

@@ -9,16 +9,16 @@ import typer
 
 from divulge import lazy
 from divulge.cli import printing
-from divulge.validation import check_choice
 
 if TYPE_CHECKING:
-    from divulge import datafiles, reconstruction, results
+    from divulge import datafiles, reconstruction, results, validation
     from divulge import margin as margins
     from divulge.auditing import weights_examination
     from divulge.reconstruction import reconstruction_summary
     from divulge.report import html, markdown, origin, weights_page
     from divulge.results import provenance
 else:
+    validation = lazy.module("divulge.validation")
     datafiles = lazy.module("divulge.datafiles")
     html = lazy.module("divulge.report.html")
     markdown = lazy.module("divulge.report.markdown")
@@ -56,7 +56,7 @@ def weights(
     json: printing.Json = False,
 ) -> None:
     """Which candidates was this network trained on? Read it off the weights."""
-    check_choice(signal, "--signal", weights_examination.SIGNALS)
+    validation.check_choice(signal, "--signal", weights_examination.SIGNALS)
     net = margins.ShallowReLU.from_safetensors(model)
     examined = weights_examination.examine(
         net,
@@ -101,7 +101,7 @@ def reconstruct(
     """Training points of a network of one input, read off its weights."""
     net = margins.ShallowReLU.from_safetensors(model)
     rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
-    rule = rules[check_choice(algorithm, "--algorithm", rules)]
+    rule = rules[validation.check_choice(algorithm, "--algorithm", rules)]
     summary = reconstruction_summary.summarise(reconstruction.univariate(net, margin=margin, algorithm=rule))
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import shlex
 from contextlib import contextmanager
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING
 from divulge import store
 from divulge.dossier import shape
 from divulge.errors import InputError
+from divulge.machine import current_time
 from divulge.results.environment import environment
 from divulge.results.json_files import to_json_values
 from divulge.results.recorded import Environment
-from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from divulge.dossier import Draft
 
 NAME = "provenance.json"
-_DIGITS = 11  # of the seconds until the year 5138
 _HEADER = "--header"
 COMMAND: ContextVar[tuple[str, ...]] = ContextVar("command", default=())
 """The command line that is running; empty where Divulge is used from Python."""
@@ -99,7 +97,7 @@ def now(files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
     """Where what is being done comes from; see `write`. Without ``files``, those that the command named."""
     named = _FILES.get() if files is None else files
     sources = tuple(source(role, path) for role, paths in named.items() for path in paths if path.exists())
-    return Provenance(date(), spelt(shlex.join(_shareable(COMMAND.get()))), sources, environment())
+    return Provenance(current_time(), spelt(shlex.join(_shareable(COMMAND.get()))), sources, environment())
 
 
 def spelt(name: str) -> str:
@@ -159,13 +157,3 @@ def source(role: str, path: Path) -> Source:
     inside = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
     digests = [(file.relative_to(path).as_posix(), store.file_digest(file)) for file in inside]
     return Source(role, spelt(path.name), store.digest(*digests), sum(file.stat().st_size for file in inside))
-
-
-def date() -> str:
-    """Return the time, or what the variable of reproducible builds says: then the same run gives the same bytes."""
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if given is None:
-        return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
-    if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
-        raise InputError(f"SOURCE_DATE_EPOCH: whole seconds since 1970 are needed, got {format_value(given)}")
-    return dt.datetime.fromtimestamp(int(given), dt.UTC).isoformat()
