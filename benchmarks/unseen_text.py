@@ -90,7 +90,7 @@ def trained(words: np.ndarray, y: np.ndarray, rows: np.ndarray, seed: int) -> np
 
 
 def target(of: models.Case, words: np.ndarray) -> np.ndarray:
-    rows, seed = np.arange(of.data.members), seeds.integer(of.seed, "text", "target")
+    rows, seed = np.arange(of.data.members), seeds.derive_seed(of.seed, "text", "target")
     made = models.kept(of.folder / "gpt2.npz", lambda: {"logits": trained(words, of.y, rows, seed)})
     return made["logits"].astype(np.float64)
 
@@ -103,7 +103,7 @@ def others(of: models.Case, words: np.ndarray, fold: int, count: int) -> Found:
         halves = references.splits.offline(len(rows), count, of.seed, labels=of.y[rows]).trained_on
         inside = np.zeros((count, len(of.x)), dtype=bool)
         inside[:, rows] = halves
-        draws = [seeds.integer(of.seed, "text", "reference", fold, number) for number in range(count)]
+        draws = [seeds.derive_seed(of.seed, "text", "reference", fold, number) for number in range(count)]
         logits = [trained(words, of.y, np.flatnonzero(one), draw) for one, draw in zip(inside, draws, strict=True)]
         return {"logits": np.stack(logits), "inside": inside}
 

@@ -10,7 +10,20 @@ import scipy.sparse
 import torch
 
 import divulge as dv
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.validation import (
+    available_memory,
+    check_array,
+    check_choice,
+    check_ids,
+    check_integer,
+    check_labels,
+    check_matrix,
+    check_memory,
+    check_number,
+    check_records,
+    check_vector,
+)
 
 VALUES = [0.25, -1.5, 3.0]
 SAME = {
@@ -35,7 +48,7 @@ SAME = {
 
 @pytest.mark.parametrize("form", SAME)
 def test_the_same_values_in_any_form_give_the_same_vector(form):
-    found = checks.vector(SAME[form](VALUES), "scores")
+    found = check_vector(SAME[form](VALUES), "scores")
     assert found.dtype == np.float64
     assert found.dtype.isnative
     assert found.tolist() == VALUES
@@ -68,7 +81,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-@pytest.mark.parametrize("check", [checks.array, checks.records, checks.vector, checks.matrix, checks.labels])
+@pytest.mark.parametrize("check", [check_array, check_records, check_vector, check_matrix, check_labels])
 def test_what_is_not_numbers_is_refused_by_name(case, check):
     value, message = REFUSED[case]
     with pytest.raises(dv.InputError, match=f"scores: .*(?:{message})") as caught:
@@ -77,14 +90,14 @@ def test_what_is_not_numbers_is_refused_by_name(case, check):
 
 
 def test_whole_numbers_that_float64_holds_are_kept():
-    assert checks.array(np.array([2**53, -(2**53)]), "x").tolist() == [2**53, -(2**53)]
-    assert checks.identifiers([2**62, 2**62 + 1], "ids", 2).tolist() == [2**62, 2**62 + 1]
+    assert check_array(np.array([2**53, -(2**53)]), "x").tolist() == [2**53, -(2**53)]
+    assert check_ids([2**62, 2**62 + 1], "ids", 2).tolist() == [2**62, 2**62 + 1]
 
 
 @pytest.mark.parametrize("value", [None, True, "1", 1.0, np.float64(1), [1], np.array([1]), 0, -1, 10**400 * -1])
 def test_a_count_is_a_whole_number(value):
     with pytest.raises(dv.InputError, match=r"^count: ") as caught:
-        checks.integer(value, "count", least=1)
+        check_integer(value, "count", least=1)
     assert "np." not in str(caught.value)
 
 
@@ -93,7 +106,7 @@ def test_a_count_is_a_whole_number(value):
 )
 def test_a_level_is_a_number_between_its_bounds(value):
     with pytest.raises(dv.InputError, match=r"^fdr: ") as caught:
-        checks.number(value, "fdr", above=0, below=1)
+        check_number(value, "fdr", above=0, below=1)
     assert "np." not in str(caught.value)
 
 
@@ -103,9 +116,9 @@ def test_a_value_without_a_usable_repr_is_named_by_its_type():
             raise RuntimeError
 
     with pytest.raises(dv.InputError, match="of type Rude"):
-        checks.choice(Rude(), "method", ("bh",))
+        check_choice(Rude(), "method", ("bh",))
     with pytest.raises(dv.InputError, match="is unknown") as caught:
-        checks.choice("x" * 10**6, "method", ("bh",))
+        check_choice("x" * 10**6, "method", ("bh",))
     assert len(str(caught.value)) < 200
 
 
@@ -118,18 +131,18 @@ def test_a_seed_is_never_left_to_chance(seed):
 
 
 def test_what_does_not_fit_into_memory_is_refused_with_both_sizes(monkeypatch):
-    checks.memory(2**20, "count", "")
-    monkeypatch.setattr("divulge.checks.sizes.available", lambda: 2**30)
+    check_memory(2**20, "count", "")
+    monkeypatch.setattr("divulge.validation.sizes.available_memory", lambda: 2**30)
     with pytest.raises(dv.InputError, match=r"^count: about 3 GiB of memory are needed, 1 GiB are free; fewer$"):
-        checks.memory(3 * 2**30, "count", "fewer")
+        check_memory(3 * 2**30, "count", "fewer")
 
 
 def test_free_memory_is_what_the_container_leaves(tmp_path, monkeypatch):
-    monkeypatch.setattr("divulge.checks.sizes._CGROUP", tmp_path)
-    whole = checks.available()
+    monkeypatch.setattr("divulge.validation.sizes._CGROUP", tmp_path)
+    whole = available_memory()
     (tmp_path / "memory.max").write_text("1000\n")
     (tmp_path / "memory.current").write_text("900\n")
     (tmp_path / "memory.stat").write_text("anon 500\ninactive_file 300\n")
-    assert checks.available() == 400
+    assert available_memory() == 400
     (tmp_path / "memory.max").write_text("max\n")
-    assert checks.available() == pytest.approx(whole, rel=0.5)
+    assert available_memory() == pytest.approx(whole, rel=0.5)

@@ -1,9 +1,12 @@
 """What is about to be held in memory is counted before it is made."""
 
+import sys
+
 import numpy as np
 import pytest
 
-from divulge import checks, labels
+from divulge import labels
+from divulge.errors import InputError
 
 
 class TooMuchError(Exception):
@@ -19,7 +22,7 @@ def needed(monkeypatch):
         sizes.append(size)
         raise TooMuchError
 
-    monkeypatch.setattr(checks, "memory", refuse)
+    monkeypatch.setattr(sys.modules["divulge.labels.design"], "check_memory", refuse)
     return sizes
 
 
@@ -37,22 +40,22 @@ def test_a_submission_takes_eight_bytes_a_number(needed, options, numbers):
     [(100, None, 100), (None, 50, 50), (100, 50, 50), (40, 50, 40), (None, None, None)],
 )
 def test_the_smaller_of_machine_and_container_is_free(monkeypatch, machine, container, free):
-    from divulge.checks import sizes
+    from divulge.validation import sizes
 
     monkeypatch.setattr(sizes, "_machine", lambda: machine)
     monkeypatch.setattr(sizes, "_container", lambda: container)
-    assert sizes.available() == free
+    assert sizes.available_memory() == free
 
 
 def test_nine_tenths_of_what_is_free_may_be_taken(monkeypatch):
-    from divulge.checks import sizes
+    from divulge.validation import sizes
 
-    monkeypatch.setattr(sizes, "available", lambda: 1000)
-    sizes.memory(900, "n", "take fewer")
-    with pytest.raises(checks.InputError, match=r"n: about .* are needed, .* are free; take fewer"):
-        sizes.memory(901, "n", "take fewer")
-    monkeypatch.setattr(sizes, "available", lambda: None)
-    sizes.memory(10**18, "n", "take fewer")
+    monkeypatch.setattr(sizes, "available_memory", lambda: 1000)
+    sizes.check_memory(900, "n", "take fewer")
+    with pytest.raises(InputError, match=r"n: about .* are needed, .* are free; take fewer"):
+        sizes.check_memory(901, "n", "take fewer")
+    monkeypatch.setattr(sizes, "available_memory", lambda: None)
+    sizes.check_memory(10**18, "n", "take fewer")
 
 
 def test_as_many_rows_of_references_as_of_reference_models_are_needed():

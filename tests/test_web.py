@@ -7,7 +7,8 @@ import zlib
 import numpy as np
 import pytest
 
-from divulge import checks, labels, web
+from divulge import labels, web
+from divulge.errors import InputError
 from divulge.targets import Endpoint
 from wire import Wire, page
 
@@ -111,7 +112,7 @@ def completion(values, **usage):
     ],
 )
 def test_impossible_answers_of_an_endpoint_are_named(body, message):
-    with Wire(page(body)).running() as wire, pytest.raises(checks.InputError, match=message):
+    with Wire(page(body)).running() as wire, pytest.raises(InputError, match=message):
         Endpoint(wire.url, "m", retries=0, timeout=5.0).tokens(["x"])
 
 
@@ -127,7 +128,7 @@ def test_impossible_answers_of_an_endpoint_are_named(body, message):
     ],
 )
 def test_impossible_scores_are_named(body, message):
-    with Wire(page(body)).running() as wire, pytest.raises(checks.InputError, match=message):
+    with Wire(page(body)).running() as wire, pytest.raises(InputError, match=message):
         labels.HttpOracle(wire.url, retries=0, timeout=5.0)(np.array([0.5, 0.5]))
 
 
@@ -145,10 +146,10 @@ def test_keys_are_in_no_message(monkeypatch):
     monkeypatch.setenv("DIVULGE_API_KEY", "very-secret")
     body = b"Incorrect API key provided: very-secret (Bearer very-secret)\x1b[31m"
     with Wire(page(body, status="401 No")).running() as wire:
-        with pytest.raises(checks.InputError, match="refused with 401: Incorrect") as refused:
+        with pytest.raises(InputError, match="refused with 401: Incorrect") as refused:
             Endpoint(wire.url, "m").tokens(["x"])
         oracle = labels.HttpOracle(wire.url, headers={"authorization": "very-secret"})
-        with pytest.raises(checks.InputError, match="refused") as again:
+        with pytest.raises(InputError, match="refused") as again:
             oracle(np.array([0.5]))
     shown = f"{refused.value} {again.value} {oracle!r}"
     assert "very-secret" not in shown
@@ -159,10 +160,10 @@ def test_keys_are_in_no_message(monkeypatch):
 def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(key, monkeypatch):
     if "\0" not in key:  # no environment holds one
         monkeypatch.setenv("DIVULGE_API_KEY", key)
-        with pytest.raises(checks.InputError, match=r"DIVULGE_API_KEY: .*cannot be sent") as refused:
+        with pytest.raises(InputError, match=r"DIVULGE_API_KEY: .*cannot be sent") as refused:
             Endpoint("http://127.0.0.1:1", "m").tokens(["x"])
         assert "secr" not in str(refused.value)
-    with pytest.raises(checks.InputError, match=r"headers: .*authorization.* cannot be sent") as refused:
+    with pytest.raises(InputError, match=r"headers: .*authorization.* cannot be sent") as refused:
         labels.HttpOracle("http://127.0.0.1:1", headers={"authorization": key})
     assert "secr" not in str(refused.value)
 
@@ -172,7 +173,7 @@ def test_parts_of_a_header_and_of_the_address_are_secrets_too():
     with Wire(page(body, status="401 No")).running() as wire:
         headers = {"authorization": "Bearer very-secret", "x-key": "third secret\\"}
         oracle = labels.HttpOracle(f"{wire.url}?token=other-secret", headers=headers)
-        with pytest.raises(checks.InputError, match=r"HTTP 401: no: …, …, …$"):
+        with pytest.raises(InputError, match=r"HTTP 401: no: …, …, …$"):
             oracle(np.array([0.5]))
 
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
+from divulge.validation import as_list, check_integer, check_number, to_numpy
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Ints, Records
@@ -50,10 +52,10 @@ class DropClasses:
     classes: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        given = checks.listed(self.classes, "DropClasses.classes")
-        labels = tuple(sorted({checks.integer(label, "DropClasses.classes", least=0) for label in given}))
+        given = as_list(self.classes, "DropClasses.classes")
+        labels = tuple(sorted({check_integer(label, "DropClasses.classes", least=0) for label in given}))
         if not labels:
-            raise checks.InputError("DropClasses.classes: at least 1 class is needed, got none")
+            raise InputError("DropClasses.classes: at least 1 class is needed, got none")
         object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
@@ -64,9 +66,7 @@ class DropClasses:
         """
         y = _labels(records, "DropClasses")
         if absent := sorted(set(self.classes) - set(np.unique(y).tolist())):
-            raise checks.InputError(
-                f"DropClasses.classes: {absent} are not among the records' classes; nothing to drop"
-            )
+            raise InputError(f"DropClasses.classes: {absent} are not among the records' classes; nothing to drop")
         return _some(~np.isin(y, self.classes), "DropClasses")
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
@@ -90,7 +90,7 @@ class DropShare:
     share: float
 
     def __post_init__(self) -> None:
-        checks.number(self.share, "DropShare.share", above=0, below=1)
+        check_number(self.share, "DropShare.share", above=0, below=1)
 
     def dropped(self, records: Records, seed: int = 0) -> tuple[int, ...]:
         """The classes that are removed; a larger share takes the same classes and more.
@@ -100,7 +100,7 @@ class DropShare:
         """
         classes = np.unique(_labels(records, "DropShare"))
         if len(classes) < 2:
-            raise checks.InputError(f"DropShare: at least 2 classes are needed, got {len(classes)}")
+            raise InputError(f"DropShare: at least 2 classes are needed, got {len(classes)}")
         count = min(max(1, round(self.share * len(classes))), len(classes) - 1)
         drawn = seeds.generator(seed, "access", "classes").permutation(classes)[:count]
         return tuple(sorted(drawn.tolist()))
@@ -132,9 +132,9 @@ class KeepPerClass:
     classes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        checks.integer(self.count, "KeepPerClass.count", least=1)
-        given = checks.listed(self.classes, "KeepPerClass.classes")
-        labels = tuple(checks.integer(label, "KeepPerClass.classes", least=0) for label in given)
+        check_integer(self.count, "KeepPerClass.count", least=1)
+        given = as_list(self.classes, "KeepPerClass.classes")
+        labels = tuple(check_integer(label, "KeepPerClass.classes", least=0) for label in given)
         object.__setattr__(self, "classes", labels)
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
@@ -149,7 +149,7 @@ class KeepPerClass:
         for label in scarce.tolist():
             rows = np.flatnonzero(y == label)
             if not rows.size:
-                raise checks.InputError(f"KeepPerClass.classes: no record is of class {label}")
+                raise InputError(f"KeepPerClass.classes: no record is of class {label}")
             kept[seeds.generator(seed, "access", "scarce", label).permutation(rows)[: self.count]] = True
         return kept
 
@@ -174,9 +174,9 @@ class DropGroups:
     groups: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        given = checks.listed(self.groups, "DropGroups.groups")
+        given = as_list(self.groups, "DropGroups.groups")
         if not given:
-            raise checks.InputError("DropGroups.groups: at least 1 name is needed, got none")
+            raise InputError("DropGroups.groups: at least 1 name is needed, got none")
         object.__setattr__(self, "groups", tuple(sorted({str(name) for name in given})))
 
     def mask(self, records: Records, groups: object = None, seed: int = 0) -> Bools:
@@ -191,14 +191,12 @@ class DropGroups:
             divulge.InputError: no subgroups, not one per record, a name that no record has, or nothing left.
         """
         if groups is None:
-            raise checks.InputError("DropGroups: the subgroup of each record is needed (groups=…)")
-        names: Array = checks.plain(groups, "groups").astype(str)
+            raise InputError("DropGroups: the subgroup of each record is needed (groups=…)")
+        names: Array = to_numpy(groups, "groups").astype(str)
         if names.shape != (len(records),):
-            raise checks.InputError(
-                f"groups: {len(records)} names are needed (one per record), got shape {names.shape}"
-            )
+            raise InputError(f"groups: {len(records)} names are needed (one per record), got shape {names.shape}")
         if absent := sorted(set(self.groups) - set(np.unique(names).tolist())):
-            raise checks.InputError(f"DropGroups.groups: no record is in {', '.join(absent)}; nothing to drop")
+            raise InputError(f"DropGroups.groups: no record is in {', '.join(absent)}; nothing to drop")
         return _some(~np.isin(names, self.groups), "DropGroups")
 
     def apply(self, records: Records, groups: object = None, seed: int = 0) -> Records:
@@ -208,11 +206,11 @@ class DropGroups:
 
 def _labels(records: Records, name: str) -> Ints:
     if records.y is None:
-        raise checks.InputError(f"{name}: labelled records are needed, but there are no labels")
+        raise InputError(f"{name}: labelled records are needed, but there are no labels")
     return records.y
 
 
 def _some(kept: Bools, name: str) -> Bools:
     if not kept.any():
-        raise checks.InputError(f"{name}: no record is left; the auditor must hold at least one class to learn from")
+        raise InputError(f"{name}: no record is left; the auditor must hold at least one class to learn from")
     return kept

@@ -14,25 +14,23 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import narwhals as nw
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+from sklearn import decomposition, pipeline
+from sklearn.feature_extraction import text as text_features
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import pandas as pd
-    import polars as pl
-    from sklearn import decomposition, pipeline
-    from sklearn.feature_extraction import text as text_features
 
     Floats: TypeAlias = NDArray[np.float64]
 else:
-    decomposition = lazy.module("sklearn.decomposition")
     pd = lazy.module("pandas")
-    pipeline = lazy.module("sklearn.pipeline")
-    pl = lazy.module("polars")
-    text_features = lazy.module("sklearn.feature_extraction.text")
 
 Measure = Literal["number", "boolean", "category", "text", "date"]
 
@@ -86,19 +84,19 @@ def read_frame(value: Any, name: str) -> nw.DataFrame[Any]:
     """
     frame = nw.from_native(value, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
-        raise checks.InputError(f"{name}: a lazy frame holds no rows yet; pass its .collect()")
+        raise InputError(f"{name}: a lazy frame holds no rows yet; pass its .collect()")
     columns = frame.columns
     if odd := [column for column in columns if not isinstance(column, str)]:
-        raise checks.InputError(f"{name}: column names must be texts, got {checks.shown(odd[0])}")
+        raise InputError(f"{name}: column names must be texts, got {format_value(odd[0])}")
     if repeated := sorted({column for column in columns if columns.count(column) > 1}):
-        raise checks.InputError(f"{name}: column names must be unique, {repeated[0]!r} occurs more than once")
+        raise InputError(f"{name}: column names must be unique, {repeated[0]!r} occurs more than once")
     if not columns:
-        raise checks.InputError(f"{name}: at least 1 column is needed, got none")
+        raise InputError(f"{name}: at least 1 column is needed, got none")
     if not len(frame):
-        raise checks.InputError(f"{name}: at least 1 entry is needed, got 0")
+        raise InputError(f"{name}: at least 1 entry is needed, got 0")
     nested = [column for column, dtype in frame.schema.items() if dtype.is_nested() or isinstance(dtype, nw.Binary)]
     if nested:
-        raise checks.InputError(
+        raise InputError(
             f"{name}: the columns {list_names(nested)} hold lists or images, and a value is a number, a text or a "
             "date; bring them as an array x, or leave them out"
         )
@@ -131,7 +129,7 @@ def _number_column(name: str, series: nw.Series[Any]) -> Column:
     if series.dtype.is_integer() and not missing.all():
         low, high = int(series.min()), int(series.max())
         if low < -_EXACT or high > _EXACT:
-            raise checks.InputError(
+            raise InputError(
                 f"column {name!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart, got "
                 f"{high if high > _EXACT else low}; pass it as ids, or leave it out"
             )
@@ -149,7 +147,7 @@ def _numbers(name: str, values: Sequence[float | None]) -> Column:
 def _finite(column: Column) -> Column:
     infinite = np.flatnonzero(np.isinf(column.values))
     if infinite.size:
-        raise checks.InputError(
+        raise InputError(
             f"column {column.name!r}: {infinite.size} values are infinite (first in row {int(infinite[0])})"
         )
     return column
@@ -180,7 +178,7 @@ def _object_column(name: str, values: Sequence[Any], *, is_categorical: bool) ->
         return _date_column(name, [None if absent else value for value, absent in zip(values, missing, strict=True)])
     for row, value in enumerate(values):
         if not missing[row] and not isinstance(value, str) and not is_categorical:
-            raise checks.InputError(
+            raise InputError(
                 f"column {name!r}: values of one kind are needed, got {type(value).__name__} in row {row} among others"
             )
     texts = np.empty(len(values), dtype=object)
@@ -353,7 +351,7 @@ def _join(name: str, parts: Sequence[Column]) -> Column:
     """One column of all sets, which must hold values of one kind."""
     measures = {part.measure for part in parts if not part.missing.all()} or {"number"}
     if len(measures) > 1:
-        raise checks.InputError(f"column {name!r}: its values are {' in one set, '.join(sorted(measures))} in another")
+        raise InputError(f"column {name!r}: its values are {' in one set, '.join(sorted(measures))} in another")
     (measure,) = measures
     if measure == "category":  # a set in which all values are missing was read as numbers
         values = [part.values.astype(object) for part in parts]
@@ -443,7 +441,7 @@ def _unify_types(frames: Sequence[nw.DataFrame[Any]]) -> list[nw.DataFrame[Any]]
             present = {frame.schema[name] for frame in frames if not frame[name].is_null().all()}
             if len(present) > 1:
                 listed = " in one set, ".join(sorted(map(str, present)))
-                raise checks.InputError(f"column {name!r}: its values are {listed} in another")
+                raise InputError(f"column {name!r}: its values are {listed} in another")
             wanted = next(iter(present), nw.Float64)
         unified = [frame.with_columns(frame[name].cast(wanted)) for frame in unified]
     return unified
@@ -530,7 +528,7 @@ def match_columns(
         parts = [f"lack {list_names(lacking)}"] if lacking else []
         parts += [f"have {list_names(extra)} besides (leave them out)"] if extra else []
         source = "that the target was fitted on" if of_model else "of the other records"
-        raise checks.InputError(f"{name}: the columns {source} are needed; these {' and '.join(parts)}")
+        raise InputError(f"{name}: the columns {source} are needed; these {' and '.join(parts)}")
     return frame.select(*wanted)
 
 

@@ -96,7 +96,7 @@ def _both(draft: Draft, seed: int, size: Size, watching: Watching) -> tuple[Audi
     outside = records[order[size.members : 2 * size.members]]
     population = records[order[2 * size.members : 2 * size.members + size.population]]
     training = Train(network, count=size.count, epochs=size.epochs, optimizer="adam")
-    target = training.one(inside, seed=seeds.integer(seed, "demo target"))
+    target = training.one(inside, seed=seeds.derive_seed(seed, "demo target"))
     _keep(draft.path / "inputs", target, {"members": inside, "nonmembers": outside, "population": population})
     shared: dict[str, Any] = {
         "members": inside,

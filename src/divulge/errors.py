@@ -31,18 +31,18 @@ class MissingExtraError(ImportError):
     """A part of Divulge was used whose optional dependency is not installed."""
 
 
-def extra(package: str, name: str) -> MissingExtraError:
+def missing_extra(package: str, name: str) -> MissingExtraError:
     """The error for a missing optional dependency.
 
     Examples:
-        >>> print(extra("torch", "torch"))
+        >>> print(missing_extra("torch", "torch"))
         torch is not installed; it comes with: pip install 'divulge[torch]'
     """
     return MissingExtraError(f"{package} is not installed; it comes with: pip install 'divulge[{name}]'")
 
 
 @contextlib.contextmanager
-def theirs(name: str, *passed: type[Exception], hint: str = "") -> Generator[None]:
+def user_code_errors(name: str, *passed: type[Exception], hint: str = "") -> Generator[None]:
     """What the user's code raises inside the block is raised on under one line of ours that says whose it is.
 
     Args:
@@ -54,7 +54,7 @@ def theirs(name: str, *passed: type[Exception], hint: str = "") -> Generator[Non
         UserCodeError: whatever it raised, as the cause; our own errors pass unchanged.
 
     Examples:
-        >>> with theirs("target"):
+        >>> with user_code_errors("target"):
         ...     [][0]
         Traceback (most recent call last):
         divulge.errors.UserCodeError: target: your code raised IndexError: list index out of range
@@ -87,12 +87,12 @@ _EXTRAS = {
 }
 
 
-def missing(error: BaseException) -> MissingExtraError | None:
+def as_missing_extra(error: BaseException) -> MissingExtraError | None:
     """The error in words, where it is that an optional dependency could not be imported; None where it is another.
 
     Examples:
-        >>> print(missing(ModuleNotFoundError("No module named 'torch'", name="torch.nn")))
+        >>> print(as_missing_extra(ModuleNotFoundError("No module named 'torch'", name="torch.nn")))
         torch is not installed; it comes with: pip install 'divulge[torch]'
     """
     package = (getattr(error, "name", None) or "").partition(".")[0]
-    return extra(package, _EXTRAS[package]) if isinstance(error, ImportError) and package in _EXTRAS else None
+    return missing_extra(package, _EXTRAS[package]) if isinstance(error, ImportError) and package in _EXTRAS else None

@@ -6,25 +6,23 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import decomposition
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.attacks import Need
 from divulge.attacks.protocol import REFERENCES
+from divulge.errors import InputError
 from divulge.ragged import TokenLogs
 from divulge.signals import classification, internals
 from divulge.targets import GivesLabels, GivesLogits
 from divulge.types import Evidence, Records
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sklearn import decomposition
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    decomposition = lazy.module("sklearn.decomposition")
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 # More columns than this are reduced to their principal components before a regressor sees them.
 COMPONENTS = 48
@@ -208,11 +206,11 @@ def of_logits(logits: Floats, labels: Ints | None, signals: Sequence[str]) -> Fl
     """
     columns = []
     for name in signals:
-        checks.choice(name, "signal", classification.SIGNALS)
+        check_choice(name, "signal", classification.SIGNALS)
         if name in classification.LABEL_AGNOSTIC:
             columns.append(classification.top_two_gap(logits))
         elif labels is None:
-            raise checks.InputError(f"signal: {name!r} needs the records' labels; without them use 'top-two-gap'")
+            raise InputError(f"signal: {name!r} needs the records' labels; without them use 'top-two-gap'")
         else:
             columns.append(classification.SIGNALS[name](logits, labels))
     return np.stack(columns, axis=1) if columns else np.empty((len(logits), 0))
@@ -229,7 +227,7 @@ def answered(target: GivesLogits | GivesLabels, records: Records, signals: Seque
         return logits, logits.argmax(axis=1)
     if isinstance(target, GivesLabels) and classification.LABELS_ENOUGH.issuperset(signals):
         return None, target.labels(records)
-    raise checks.InputError(f"target: {type(target).__name__} gives no logits, which {', '.join(signals)} read")
+    raise InputError(f"target: {type(target).__name__} gives no logits, which {', '.join(signals)} read")
 
 
 def of_answers(
@@ -282,14 +280,14 @@ def features(records: Records, fit_on: Bools, seed: int) -> Floats:
     Returns:
         float64 ``[n, d]`` with ``d`` at most `COMPONENTS`.
     """
-    state = seeds.integer(seed, "features")
+    state = seeds.derive_seed(seed, "features")
     if records.x.dtype == object:
         # One-letter words count: a text of digits must have some word.
         words = sklearn_text.TfidfVectorizer(max_features=20_000, sublinear_tf=True, token_pattern=r"\S+")  # noqa: S106 - no password
         try:
             words.fit(records.x[fit_on])
         except ValueError:  # an empty vocabulary
-            raise checks.InputError("records: the texts that a regressor may learn from have no words") from None
+            raise InputError("records: the texts that a regressor may learn from have no words") from None
         sparse = words.transform(records.x)
         width = min(COMPONENTS, sparse.shape[1] - 1)
         if width < 1:
@@ -306,5 +304,5 @@ def concatenate(parts: Sequence[Records]) -> Records:
     """All records in one, in order; labels and ids are kept where every part has them."""
     shapes = {part.x.shape[1:] for part in parts}
     if len(shapes) > 1:
-        raise checks.InputError(f"records: all must have the same shape, got {', '.join(map(str, sorted(shapes)))}")
+        raise InputError(f"records: all must have the same shape, got {', '.join(map(str, sorted(shapes)))}")
     return Records.concatenate(parts)

@@ -17,7 +17,9 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, errors
+from divulge import errors
+from divulge.errors import InputError
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -57,19 +59,19 @@ def named(name: Any, key: str, folder: Path | None = None) -> Named:
     """
     module, _, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
     if not all(part.isidentifier() for part in [*module.split("."), *attribute.split(".")]):
-        raise checks.InputError(f"{key}: 'package.module:callable' is needed, got {checks.shown(name)}")
+        raise InputError(f"{key}: 'package.module:callable' is needed, got {format_value(name)}")
     top = module.split(".")[0]
     file = None if folder is None else _beside(top, folder.resolve())
     if file is not None and (other := _installed(top)) and not _same(other, file):
-        raise checks.InputError(
+        raise InputError(
             f"{key}: {name!r} could be {file} or {_place(other)}, which the environment has under the same name; "
             "rename the file"
         )
-    with errors.theirs(f"{key}: {name!r}"):
+    with errors.user_code_errors(f"{key}: {name!r}"):
         value: Any = _module(module, key) if file is None else _own(module, top, file, key)
     for part in attribute.split("."):
         if not hasattr(value, part):
-            raise checks.InputError(f"{key}: {name!r} cannot be imported ({module} has no attribute {part!r})")
+            raise InputError(f"{key}: {name!r} cannot be imported ({module} has no attribute {part!r})")
         value = getattr(value, part)
     return Named(value, "the environment" if file is None else str(file))
 
@@ -80,7 +82,7 @@ def _module(module: str, key: str) -> Any:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module}.".startswith(f"{error.name}."):  # it, and not what it imports itself
-            raise checks.InputError(f"{key}: {module} cannot be imported ({error})") from None
+            raise InputError(f"{key}: {module} cannot be imported ({error})") from None
         raise
 
 

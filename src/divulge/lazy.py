@@ -16,7 +16,7 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-from divulge.errors import missing
+from divulge.errors import as_missing_extra
 
 
 class _Lazy(ModuleType):
@@ -27,7 +27,7 @@ class _Lazy(ModuleType):
         try:
             used = importlib.import_module(self.__name__)
         except ImportError as error:
-            if (extra := missing(error)) is None:
+            if (extra := as_missing_extra(error)) is None:
                 raise
             raise extra from None
         return getattr(used, name)

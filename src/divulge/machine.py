@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from divulge.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+_DIGITS = 11  # of the seconds until the year 5138
 _Part = TypeVar("_Part")
 _Done = TypeVar("_Done")
 
@@ -39,3 +43,17 @@ def side_by_side(work: Callable[[_Part], _Done], parts: Sequence[_Part]) -> Iter
     with ThreadPoolExecutor(at_once) as pool:
         for first in range(0, len(parts), at_once):
             yield from pool.map(work, parts[first : first + at_once])
+
+
+def current_time() -> str:
+    """Return the time in ISO format; where SOURCE_DATE_EPOCH is set that time, so that equal runs give equal bytes.
+
+    Raises:
+        divulge.InputError: SOURCE_DATE_EPOCH is no number of seconds.
+    """
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given is None:
+        return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
+    if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
+        raise InputError(f"SOURCE_DATE_EPOCH: whole seconds since 1970 are needed, got {repr(given)[:80]}")
+    return dt.datetime.fromtimestamp(int(given), dt.UTC).isoformat()

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from divulge import checks, errors
+from divulge import errors
+from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import check_integer, format_value, require_callable
 
 
 def from_pairs(dataset: Any) -> Records:
@@ -24,27 +26,27 @@ def from_pairs(dataset: Any) -> Records:
         Records(n=2, shape=(3,), classes=2)
     """
     if not hasattr(dataset, "__getitem__") and hasattr(dataset, "dataset"):
-        raise checks.InputError(
+        raise InputError(
             "dataset: a data set is needed, got a loader of batches; pass its .dataset (or divulge.Records(x, y) of "
             "what it gives, if it is changed on the way)"
         )
-    checks.able(dataset, "dataset", "__len__", "__getitem__")
-    with errors.theirs("dataset: its length"):
+    require_callable(dataset, "dataset", "__len__", "__getitem__")
+    with errors.user_code_errors("dataset: its length"):
         count = len(dataset)
-    checks.integer(count, "dataset: its length", least=1)
+    check_integer(count, "dataset: its length", least=1)
     x: list[Any] = []
     y: list[Any] = []
     for row in range(count):
-        with errors.theirs("dataset"):
+        with errors.user_code_errors("dataset"):
             pair = dataset[row]
         if not isinstance(pair, tuple | list) or len(pair) != 2:
-            raise checks.InputError(
-                f"dataset: pairs (x, y) are needed, got {checks.shown(pair)} at {row}; divulge.Records(x, y) takes "
+            raise InputError(
+                f"dataset: pairs (x, y) are needed, got {format_value(pair)} at {row}; divulge.Records(x, y) takes "
                 "columns as they are"
             )
-        with errors.theirs("dataset: as an array"):
+        with errors.user_code_errors("dataset: as an array"):
             x.append(pair[0] if isinstance(pair[0], str) else np.asarray(pair[0]))
             y.append(np.asarray(pair[1]).tolist())
     if len(shapes := sorted({np.shape(value) for value in x})) > 1:
-        raise checks.InputError(f"dataset: all x need one shape, got {shapes[0]} and {shapes[1]}")
+        raise InputError(f"dataset: all x need one shape, got {shapes[0]} and {shapes[1]}")
     return Records(np.array(x, dtype=object) if x and isinstance(x[0], str) else np.array(x), y)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.ragged import SEPARATOR
 from divulge.types import Records
+from divulge.validation import check_records, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +36,9 @@ def by_person(texts: object, people: object) -> Records:
         >>> records.ids.tolist(), [documents(record) for record in records.x]
         (['ann', 'bob'], [['hello', 'bye'], ['hi']])
     """
-    data = checks.records(texts, "texts")
+    data = check_records(texts, "texts")
     if data.dtype != object:
-        raise checks.InputError(f"texts: documents (strings) are needed, got {data.dtype}")
+        raise InputError(f"texts: documents (strings) are needed, got {data.dtype}")
     names = _names(people, len(data))
     own: dict[str, list[str]] = {}
     for name, text in zip(names, data, strict=True):
@@ -48,16 +49,14 @@ def by_person(texts: object, people: object) -> Records:
 
 def _names(people: Any, count: int) -> list[str]:
     """Whose each document is; documents without a name are not those of one nameless person."""
-    given = list(people) if isinstance(people, list | tuple) else checks.plain(people, "people").tolist()
+    given = list(people) if isinstance(people, list | tuple) else to_numpy(people, "people").tolist()
     if not isinstance(given, list) or len(given) != count:
-        raise checks.InputError(
+        raise InputError(
             f"people: {count} names are needed (one per document), got {len(given) if isinstance(given, list) else 1}"
         )
     for row, name in enumerate(given):
         if not isinstance(name, str | int | np.integer) or isinstance(name, bool) or not str(name).strip():
-            raise checks.InputError(
-                f"people: a text or a whole number is needed, got {checks.shown(name)} in row {row}"
-            )
+            raise InputError(f"people: a text or a whole number is needed, got {format_value(name)} in row {row}")
     return [str(name) for name in given]
 
 

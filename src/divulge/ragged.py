@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_instance, check_labels, check_matrix, check_vector
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -43,13 +44,13 @@ class TokenLogs:
     references: Floats | None = None
 
     def __init__(self, offsets: object, target: object, references: object = None) -> None:
-        cuts = checks.labels(offsets, "offsets")
+        cuts = check_labels(offsets, "offsets")
         if cuts[0] != 0 or (np.diff(cuts) < 1).any():
-            raise checks.InputError("offsets: numbers that start at 0 and rise are needed (no document is empty)")
+            raise InputError("offsets: numbers that start at 0 and rise are needed (no document is empty)")
         tokens = int(cuts[-1])
         object.__setattr__(self, "offsets", cuts)
-        object.__setattr__(self, "target", _logs(checks.vector(target, "target", length=tokens), "target"))
-        others = None if references is None else checks.matrix(references, "references", columns=tokens)
+        object.__setattr__(self, "target", _logs(check_vector(target, "target", length=tokens), "target"))
+        others = None if references is None else check_matrix(references, "references", columns=tokens)
         object.__setattr__(self, "references", None if others is None else _logs(others, "references"))
 
     def __len__(self) -> int:
@@ -79,7 +80,7 @@ class TokenLogs:
 
 def _logs(values: Floats, name: str) -> Floats:
     if values.size and (highest := float(values.max())) > 1e-3:  # a float32 softmax may come out a hair above 0
-        raise checks.InputError(f"{name}: log-probabilities, at most 0, are needed, got {highest:g}")
+        raise InputError(f"{name}: log-probabilities, at most 0, are needed, got {highest:g}")
     return values
 
 
@@ -95,7 +96,7 @@ def matching(value: object, name: str, documents: int | None) -> TokenLogs | Non
     """
     if value is None:
         return None
-    logs = checks.instance(value, name, TokenLogs, "a divulge.ragged.TokenLogs")
+    logs = check_instance(value, name, TokenLogs, "a divulge.ragged.TokenLogs")
     if len(logs) != documents:
-        raise checks.InputError(f"{name}: {documents} documents are needed, got {len(logs)}")
+        raise InputError(f"{name}: {documents} documents are needed, got {len(logs)}")
     return logs

@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 
-from divulge import checks
+from divulge.validation import check_integer
 
 
 def generator(seed: int, *path: str | int) -> np.random.Generator:
@@ -22,12 +22,12 @@ def generator(seed: int, *path: str | int) -> np.random.Generator:
     return np.random.default_rng(_sequence(seed, path))
 
 
-def integer(seed: int, *path: str | int) -> int:
+def derive_seed(seed: int, *path: str | int) -> int:
     """A 31-bit seed for a library that wants a plain integer (torch, scikit-learn, LightGBM)."""
     return int(_sequence(seed, path).generate_state(1)[0] >> 1)
 
 
 def _sequence(seed: int, path: tuple[str | int, ...]) -> np.random.SeedSequence:
-    checks.integer(seed, "seed", least=0)
+    check_integer(seed, "seed", least=0)
     words = [zlib.crc32(part.encode()) if isinstance(part, str) else int(part) for part in path]
     return np.random.SeedSequence(entropy=int(seed), spawn_key=tuple(words))

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.untrusted import TEXT, open_untrusted, read_untrusted
+from divulge.validation import check_memory, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -184,11 +185,11 @@ def read_text(path: Path, *, inside: Path | None = None, limit: int = TEXT) -> s
         text = read_untrusted(path, inside=inside, limit=limit).decode("utf-8")
         return text.replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError:
-        raise checks.InputError(f"{path}: no such file") from None
+        raise InputError(f"{path}: no such file") from None
     except OSError as error:
-        raise checks.InputError(f"{path}: cannot be read ({error.strerror})") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError as error:
-        raise checks.InputError(f"{path}: damaged, not UTF-8 text (byte {error.start})") from None
+        raise InputError(f"{path}: damaged, not UTF-8 text (byte {error.start})") from None
 
 
 def read_json(path: Path, *, inside: Path | None = None) -> Any:
@@ -201,14 +202,14 @@ def read_json(path: Path, *, inside: Path | None = None) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:  # not JSON, numbers or nesting without end
-        raise checks.InputError(f"{path}: damaged or half-written JSON ({str(error).split(';')[0]})") from None
+        raise InputError(f"{path}: damaged or half-written JSON ({str(error).split(';')[0]})") from None
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write named arrays to an ``.npz`` at ``path`` atomically; object arrays are refused."""
     for name, value in arrays.items():
         if value.dtype == object:
-            raise checks.InputError(f"{name}: an object array cannot be stored without pickle")
+            raise InputError(f"{name}: an object array cannot be stored without pickle")
     write_file(path, lambda out: np.savez(out, **arrays))  # ty: ignore[invalid-argument-type]
 
 
@@ -237,7 +238,7 @@ def read_array(path: Path) -> NDArray[Any]:
         divulge.InputError: missing, damaged or pickled content.
     """
     with _unpickled(path, "a readable .npy of one plain array") as opened:
-        checks.memory(os.fstat(opened.fileno()).st_size, str(path), "the array is larger than this machine can read")
+        check_memory(os.fstat(opened.fileno()).st_size, str(path), "the array is larger than this machine can read")
         loaded = np.load(opened, allow_pickle=False)
         if not isinstance(loaded, np.ndarray):
             loaded.close()
@@ -252,13 +253,13 @@ def _unpickled(path: Path, kind: str, inside: Path | None = None) -> Generator[B
         with open_untrusted(path, inside=inside) as opened:
             yield opened
     except FileNotFoundError:
-        raise checks.InputError(f"{path}: no such file") from None
-    except checks.InputError:
+        raise InputError(f"{path}: no such file") from None
+    except InputError:
         raise
     except Exception as error:
         pickled = "it holds neither numbers nor strings in NumPy's format; pickled objects are never opened"
-        raise checks.InputError(
-            f"{path}: not {kind} ({pickled if 'pickle' in str(error) else checks.reason(error)})"
+        raise InputError(
+            f"{path}: not {kind} ({pickled if 'pickle' in str(error) else format_exception(error)})"
         ) from None
 
 
@@ -276,7 +277,7 @@ def fits(file: Path | BinaryIO, name: str) -> None:
     finally:
         if not isinstance(file, Path):
             file.seek(0)
-    checks.memory(2 * size, name, "the archive holds more than this machine can read")
+    check_memory(2 * size, name, "the archive holds more than this machine can read")
 
 
 def begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
@@ -285,7 +286,7 @@ def begins(path: Path, head: bytes, *, cut: bool = False) -> bool:
     try:
         with open_untrusted(path, inside=path.parent) as opened:
             start = opened.read(skipped + len(head))[skipped:]
-    except checks.InputError:  # nothing that anybody writes who writes such a file
+    except InputError:  # nothing that anybody writes who writes such a file
         return False
     return start == head or (cut and head.startswith(start))
 

@@ -80,7 +80,7 @@ def run(
             sets[name] = Records(np.array(others[begin:end], dtype=object))
             begin = end
         tuning = FineTune(base, size.count, size.epochs, lr=_RATE, bos="add", device="cpu")
-        target = tuning.one(sets["members"], seed=seeds.integer(seed, "text demo target"))
+        target = tuning.one(sets["members"], seed=seeds.derive_seed(seed, "text demo target"))
         _keep(draft, {"base": base, "target": target}, sets)
         with watching("reference models") as progress:
             return audit(

@@ -12,9 +12,24 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import checks, columns, ragged
+from divulge import columns, ragged
 from divulge.columns import TableEncoder
+from divulge.errors import InputError
 from divulge.ragged import TokenLogs
+from divulge.validation import (
+    as_list,
+    check_array,
+    check_choice,
+    check_class_labels,
+    check_ids,
+    check_instance,
+    check_labels,
+    check_mask,
+    check_matrix,
+    check_nonempty,
+    check_records,
+    check_vector,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,13 +95,13 @@ class Records:
     ) -> None:
         table = columns.read_frame(x, "x") if columns.is_frame(x) else None
         encoder = None if table is None else TableEncoder.fit([table])
-        data = checks.records(x, "x") if table is None or encoder is None else encoder.encode(table)
+        data = check_records(x, "x") if table is None or encoder is None else encoder.encode(table)
         n = len(data)
-        numbers, names = (None, None) if y is None else checks.class_labels(y, "y", length=n, names=class_names)
+        numbers, names = (None, None) if y is None else check_class_labels(y, "y", length=n, names=class_names)
         self._put(
             x=data,
             y=numbers,
-            ids=None if ids is None else checks.identifiers(ids, "ids", n),
+            ids=None if ids is None else check_ids(ids, "ids", n),
             table=table,
             encoder=encoder,
             class_names=names,
@@ -108,7 +123,7 @@ class Records:
 
     def __getitem__(self, index: Array | slice) -> Records:
         """The records at ``index`` (a mask, positions or a slice), in that order."""
-        x = checks.nonempty(self.x[index], "x")
+        x = check_nonempty(self.x[index], "x")
         return self._with(
             x=x,
             y=None if self.y is None else self.y[index],
@@ -130,7 +145,7 @@ class Records:
             template: what has no numbers of its own (rare categories, free text) is taken from its first record, so
                 that nothing of these records' own values is read; None to leave it as it is.
         """
-        values = checks.records(x, "x")
+        values = check_records(x, "x")
         if self.table is None or self.encoder is None:
             return self._with(x=values)
         table = self.table if template is None or template.table is None else template.table[[0] * len(values)]
@@ -138,11 +153,11 @@ class Records:
 
     def with_labels(self, y: object, class_names: tuple[str, ...] | None = None) -> Records:
         """Return the same records with other labels, whole numbers ``[n]``."""
-        return self._with(y=checks.labels(y, "y", length=len(self)), class_names=class_names)
+        return self._with(y=check_labels(y, "y", length=len(self)), class_names=class_names)
 
     def with_ids(self, ids: object) -> Records:
         """Return the same records under other identifiers."""
-        return self._with(ids=checks.identifiers(ids, "ids", len(self)))
+        return self._with(ids=check_ids(ids, "ids", len(self)))
 
     def with_encoder(self, encoder: TableEncoder) -> Records:
         """Return the same records with ``x`` encoded by ``encoder``, whose columns the frame then has, in its order."""
@@ -165,7 +180,7 @@ class Records:
         return first._with(
             x=np.concatenate([part.x for part in parts]) if same or encoder is None else encoder.encode(joined),
             y=y,
-            ids=None if ids is None else checks.identifiers(ids, "ids", len(ids)),
+            ids=None if ids is None else check_ids(ids, "ids", len(ids)),
             table=joined,
             encoder=None if joined is None else encoder,
         )
@@ -203,17 +218,17 @@ class PartialRecords:
     known: Bools
 
     def __init__(self, x: object, y: object, known: object) -> None:
-        data = checks.array(x, "x", finite=False)
-        mask = checks.mask(known, "known", data.shape)
-        data = checks.records(np.where(mask, data, 0.0), "x")
+        data = check_array(x, "x", finite=False)
+        mask = check_mask(known, "known", data.shape)
+        data = check_records(np.where(mask, data, 0.0), "x")
         empty = np.flatnonzero(~mask.reshape(len(mask), -1).any(axis=1))
         if empty.size:
-            raise checks.InputError(
+            raise InputError(
                 f"known: {empty.size} records have no known value at all (first: record {empty[0]}); "
                 "at least one value of every record must be known"
             )
         object.__setattr__(self, "x", data)
-        object.__setattr__(self, "y", None if y is None else checks.labels(y, "y", length=len(data)))
+        object.__setattr__(self, "y", None if y is None else check_labels(y, "y", length=len(data)))
         object.__setattr__(self, "known", mask)
 
     def __len__(self) -> int:
@@ -280,20 +295,23 @@ class Evidence:
         def put(name: str, value: Any) -> None:
             object.__setattr__(self, name, value)
 
-        signal = checks.vector(target, "target")
+        signal = check_vector(target, "target")
         n = len(signal)
         put("target", signal)
-        put("references", refs := None if references is None else checks.matrix(references, "references", columns=n))
+        put(
+            "references",
+            refs := None if references is None else check_matrix(references, "references", columns=n),
+        )
         m = None if refs is None else len(refs)
         put("trained_on", _mask(trained_on, "trained_on", m, n))
-        put("population", pop := None if population is None else checks.vector(population, "population"))
+        put("population", pop := None if population is None else check_vector(population, "population"))
         z = None if pop is None else len(pop)
         put("population_references", _rows(population_references, "population_references", m, z))
         put("population_trained_on", _mask(population_trained_on, "population_trained_on", m, z))
         put("features", _features(features, "features", n))
         put("population_features", _features(population_features, "population_features", z))
         for name, classes, length in (("labels", labels, n), ("population_labels", population_labels, z)):
-            put(name, None if classes is None else checks.labels(classes, name, length=length))
+            put(name, None if classes is None else check_labels(classes, name, length=length))
         put("tokens", ragged.matching(tokens, "tokens", n))
         put("population_tokens", ragged.matching(population_tokens, "population_tokens", z))
         put("queries", None if queries is None else _versions(queries, self))
@@ -308,32 +326,32 @@ class Evidence:
 
 
 def _versions(value: object, first: Evidence) -> tuple[Evidence, ...]:
-    for given in (listed := checks.listed(value, "queries")):
-        checks.instance(given, "queries", Evidence, "a divulge.Evidence")
+    for given in (listed := as_list(value, "queries")):
+        check_instance(given, "queries", Evidence, "a divulge.Evidence")
         if repr(given) != repr(first) or given.queries is not None:
-            raise checks.InputError(f"queries: {first!r} without queries of its own is needed, got {given!r}")
+            raise InputError(f"queries: {first!r} without queries of its own is needed, got {given!r}")
     return tuple(listed)
 
 
 def _rows(value: object, name: str, rows: int | None, columns: int | None) -> Floats | None:
     if value is None:
         return None
-    matrix = checks.matrix(value, name, columns=columns)
+    matrix = check_matrix(value, name, columns=columns)
     if rows is not None and len(matrix) != rows:
-        raise checks.InputError(f"{name}: {len(matrix)} rows, but references has {rows} reference models")
+        raise InputError(f"{name}: {len(matrix)} rows, but references has {rows} reference models")
     return matrix
 
 
 def _mask(value: object, name: str, rows: int | None, columns: int | None) -> Bools | None:
-    return None if value is None else checks.mask(value, name, (rows, columns))
+    return None if value is None else check_mask(value, name, (rows, columns))
 
 
 def _features(value: object, name: str, length: int | None) -> Array | None:
     if value is None:
         return None
-    features = checks.records(value, name)
+    features = check_records(value, name)
     if length is not None and len(features) != length:
-        raise checks.InputError(f"{name}: {len(features)} rows, but {length} are needed (one per record)")
+        raise InputError(f"{name}: {len(features)} rows, but {length} are needed (one per record)")
     return features.reshape(len(features), -1) if features.ndim == 1 else features
 
 
@@ -370,7 +388,7 @@ class Guarantee:
     standing: Standing = "holds"
 
     def __post_init__(self) -> None:
-        checks.choice(self.standing, "standing", STANDINGS)
+        check_choice(self.standing, "standing", STANDINGS)
 
     @property
     def holds(self) -> bool:

@@ -13,7 +13,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import format_bytes, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -77,7 +78,7 @@ def panic_errors(name: str) -> Generator[None]:
         yield
     except BaseException as error:
         if is_panic(error):
-            raise checks.InputError(f"{name}: damaged or made to fail ({checks.reason(ValueError(error))})") from None
+            raise InputError(f"{name}: damaged or made to fail ({format_exception(ValueError(error))})") from None
         raise
 
 
@@ -91,7 +92,7 @@ def read_untrusted(path: Path, *, inside: Path | None = None, limit: int = TEXT)
     with open_untrusted(path, inside=inside, limit=limit) as file:
         content = file.read(os.fstat(file.fileno()).st_size + 1)  # not `limit`, for which room would be made at once
     if len(content) > limit:  # it grew meanwhile
-        raise checks.InputError(f"{path}: more than such a file may have ({checks.readable(limit)})")
+        raise InputError(f"{path}: more than such a file may have ({format_bytes(limit)})")
     return content
 
 
@@ -100,7 +101,7 @@ def _follow(path: Path, inside: Path) -> Path:
     home = Path(os.path.realpath(inside, strict=True))
     place = Path(os.path.realpath(path, strict=True))
     if not place.is_relative_to(home):
-        raise checks.InputError(f"{path}: a link that leaves {inside}; only files in this directory are read")
+        raise InputError(f"{path}: a link that leaves {inside}; only files in this directory are read")
     return place
 
 
@@ -108,16 +109,16 @@ def _refuse_irregular(path: Path, status: os.stat_result) -> None:
     if stat.S_ISREG(status.st_mode):
         return
     names = {stat.S_IFDIR: "folder", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
-    raise checks.InputError(f"{path}: a file is needed, got a {names.get(stat.S_IFMT(status.st_mode), 'device')}")
+    raise InputError(f"{path}: a file is needed, got a {names.get(stat.S_IFMT(status.st_mode), 'device')}")
 
 
 def _refuse_large(path: Path, status: os.stat_result, limit: int | None) -> None:
     size, stored = status.st_size, getattr(status, "st_blocks", None)
     if limit is not None and size > limit:
-        most = checks.readable(limit)
-        raise checks.InputError(f"{path}: {checks.readable(size)} are more than such a file may have ({most})")
+        most = format_bytes(limit)
+        raise InputError(f"{path}: {format_bytes(size)} are more than such a file may have ({most})")
     if stored is not None and size > _SMALL and 512 * stored < size // _HOLLOW:
-        raise checks.InputError(
-            f"{path}: damaged, nothing but a hole ({checks.readable(size)}, of which the disk holds "
-            f"{checks.readable(512 * stored)})"
+        raise InputError(
+            f"{path}: damaged, nothing but a hole ({format_bytes(size)}, of which the disk holds "
+            f"{format_bytes(512 * stored)})"
         )

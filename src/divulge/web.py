@@ -18,7 +18,9 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_plus, urlsplit
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,9 +57,9 @@ def address(url: object, name: str) -> str:
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0:
-        raise checks.InputError(f"{name}: an http:// or https:// address is needed, got {_said(url)}")
+        raise InputError(f"{name}: an http:// or https:// address is needed, got {_said(url)}")
     if parts.username is not None or parts.password is not None:
-        raise checks.InputError(
+        raise InputError(
             f"{name}: {shown(url)} holds a user name or password, which would be saved with the results; "
             "send it as a header, or set the key in the environment"
         )
@@ -87,8 +89,8 @@ def headers(given: Mapping[str, str], name: str) -> None:
     """
     for key, value in given.items():
         if not _NAME.fullmatch(key) or not _VALUE.fullmatch(value):
-            raise checks.InputError(
-                f"{name}: {checks.shown(key)} cannot be sent: its name or value holds a line break, spaces around it "
+            raise InputError(
+                f"{name}: {format_value(key)} cannot be sent: its name or value holds a line break, spaces around it "
                 "or characters that are not ASCII"
             )
 
@@ -112,7 +114,7 @@ def _words(*sent: str) -> tuple[str, ...]:
 
 
 def _said(url: object) -> str:
-    return checks.shown(shown(url) if isinstance(url, str) else url)
+    return format_value(shown(url) if isinstance(url, str) else url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import divulge as dv
 from divulge import results
 from divulge.auditing import load, settings
 from divulge.auditing.compare import compare
-from divulge.checks import sizes
 from divulge.recipes import Recipe, recipes
 from divulge.report.markdown import shown
+from divulge.validation import sizes
 
 LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
 
@@ -88,7 +88,7 @@ def test_selections_hold_their_false_positive_rate_and_can_be_made_by_fdr(run):
 def test_the_run_directory_gives_back_every_number(run):
     again = load(run.path)
     stored = json.loads((run.path / "summary.json").read_text())
-    assert stored == results.plain(again.summary())
+    assert stored == results.to_json_values(again.summary())
     assert again.summary() == run.summary()
 
 
@@ -242,7 +242,7 @@ def test_ids_in_both_sets(case):
 
 @pytest.mark.parametrize(("recipes", "remedy"), [(["loss"], "use fewer records"), (["lira"], "set out=")])
 def test_an_audit_that_will_not_fit_says_so_before_it_starts(case, monkeypatch, recipes, remedy):
-    monkeypatch.setattr(sizes, "available", lambda: 2**10)
+    monkeypatch.setattr(sizes, "available_memory", lambda: 2**10)
     message = r"^members, nonmembers, population: about .* MiB of memory are needed, .* are free; they are 900 records"
     with pytest.raises(dv.InputError, match=message) as told:
         case.audit(recipes=recipes)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from divulge import checks, demo, plan
+from divulge import demo, plan
 from divulge.auditing import audit
+from divulge.errors import InputError
 
 RECIPES = ("loss", "rmia")  # the cheap ones are run twice
 SMALL = demo.Size(members=250, population=400, count=3, epochs=2)
@@ -35,5 +36,5 @@ def test_an_audit_of_objects_says_that_its_plan_is_a_record(tmp_path, run):
     ready = plan.resolve(plan.read(run[0] / "plan.toml"), run[0])
     arguments = ready.keywords() | {"plan": None, "recipes": ["loss"]}
     audit(ready.target, out=tmp_path / "objects", **arguments)
-    with pytest.raises(checks.InputError, match="started from Python"):
+    with pytest.raises(InputError, match="started from Python"):
         plan.read(tmp_path / "objects" / "plan.toml")

@@ -13,7 +13,7 @@ from divulge.auditing.nominal import realised
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import html, in_words
 from divulge.report.markdown import render
-from divulge.results import plain
+from divulge.results import to_json_values
 from score_audits import at_covariates, scored, sizes
 
 
@@ -239,7 +239,7 @@ def test_every_answer_is_said_in_words_in_the_report_and_is_plain_data():
         (scored({"loss": sizes(50, 50) * 1.0}, sizes(50, 50)), "Leak found"),
         (scored({"loss": sizes(50, 50) * 1.0}, sizes(50, 50), confounded=True), "Guarantee void"),
     ):
-        stored = json.loads(json.dumps(plain(audit.summary().verdict)))
+        stored = json.loads(json.dumps(to_json_values(audit.summary().verdict)))
         assert stored == {"answer": audit.verdict.answer, "tone": audit.verdict.tone, "text": audit.verdict.text}
         first = dv.report.Page("title", audit.verdict.text, audit.verdict.tone, ())
         assert f"</span> {heading}</p>" in html.render(first)

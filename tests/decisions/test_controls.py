@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge import checks
 from divulge.decisions import adadetect, controls, fdr, knockoff
 from divulge.decisions.counts import Counts
+from divulge.errors import InputError
 
 DATA = os.environ.get("DIVULGE_DATA")
 
@@ -59,7 +59,7 @@ def test_exchangeability_of_several_signals_is_that_of_the_most_striking_one():
     ],
 )
 def test_exchangeability_refuses_what_cannot_be_compared(known, other, message):
-    with pytest.raises(checks.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         controls.exchangeability(known, other)
 
 
@@ -110,7 +110,7 @@ def test_blind_text_does_not_mind_repeats():
 
 @pytest.mark.parametrize("bad", [["a"] * 3, "a long string", [1] * 20])
 def test_blind_text_refuses_what_is_no_set_of_texts(bad):
-    with pytest.raises(checks.InputError, match="cal_texts"):
+    with pytest.raises(InputError, match="cal_texts"):
         controls.blind_text(bad, ["b"] * 20)
 
 
@@ -177,7 +177,7 @@ def test_adadetect_treats_calibration_and_candidates_alike():
 
 
 def test_adadetect_needs_something_to_split():
-    with pytest.raises(checks.InputError, match="at least 4 rows"):
+    with pytest.raises(InputError, match="at least 4 rows"):
         adadetect.scores(np.ones((5, 2)), np.ones((3, 2)))
 
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from scipy.special import betaln
 
 import divulge as dv
-from divulge import checks
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts, p_values, ranks
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey, named
+from divulge.errors import InputError
 
 SCORES = st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=25)
 
@@ -83,7 +83,7 @@ def test_counts_stream_and_merge_exactly(tmp_path_factory, candidates, calibrati
 
 
 def test_counts_of_other_calibration_are_not_merged():
-    with pytest.raises(checks.InputError, match="same calibration"):
+    with pytest.raises(InputError, match="same calibration"):
         Counts.empty([1.0]).merge(Counts.empty([2.0]))
 
 
@@ -315,7 +315,7 @@ def test_planner_gives_the_least_calibration():
     ],
 )
 def test_bad_input_says_what_would_do(arguments, message):
-    with pytest.raises(checks.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         fdr.select(*arguments, fdr=0.05)
 
 
@@ -323,7 +323,7 @@ def test_bad_input_says_what_would_do(arguments, message):
     "options", [{"fdr": 0.0}, {"fdr": 1.0}, {"fdr": 0.1, "method": "by"}, {"method": None}, {"method": AdaDetect()}]
 )
 def test_levels_and_methods_are_checked(options):
-    with pytest.raises(checks.InputError):
+    with pytest.raises(InputError):
         fdr.select([1.0, 2.0], np.arange(99), **{"fdr": 0.1, **options})
 
 
@@ -337,7 +337,7 @@ def test_methods_are_values_and_names_are_short_for_them():
     assert named("auto", (Auto,), eta=0.1, lam=0.3) == Auto(storey=Storey(0.3))
     for make in (PTDI, Storey):
         for value in (0.0, 1.0, np.nan, "0.5"):
-            with pytest.raises(checks.InputError, match=r"eta|lam"):
+            with pytest.raises(InputError, match=r"eta|lam"):
                 make(value)
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import divulge as dv
-from divulge import checks
 from divulge.decisions import PTDI, Moments, fdr
 from divulge.decisions.counts import Counts
+from divulge.errors import InputError
 
 
 def by_hand(candidates, calibration, members, eta):
@@ -72,12 +72,12 @@ def test_a_selection_says_that_nothing_is_proven():
     ],
 )
 def test_bad_settings(given, message):
-    with pytest.raises(checks.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         Moments(**given)
 
 
 def test_it_is_refused_by_name_where_a_proof_is_needed():
-    with pytest.raises(checks.InputError, match=r"method: Moments does not apply here \(known: auto, bh"):
+    with pytest.raises(InputError, match=r"method: Moments does not apply here \(known: auto, bh"):
         dv.identify([1.0, 2.0], np.arange(20.0), method=Moments([1.0]))
 
 

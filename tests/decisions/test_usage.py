@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from divulge import checks
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
+from divulge.errors import InputError
 
 
 def estimates(share, signal, runs=80, n=500, m=1000, seed=0):
@@ -98,7 +98,7 @@ def test_members_that_score_as_others_do_tell_nothing():
 
 
 def test_known_members_are_checked():
-    with pytest.raises(checks.InputError, match="members: 1 values are NaN"):
+    with pytest.raises(InputError, match="members: 1 values are NaN"):
         usage.share(Counts.empty([0.0]).add([1.0]), [np.nan])
 
 

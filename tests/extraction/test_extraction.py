@@ -363,7 +363,7 @@ class TestKept:
         assert found.finding.answer == "extracted"
 
     def test_the_summary_has_no_text(self, found):
-        told = json.dumps(dv.results.plain(found.summary())) + found.verdict + repr(found.finding)
+        told = json.dumps(dv.results.to_json_values(found.summary())) + found.verdict + repr(found.finding)
         assert not any(word in told for word in WORDS)
 
     def test_hostile_documents_are_escaped(self, trained, tmp_path):

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from divulge.cli.app import app
 from divulge.identification import exhibits, language_demo
-from divulge.results import plain
+from divulge.results import to_json_values
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -25,7 +25,7 @@ def test_demo_knows_the_truth_and_reports_it(tmp_path, monkeypatch):
     assert summary.candidates == len(candidates) == summary.truth.known
     assert {control.name for control in summary.controls} == {"blind text", "low scores"}
     assert seen[-1][0] == seen[-1][1]
-    assert json.loads((tmp_path / "summary.json").read_text()) == plain(summary)
+    assert json.loads((tmp_path / "summary.json").read_text()) == to_json_values(summary)
     assert "Training-data identification" in (tmp_path / "report.html").read_text()
     kept = exhibits.read(tmp_path)
     assert kept

@@ -203,7 +203,7 @@ def test_the_answer_to_the_control_query_is_kept_and_not_asked_again(y, spec, tm
 def test_a_control_answer_that_is_no_number_is_named(spec, y):
     plan, oracle = labels.design(spec), labels.LocalOracle(spec, y)
     answers = iter([*(oracle(query) for query in plan.queries), math.nan])
-    with pytest.raises(labels.inference.checks.InputError, match="the control query was answered with nan"):
+    with pytest.raises(labels.inference.InputError, match="the control query was answered with nan"):
         labels.infer(lambda _: next(answers), plan)
 
 

@@ -132,7 +132,7 @@ def explosive(chance_of_seed):
 
 @pytest.mark.parametrize("engine", ["serial", "stacked"])
 def test_a_model_that_diverges_gets_a_second_seed(fit, engine):
-    bad = dv.seeds.integer(0, "references", "model", 1)
+    bad = dv.seeds.derive_seed(0, "references", "model", 1)
     found = fit(Train(explosive(lambda seed: seed == bad), 3, epochs=2, engine=engine))
     assert len(found) == 3
     assert np.isfinite(found.outputs[0]).all()
@@ -141,7 +141,7 @@ def test_a_model_that_diverges_gets_a_second_seed(fit, engine):
 
 @pytest.mark.parametrize("out", [False, True])
 def test_a_model_that_diverges_twice_is_left_out(fit, tmp_path, out):
-    bad = {dv.seeds.integer(0, "references", stream, 1) for stream in ("model", "retry")}
+    bad = {dv.seeds.derive_seed(0, "references", stream, 1) for stream in ("model", "retry")}
     train = Train(explosive(lambda seed: seed in bad), 4, epochs=2, engine="serial")
     found = fit(train, out=tmp_path if out else None)
     whole = fit(replace(train, make_model=explosive(lambda seed: False)))

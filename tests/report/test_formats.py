@@ -77,7 +77,7 @@ def test_every_format_says_the_same(divulge, run, tmp_path, name):
         assert text.startswith("## Privacy: ")
     elif name == "json":
         content = json.loads(to.read_text(encoding="utf-8"))
-        assert content["results"] == results.plain(summary)
+        assert content["results"] == results.to_json_values(summary)
         assert content["provenance"]["sources"][0]["name"] == "members.npz"
     else:
         frame = pl.read_csv(to) if name == "csv" else pl.read_parquet(to)

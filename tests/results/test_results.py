@@ -56,7 +56,7 @@ def labelled(tmp_path_factory):
     plan = labels.design(labels.OracleSpec(n=40, noise=1e-4))
     found = labels.simulate(plan.spec, y, plan)
     summary = summarise(plan, found.inference, found.truth)
-    store.write_json(folder / "summary.json", results.plain(summary))
+    store.write_json(folder / "summary.json", results.to_json_values(summary))
     return folder, summary
 
 
@@ -76,7 +76,7 @@ def weighed(tmp_path_factory):
     decisions = {"FPR": fpr.decide(calibration, scores, 0.05), "FDR": fdr.select(scores, calibration, fdr=0.2)}
     names = np.array([f"r{i}" for i in range(20)])
     found = Examined(names, scores, scores, None, 0.1, 1.0, decisions, "kkt-nnls", None, leaks=False, accuracy={})
-    store.write_json(folder / "summary.json", results.plain(found.summary()))
+    store.write_json(folder / "summary.json", results.to_json_values(found.summary()))
     return folder, found.summary()
 
 
@@ -86,7 +86,7 @@ def reconstruction(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reconstruction")
     net = margin.solve([[-2.0], [-0.5], [0.5], [2.0]], [-1, 1, 1, -1]).net
     summary = reconstruction_summary.summarise(univariate(net, margin=1.0))
-    store.write_json(folder / "summary.json", results.plain(summary))
+    store.write_json(folder / "summary.json", results.to_json_values(summary))
     return folder, summary
 
 
@@ -117,7 +117,7 @@ RUNS = (
 def test_what_is_written_is_what_is_read(run, kind, request):
     folder, summary = request.getfixturevalue(run)
     assert results.read(folder, kind) == summary
-    assert results.plain(summary) == json.loads((folder / "summary.json").read_text())
+    assert results.to_json_values(summary) == json.loads((folder / "summary.json").read_text())
 
 
 def changed(value):
@@ -202,7 +202,7 @@ def test_a_run_of_another_version_is_refused_by_what_reads_it(identified, tmp_pa
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_what_json_cannot_say_is_none(value):
-    assert results.plain(dv.Estimate(0.5, 0.25, value, 0.95, "counted"))["high"] is None
+    assert results.to_json_values(dv.Estimate(0.5, 0.25, value, 0.95, "counted"))["high"] is None
 
 
 def test_the_date_can_be_fixed_so_that_equal_runs_have_equal_bytes(monkeypatch):

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from completions import Server
-from divulge import checks
 from divulge.cli.app import app
+from divulge.errors import InputError
 from divulge.identification import document_scoring
 from divulge.signals import tokens as signals
 from divulge.targets.endpoint import Endpoint, EndpointError
@@ -36,7 +36,7 @@ def test_log_probabilities_are_those_of_the_model(server, model, tokenizer):
     want = CausalLM(model, tokenizer).tokens(TEXTS)
     assert found.lengths.tolist() == want.lengths.tolist()
     assert np.abs(found.logp - want.logp).max() < 1e-5
-    with pytest.raises(checks.InputError, match="shows only"):
+    with pytest.raises(InputError, match="shows only"):
         signals.min_k_plus(found)
 
 
@@ -68,7 +68,7 @@ def test_a_server_that_stays_wrong_is_given_up_with_the_reason(server, fault, me
 @pytest.mark.parametrize(("fault", "message"), [(401, "refused with 401"), ("silent", "does not repeat the prompt")])
 def test_a_refusal_is_not_repeated(server, fault, message):
     server.faults = {"hello world": [fault] * 9}
-    with pytest.raises(checks.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         client(server).tokens(["hello world"])
     assert server.asked["hello world"] == 1
 
@@ -150,7 +150,7 @@ def test_a_server_without_a_count_is_understood_by_its_tokens_or_refused_at_once
     found = client(server).tokens(TEXTS)
     assert np.abs(found.logp - CausalLM(model, tokenizer).tokens(TEXTS).logp).max() < 1e-5
     server.tokens = False
-    with pytest.raises(checks.InputError, match=r"neither a token count \(usage\) nor the tokens"):
+    with pytest.raises(InputError, match=r"neither a token count \(usage\) nor the tokens"):
         client(server).tokens(["hello again"])
     assert server.asked["hello again"] == 1
 
@@ -159,12 +159,12 @@ def test_a_server_without_a_count_is_understood_by_its_tokens_or_refused_at_once
     "options", [{"url": "ftp://x"}, {"model": ""}, {"concurrency": 0}, {"timeout": 0}, {"length": 0}]
 )
 def test_options_are_checked(options):
-    with pytest.raises(checks.InputError):
+    with pytest.raises(InputError):
         Endpoint(**{"url": "http://x/v1", "model": "m", **options})
 
 
 def test_a_password_in_the_address_is_refused_without_being_shown():
-    with pytest.raises(checks.InputError, match="holds a user name or password") as refused:
+    with pytest.raises(InputError, match="holds a user name or password") as refused:
         Endpoint("http://me:very-secret@x/v1", "m")
     assert "very-secret" not in str(refused.value)
 
@@ -180,7 +180,7 @@ def test_a_journal_with_impossible_answers_is_refused(tmp_path, logp):
     path = tmp_path / "j"
     target = Endpoint("http://127.0.0.1:9/v1", "m", journal=path)
     journal(path, target, text="0" * 64, logp=logp)
-    with pytest.raises(checks.InputError, match="an entry holds no log-probabilities"):
+    with pytest.raises(InputError, match="an entry holds no log-probabilities"):
         target.tokens([""])
 
 
@@ -189,5 +189,5 @@ def test_a_journal_of_another_model_is_refused(tmp_path):
     journal(path, Endpoint("http://127.0.0.1:9/v1", "m"), text="0" * 64, logp=[-1.0])
     assert len(Endpoint("http://127.0.0.1:9/v1", "m", journal=path).tokens([""])) == 1
     for other in (Endpoint("http://127.0.0.1:9/v1", "n", journal=path), Endpoint("http://x/v1", "m", journal=path)):
-        with pytest.raises(checks.InputError, match="answers of another model"):
+        with pytest.raises(InputError, match="answers of another model"):
             other.tokens([""])

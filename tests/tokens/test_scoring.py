@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from divulge import checks
 from divulge.cli.app import app
+from divulge.errors import InputError
 from divulge.identification import document_scoring, exhibits, score_files
 from divulge.signals import tokens as signals
 from divulge.targets.text import CausalLM
@@ -97,9 +97,9 @@ def test_only_what_is_missing_or_changed_is_scored_again(folder, model, tokenize
     assert pl.read_parquet(out / "documents")["text"][0] == "another"
     assert len(list((out / "documents").iterdir())) == len(list((out / "tokens").iterdir())) == 4
     other = Counting(CausalLM(model, tokenizer, bos="add"))
-    with pytest.raises(checks.InputError, match="made with another bos"):
+    with pytest.raises(InputError, match="made with another bos"):
         document_scoring.score([folder / "t.parquet"], other, out, options)
-    with pytest.raises(checks.InputError, match="holds a finished run"):
+    with pytest.raises(InputError, match="holds a finished run"):
         document_scoring.score([folder / "t.parquet"], target, out, options)
     score(other)
     assert len(other.asked) == 122
@@ -134,7 +134,7 @@ def test_a_killed_run_rescans_nothing_that_was_written(folder):
         assert "at work\n" in iter(running.stdout.readline, "")
         running.send_signal(signal.SIGKILL)
     written = {shard.name: shard.stat().st_mtime_ns for shard in out.glob(".staged-*/documents/0*.parquet")}
-    with pytest.raises(checks.InputError, match="not finished; repeat its command"):
+    with pytest.raises(InputError, match="not finished; repeat its command"):
         score_files.scan([out], "candidates")
     assert len(written) == 5
     target = Counting(CausalLM.load(str(folder / "model"), device="cpu"))
@@ -151,7 +151,7 @@ def test_from_texts_to_a_selection_in_one_command(folder):
     arguments = ["identify", "--candidates", folder / "t.parquet", "--calibration", folder / "known.csv"]
     arguments = [*map(str, arguments), "--model", str(folder / "model"), "--out", str(folder / "run"), "--json"]
     refused = CliRunner().invoke(app, arguments)
-    assert isinstance(refused.exception, checks.InputError)
+    assert isinstance(refused.exception, InputError)
     assert "in 2 rows (50, 51)" in str(refused.exception)
     done = CliRunner().invoke(app, [*arguments, "--drop-nan"])
     assert done.exit_code == 0, done.exception

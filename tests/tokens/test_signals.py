@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.signals import tokens as signals
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 
@@ -93,19 +93,19 @@ def test_what_a_target_does_not_show_is_refused():
     stats = TokenStatistics.of(["ab"], [{"logp": np.array([-1.0])}])
     assert set(signals.all_signals(stats)) == {"log_likelihood", "zlib", "min_k"}
     for signal in (signals.min_k_plus, signals.modified_entropy, signals.max_renyi):
-        with pytest.raises(checks.InputError, match="shows only"):
+        with pytest.raises(InputError, match="shows only"):
             signal(stats)
 
 
 @pytest.mark.parametrize("bad", [{"k": 0.0}, {"k": 1.5}, {"alpha": 3}])
 def test_parameters_are_checked(bad):
-    with pytest.raises(checks.InputError):
+    with pytest.raises(InputError):
         signals.max_renyi(documents([3], 0)[2], **bad)
 
 
 def test_pairs_must_fit():
     one, two = documents([3], 0)[2], documents([3, 4], 0)[2]
-    with pytest.raises(checks.InputError, match="1 documents are needed, got 2"):
+    with pytest.raises(InputError, match="1 documents are needed, got 2"):
         signals.lowercase(one, two)
-    with pytest.raises(checks.InputError, match="document 0 has 4 tokens, not 3"):
+    with pytest.raises(InputError, match="document 0 has 4 tokens, not 3"):
         signals.reference_difference(one, documents([4], 0)[2])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.targets.statistics import PER_TOKEN, GivesTokens
 from divulge.targets.text import CausalLM, reduce
 from divulge.targets.token_windows import batches, windows
@@ -169,9 +169,9 @@ def test_loading_from_a_folder(make, tokenizer, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     found = CausalLM.load(f"hf:{tmp_path}", device="cpu").tokens(TEXTS)
     assert np.array_equal(found.logp, CausalLM(model, tokenizer).tokens(TEXTS).logp)
-    with pytest.raises(checks.InputError, match="cannot be loaded"):
+    with pytest.raises(InputError, match="cannot be loaded"):
         CausalLM.load(f"hf:{tmp_path / 'nothing'}")
-    with pytest.raises(checks.InputError, match="did you mean 'float16'"):
+    with pytest.raises(InputError, match="did you mean 'float16'"):
         CausalLM.load(f"hf:{tmp_path}", dtype="float-16")
 
 
@@ -186,10 +186,10 @@ def test_loading_from_a_folder(make, tokenizer, tmp_path):
     ],
 )
 def test_options_are_checked(model, tokenizer, options, message):
-    with pytest.raises(checks.InputError, match=message):
+    with pytest.raises(InputError, match=message):
         CausalLM(model, tokenizer, **options)
 
 
 def test_texts_must_be_texts(model, tokenizer):
-    with pytest.raises(checks.InputError, match="sequence of strings"):
+    with pytest.raises(InputError, match="sequence of strings"):
         CausalLM(model, tokenizer).tokens("one string")

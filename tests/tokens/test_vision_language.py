@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.signals import tokens as signals
 from divulge.targets.statistics import PER_TOKEN
 from divulge.targets.vision_language import VisionLanguage
@@ -86,8 +86,8 @@ def test_log_probabilities_of_the_text_behind_the_image(target, images):
 
 
 def test_wrong_input_is_named(target, images):
-    with pytest.raises(checks.InputError, match="3 are needed"):
+    with pytest.raises(InputError, match="3 are needed"):
         target.statistics(images, PROMPTS[:2])
-    with pytest.raises(checks.InputError, match="part"):
+    with pytest.raises(InputError, match="part"):
         target.statistics(images, PROMPTS, part="sound")
     assert target.key()["dtype"] == "torch.float32"

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 import numpy as np
+from scipy import special, stats
 
-from divulge import checks, lazy
 from divulge.attacks import games, needs
 from divulge.attacks.base import BASE
 from divulge.attacks.bavaria import BaVarIA
@@ -18,16 +18,21 @@ from divulge.attacks.residual import Residual
 from divulge.attacks.rmia import RMIA
 from divulge.attacks.threshold import Threshold
 from divulge.attacks.unexplained import LEAST
+from divulge.errors import InputError
+from divulge.validation import (
+    as_list,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_number,
+    check_string,
+    require_callable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scipy import special, stats
-
     from divulge.types import Bools, Evidence, Floats
-else:
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 Unit: TypeAlias = Literal["scaled logit", "log-probability", "probability"]
 
@@ -63,9 +68,9 @@ class Option:
     attack: Attack
 
     def __post_init__(self) -> None:
-        checks.text(self.name, "Option.name")
-        checks.choice(self.unit, "Option.unit", ("scaled logit", "log-probability", "probability"))
-        checks.able(self.attack, "Option.attack", "run")
+        check_string(self.name, "Option.name")
+        check_choice(self.unit, "Option.unit", ("scaled logit", "log-probability", "probability"))
+        require_callable(self.attack, "Option.attack", "run")
 
 
 _PLAIN = (
@@ -150,18 +155,18 @@ class Auto:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        options = tuple(checks.listed(self.options, "Auto.options"))
+        options = tuple(as_list(self.options, "Auto.options"))
         if not options:
-            raise checks.InputError("Auto.options: at least 1 is needed, got none")
-        joined = tuple(checks.listed(self.joined, "Auto.joined"))
+            raise InputError("Auto.options: at least 1 is needed, got none")
+        joined = tuple(as_list(self.joined, "Auto.joined"))
         for name, given in (("options", options), ("joined", joined)):
             for option in given:
-                checks.instance(option, f"Auto.{name}", Option, "a divulge.attacks.auto.Option")
+                check_instance(option, f"Auto.{name}", Option, "a divulge.attacks.auto.Option")
             object.__setattr__(self, name, given)
-        checks.number(self.margin, "Auto.margin", above=0, closed=True)
-        checks.integer(self.most, "Auto.most", least=1)
-        checks.integer(self.games, "Auto.games", least=1)
-        checks.integer(self.seed, "Auto.seed", least=0)
+        check_number(self.margin, "Auto.margin", above=0, closed=True)
+        check_integer(self.most, "Auto.most", least=1)
+        check_integer(self.games, "Auto.games", least=1)
+        check_integer(self.seed, "Auto.seed", least=0)
 
     def __repr__(self) -> str:
         tried, joined = (", ".join(option.name for option in given) for given in (self.options, self.joined))
@@ -187,7 +192,7 @@ class Auto:
         needs.part(evidence.references, "Auto", "references", "scaled logits of the candidates under reference models")
         needs.part(evidence.population, "Auto", "population", "the target's scaled logits of known non-members")
         if evidence.features is not None and evidence.features.dtype == object:
-            raise checks.InputError("Auto: evidence.features must be numbers, got texts")
+            raise InputError("Auto: evidence.features must be numbers, got texts")
         options = [option for option in self.options if _fits(option, evidence)] or [self.options[0]]
         if _unseen(evidence) and (sure := next((option for option in options if option.name == _UNSEEN), None)):
             scored = sure.attack.run(_in_unit(evidence, sure.unit))

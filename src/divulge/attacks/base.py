@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.ratio import log_mean
+from divulge.validation import check_choice, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
@@ -42,8 +42,8 @@ class BASE:
     scale: float = 0.33
 
     def __post_init__(self) -> None:
-        checks.choice(self.mode, "BASE.mode", ("offline", "online"))
-        checks.number(self.scale, "BASE.scale", above=0, below=1, closed=True)
+        check_choice(self.mode, "BASE.mode", ("offline", "online"))
+        check_number(self.scale, "BASE.scale", above=0, below=1, closed=True)
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, means, moments
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Evidence, Floats
-else:
-    special = lazy.module("scipy.special")
 
 # Strengths of a prior beyond these are "all records alike" and "nothing in common".
 _LEAST, _MOST = 1e-6, 1e6
@@ -64,7 +61,7 @@ class BaVarIA:
     mode: Literal["offline", "online"] = "offline"
 
     def __post_init__(self) -> None:
-        checks.choice(self.mode, "BaVarIA.mode", ("offline", "online"))
+        check_choice(self.mode, "BaVarIA.mode", ("offline", "online"))
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import lightgbm
 import numpy as np
 
-from divulge import checks, lazy
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
-    import lightgbm
-
     from divulge.types import Bools, Floats, Ints
-else:
-    lightgbm = lazy.module("lightgbm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +33,11 @@ class Booster:
     patience: int = 20
 
     def __post_init__(self) -> None:
-        checks.integer(self.rounds, "Booster.rounds", least=1)
-        checks.number(self.rate, "Booster.rate", above=0, below=1, closed=True)
-        checks.integer(self.leaves, "Booster.leaves", least=2)
-        checks.integer(self.least_in_leaf, "Booster.least_in_leaf", least=1)
-        checks.integer(self.patience, "Booster.patience", least=1)
+        check_integer(self.rounds, "Booster.rounds", least=1)
+        check_number(self.rate, "Booster.rate", above=0, below=1, closed=True)
+        check_integer(self.leaves, "Booster.leaves", least=2)
+        check_integer(self.least_in_leaf, "Booster.least_in_leaf", least=1)
+        check_integer(self.patience, "Booster.patience", least=1)
 
     def fit(
         self, objective: str, table: Floats, target: Floats, train: Bools, stop: Bools, seed: int, alpha: float = 0.5

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import moments
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
@@ -38,7 +38,7 @@ class Calibrated:
     over: Literal["out", "all"] = "out"
 
     def __post_init__(self) -> None:
-        checks.choice(self.over, "Calibrated.over", ("out", "all"))
+        check_choice(self.over, "Calibrated.over", ("out", "all"))
 
     def score(self, evidence: Evidence) -> Floats:
         """``target - mean(references)``, ``[n]``, in the unit of the signal.

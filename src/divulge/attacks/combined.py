@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from divulge import checks, lazy
 from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
+from divulge.errors import InputError
+from divulge.validation import as_list, require_callable
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.types import Evidence, Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,11 @@ class Combined:
     attacks: tuple[Scores, ...]
 
     def __post_init__(self) -> None:
-        attacks = tuple(checks.listed(self.attacks, "Combined.attacks"))
+        attacks = tuple(as_list(self.attacks, "Combined.attacks"))
         if len(attacks) < 2:
-            raise checks.InputError(f"Combined.attacks: at least 2 are needed, got {len(attacks)}")
+            raise InputError(f"Combined.attacks: at least 2 are needed, got {len(attacks)}")
         for attack in attacks:
-            checks.able(attack, "Combined.attacks", "score")
+            require_callable(attack, "Combined.attacks", "score")
         object.__setattr__(self, "attacks", attacks)
 
     @property

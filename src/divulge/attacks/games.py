@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy, seeds
+from divulge import seeds
 from divulge.attacks.reference_moments import equal_counts
 from divulge.statistics.duplicate_groups import keep_together
 from divulge.types import Evidence
@@ -14,11 +15,7 @@ from divulge.types import Evidence
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scipy import stats
-
     from divulge.types import Bools, Floats, Ints
-else:
-    stats = lazy.module("scipy.stats")
 
 # Fewer members or non-members than this, and a game says nothing.
 _LEAST = 50

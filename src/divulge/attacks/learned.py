@@ -6,22 +6,19 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from sklearn import linear_model, pipeline, preprocessing
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, equal_counts, moments
+from divulge.errors import InputError
+from divulge.validation import check_bool, check_choice, check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sklearn import linear_model, pipeline, preprocessing
-
     from divulge.types import Bools, Evidence, Floats, Ints
-else:
-    linear_model = lazy.module("sklearn.linear_model")
-    pipeline = lazy.module("sklearn.pipeline")
-    preprocessing = lazy.module("sklearn.preprocessing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +66,13 @@ class Learned:
     beside: bool = False
 
     def __post_init__(self) -> None:
-        checks.choice(self.mode, "Learned.mode", ("offline", "online"))
-        checks.integer(self.most, "Learned.most", least=1)
-        checks.integer(self.seed, "Learned.seed", least=0)
-        if checks.flag(self.few, "Learned.few") and self.mode == "online":
-            raise checks.InputError("Learned.few: only offline, where the target saw none of the population")
-        if checks.flag(self.beside, "Learned.beside") and not self.few:
-            raise checks.InputError("Learned.beside: only with few=True")
+        check_choice(self.mode, "Learned.mode", ("offline", "online"))
+        check_integer(self.most, "Learned.most", least=1)
+        check_integer(self.seed, "Learned.seed", least=0)
+        if check_bool(self.few, "Learned.few") and self.mode == "online":
+            raise InputError("Learned.few: only offline, where the target saw none of the population")
+        if check_bool(self.beside, "Learned.beside") and not self.few:
+            raise InputError("Learned.beside: only with few=True")
 
     @property
     def least_references(self) -> int:
@@ -99,7 +96,7 @@ class Learned:
         needs.out_models(evidence.trained_on, "Learned")
         signals, trained_on = self._lessons(evidence, references)
         if len(signals) < self.least_references or trained_on.all() or not trained_on.any():
-            raise checks.InputError(
+            raise InputError(
                 f"Learned: at least {self.least_references} reference models that were trained on some of the records "
                 f"and not on others are needed, got {len(signals)} models, trained on {trained_on.mean():.0%} of the "
                 "pairs"

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import ColumnMoments, LessOne, means, moments
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_mask, check_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +64,8 @@ class LiRA:
     variance: Literal["global", "per_record"] = "global"
 
     def __post_init__(self) -> None:
-        checks.choice(self.mode, "LiRA.mode", ("online", "offline"))
-        checks.choice(self.variance, "LiRA.variance", ("global", "per_record"))
+        check_choice(self.mode, "LiRA.mode", ("online", "offline"))
+        check_choice(self.variance, "LiRA.variance", ("global", "per_record"))
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -150,12 +152,12 @@ def leave_one_out(
         array([2.])
     """
     attack = LiRA(mode, variance)
-    checks.integer(seed, "seed", least=0)
-    checked = checks.matrix(signals, "signals")
+    check_integer(seed, "seed", least=0)
+    checked = check_matrix(signals, "signals")
     m, n = checked.shape
     if m < 2:
-        raise checks.InputError(f"signals: at least 2 models are needed, got {m}")
-    inside = checks.mask(trained_on, "trained_on", (m, n))
+        raise InputError(f"signals: at least 2 models are needed, got {m}")
+    inside = check_mask(trained_on, "trained_on", (m, n))
     scores = np.empty((m, n))
     for i, (without_in, without_out) in enumerate(_without_each(checked, inside, attack, seed)):
         target = checked[i].astype(np.float64, copy=False)
@@ -193,7 +195,7 @@ def _without_each(
         without_out = snap(_take_away(without_out, signals, order, count_in, before, excess_out))
         for side, name in ((without_out, "OUT"), (without_in, "IN")):
             if side is not None and not side.count.any():
-                raise checks.InputError(
+                raise InputError(
                     f"trained_on: without model {i}, no record has an {name} model left (members and non-members of a "
                     "model are compared with equal numbers of the others)"
                 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from divulge import checks
 from divulge.attacks.protocol import Need
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
@@ -37,7 +37,7 @@ def part(value: T | None, attack: str, name: str, why: str) -> T:
         divulge.errors.InputError: LiRA: evidence.references is needed (candidates under reference models)
     """
     if value is None:
-        raise checks.InputError(f"{attack}: evidence.{name} is needed ({why})")
+        raise InputError(f"{attack}: evidence.{name} is needed ({why})")
     return value
 
 
@@ -48,7 +48,7 @@ def out_models(trained_on: Bools | None, attack: str) -> None:
         divulge.InputError: every reference model was trained on every candidate.
     """
     if trained_on is not None and trained_on.all():
-        raise checks.InputError(
+        raise InputError(
             f"{attack}: evidence.trained_on says that every reference model was trained on every candidate; "
             "at least one model that was not is needed"
         )
@@ -62,7 +62,7 @@ def in_models(trained_on: Bools | None, attack: str) -> Bools:
     """
     known = part(trained_on, f"{attack}(mode='online')", "trained_on", "which models saw which candidate")
     if not known.any():
-        raise checks.InputError(
+        raise InputError(
             f"{attack}(mode='online'): evidence.trained_on says that no reference model was trained on any "
             "candidate; use mode='offline'"
         )
@@ -77,7 +77,7 @@ def log_probabilities(target: Floats, references: Floats, attack: str, signal: s
     """
     for values, name in ((target, "target"), (references, "references")):
         if values.max() > 0:
-            raise checks.InputError(
+            raise InputError(
                 f"{attack}: evidence.{name} must hold log-probabilities, at most 0, got {values.max():g}; "
                 f"use the {signal!r} signal"
             )

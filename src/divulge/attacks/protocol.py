@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
@@ -120,14 +121,14 @@ def adapt(attack: Scores) -> Attack:
     if isinstance(attack, Attack):
         return attack
     if not isinstance(attack, Scores):
-        raise checks.InputError(f"attack: an object with score(evidence) is needed, got {type(attack).__name__}")
+        raise InputError(f"attack: an object with score(evidence) is needed, got {type(attack).__name__}")
     return _Adapted(attack)
 
 
 def seeded(attack: Any, seed: int) -> Any:
     """``attack`` with this seed where it draws, whether it is a whole `Attack` or less."""
-    checks.integer(seed, "seed", least=0)
-    checks.able(attack, "attack", "score")
+    check_integer(seed, "seed", least=0)
+    require_callable(attack, "attack", "score")
     if isinstance(attack, Attack):
         return attack.seeded(seed)
     if not dataclasses.is_dataclass(attack) or isinstance(attack, type):

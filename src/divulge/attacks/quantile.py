@@ -6,17 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.attacks import needs, regressors
 from divulge.attacks.protocol import Need, Scored
+from divulge.errors import InputError
+from divulge.validation import check_bool, check_choice, check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Array, Evidence, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,11 +71,11 @@ class QuantileRegression:
     seed: int = field(default=0, kw_only=True)
 
     def __post_init__(self) -> None:
-        checks.able(self.regressor, "QuantileRegression.regressor", "fit")
-        checks.flag(self.conformal, "QuantileRegression.conformal")
-        checks.number(self.calibration, "QuantileRegression.calibration", above=0, below=1)
-        checks.choice(self.output, "QuantileRegression.output", ("z", "level"))
-        checks.integer(self.seed, "QuantileRegression.seed", least=0)
+        require_callable(self.regressor, "QuantileRegression.regressor", "fit")
+        check_bool(self.conformal, "QuantileRegression.conformal")
+        check_number(self.calibration, "QuantileRegression.calibration", above=0, below=1)
+        check_choice(self.output, "QuantileRegression.output", ("z", "level"))
+        check_integer(self.seed, "QuantileRegression.seed", least=0)
 
     def score(self, evidence: Evidence) -> Floats:
         """Conditional z-score or level of each candidate, ``[n]``.
@@ -101,7 +100,7 @@ class QuantileRegression:
         train, held = self._split(population)
         parts = (candidates,) if held is None else (candidates, held)
         notes = _unseen(candidates, population)
-        draw = seeds.integer(self.seed, "quantile", "regressor")
+        draw = seeds.derive_seed(self.seed, "quantile", "regressor")
         with np.errstate(all="ignore"):
             z_scores = _z_scores(self.regressor, train, parts, draw)
         if not all(np.isfinite(scores).all() for scores in z_scores):
@@ -126,13 +125,13 @@ class QuantileRegression:
             >>> round(QuantileRegression().nominal_threshold(0.01), 4)
             2.3263
         """
-        level = checks.number(fpr, "fpr", above=0, below=1)
+        level = check_number(fpr, "fpr", above=0, below=1)
         return 1.0 - level if self.output == "level" else -float(special.ndtri(level))
 
     def _split(self, population: _Part) -> tuple[_Part, _Part | None]:
         z = len(population.signal)
         if z < 4:
-            raise checks.InputError(f"QuantileRegression: evidence.population has {z} records, at least 4 are needed")
+            raise InputError(f"QuantileRegression: evidence.population has {z} records, at least 4 are needed")
         if not self.conformal:
             return population, None
         order = seeds.generator(self.seed, "quantile", "calibration").permutation(z)
@@ -162,7 +161,7 @@ def _parts(evidence: Evidence) -> tuple[_Part, _Part]:
         features = needs.part(features, name, "features", "population_features is given")
         others = needs.part(others, name, "population_features", "features is given")
         if features.shape[1:] != others.shape[1:]:
-            raise checks.InputError(
+            raise InputError(
                 f"{name}: evidence.features has shape {features.shape[1:]} per record, "
                 f"population_features {others.shape[1:]}"
             )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
 from divulge.attacks.rmia import NEARLY, RMIA, untied
+from divulge.validation import check_instance, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Averaged:
     inner: Scores
 
     def __post_init__(self) -> None:
-        checks.able(self.inner, "Averaged.inner", "score")
+        require_callable(self.inner, "Averaged.inner", "score")
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -110,7 +110,7 @@ class MajorityRMIA:
     inner: RMIA = field(default_factory=RMIA)
 
     def __post_init__(self) -> None:
-        checks.instance(self.inner, "MajorityRMIA.inner", RMIA, "a divulge.attacks.RMIA")
+        check_instance(self.inner, "MajorityRMIA.inner", RMIA, "a divulge.attacks.RMIA")
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import blocks
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Evidence, Floats
@@ -39,7 +39,7 @@ class LogRatio:
     over: Literal["out", "all"] = "out"
 
     def __post_init__(self) -> None:
-        checks.choice(self.over, "LogRatio.over", ("out", "all"))
+        check_choice(self.over, "LogRatio.over", ("out", "all"))
 
     @property
     def needs(self) -> frozenset[Need]:

@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.attacks.boosting import Booster, crossfit
+from divulge.errors import InputError
 from divulge.statistics.duplicate_groups import keep_together
+from divulge.validation import check_instance, check_integer, check_rates, check_vector
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Array, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 
 class Fitted(Protocol):
@@ -79,8 +78,8 @@ def predict(fitted: Fitted, features: Array, labels: Ints | None) -> tuple[Float
     location, scale = fitted.predict(features, **_asked(fitted.predict, labels=labels))
     n = len(features)
     return (
-        checks.vector(location, "regressor: location", length=n, finite=False),
-        checks.vector(scale, "regressor: scale", length=n, finite=False),
+        check_vector(location, "regressor: location", length=n, finite=False),
+        check_vector(scale, "regressor: scale", length=n, finite=False),
     )
 
 
@@ -110,7 +109,7 @@ class PerClass:
     least: int = 10
 
     def __post_init__(self) -> None:
-        checks.integer(self.least, "PerClass.least", least=2)
+        check_integer(self.least, "PerClass.least", least=2)
 
     def fit(self, features: Array, signal: Floats, labels: Ints | None = None) -> FittedClasses:
         """Mean and standard deviation of each class; only the pooled ones without labels."""
@@ -172,9 +171,9 @@ class Boosted:
     least: int = 200
 
     def __post_init__(self) -> None:
-        checks.instance(self.booster, "Boosted.booster", Booster)
-        checks.integer(self.folds, "Boosted.folds", least=3)
-        checks.integer(self.least, "Boosted.least", least=10 * self.folds)
+        check_instance(self.booster, "Boosted.booster", Booster)
+        check_integer(self.folds, "Boosted.folds", least=3)
+        check_integer(self.least, "Boosted.least", least=10 * self.folds)
 
     def fit(
         self, features: Array, signal: Floats, labels: Ints | None = None, seed: int = 0
@@ -188,7 +187,7 @@ class Boosted:
         standard = (signal - location) / scale
         folds = seeds.generator(seed, "boosted", "folds").permutation(len(signal)) % self.folds
         folds = keep_together(folds, _with_labels(table, labels))
-        draw = seeds.integer(seed, "boosted", "trees")
+        draw = seeds.derive_seed(seed, "boosted", "trees")
         means, mean = crossfit(self.booster, "regression", table, standard, folds, draw)
         squares = (standard - mean) ** 2
         if not squares.any():
@@ -241,9 +240,9 @@ class Pinball:
     least: int = 500
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "levels", checks.levels(self.levels, "Pinball.levels", increasing=True))
-        checks.instance(self.booster, "Pinball.booster", Booster)
-        checks.integer(self.least, "Pinball.least", least=50)
+        object.__setattr__(self, "levels", check_rates(self.levels, "Pinball.levels", increasing=True))
+        check_instance(self.booster, "Pinball.booster", Booster)
+        check_integer(self.least, "Pinball.least", least=50)
 
     def fit(self, features: Array, signal: Floats, labels: Ints | None = None, seed: int = 0) -> FittedQuantiles:
         """The fitted quantiles, the same for the same seed."""
@@ -255,7 +254,7 @@ class Pinball:
             return FittedQuantiles(base, self.levels, tuple(np.quantile(standard, self.levels).tolist()))
         stop = seeds.generator(seed, "pinball", "stop").permutation(len(signal)) % 5 == 0
         stop = keep_together(stop, _with_labels(table, labels))
-        draw = seeds.integer(seed, "pinball", "trees")
+        draw = seeds.derive_seed(seed, "pinball", "trees")
         heads = tuple(
             self.booster.fit("quantile", table, standard, ~stop, stop, draw, alpha=level) for level in self.levels
         )
@@ -323,7 +322,7 @@ def _scale(signal: Floats, otherwise: float = 1.0) -> float:
 def _table(features: Array) -> Floats:
     """Features as floats ``[n, d]``."""
     if features.dtype == object:
-        raise checks.InputError("features: numbers are needed by this regressor, got texts")
+        raise InputError("features: numbers are needed by this regressor, got texts")
     table = features.reshape(len(features), int(np.prod(features.shape[1:])))
     return table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from divulge import checks, lazy
+from scipy import special, stats
+
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored, Scores, adapt, seeded
 from divulge.attacks.unexplained import leading, unexplained
+from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
-    from scipy import special, stats
-
     from divulge.types import Evidence, Floats
-else:
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +60,10 @@ class Residual:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.able(self.inner, "Residual.inner", "score")
-        checks.integer(self.components, "Residual.components", least=1)
-        checks.integer(self.folds, "Residual.folds", least=2)
-        checks.integer(self.seed, "Residual.seed", least=0)
+        require_callable(self.inner, "Residual.inner", "score")
+        check_integer(self.components, "Residual.components", least=1)
+        check_integer(self.folds, "Residual.folds", least=2)
+        check_integer(self.seed, "Residual.seed", least=0)
 
     @property
     def needs(self) -> frozenset[Need]:

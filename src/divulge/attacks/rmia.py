@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.reference_moments import moments
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Evidence, Floats
@@ -62,10 +63,10 @@ class RMIA:
     ranking: Literal["tie-free", "published"] = "tie-free"
 
     def __post_init__(self) -> None:
-        checks.number(self.gamma, "RMIA.gamma", above=0)
+        check_number(self.gamma, "RMIA.gamma", above=0)
         if self.offline_a is not None:
-            checks.number(self.offline_a, "RMIA.offline_a", above=0, below=1, closed=True)
-        checks.choice(self.ranking, "RMIA.ranking", ("tie-free", "published"))
+            check_number(self.offline_a, "RMIA.offline_a", above=0, below=1, closed=True)
+        check_choice(self.ranking, "RMIA.ranking", ("tie-free", "published"))
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -165,7 +166,7 @@ def untied(share: Floats, ratio: Floats) -> Floats:
 def _probabilities(values: Floats, name: str) -> None:
     low, high = float(values.min()), float(values.max())
     if low < 0.0 or high > 1.0:
-        raise checks.InputError(
+        raise InputError(
             f"RMIA: evidence.{name} must hold probabilities in [0, 1], got values from {low:g} to {high:g}; "
             "use the 'confidence' signal, not logits or losses"
         )

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from divulge.ragged import TokenLogs
@@ -56,7 +56,7 @@ class SequenceLiRA:
         logs = needs.part(evidence.tokens, "SequenceLiRA", "tokens", "log-probabilities of each token")
         others = needs.part(logs.references, "SequenceLiRA", "tokens.references", "the same under reference models")
         if len(others) < self.least_references:
-            raise checks.InputError(f"SequenceLiRA: at least 2 reference models are needed, got {len(others)}")
+            raise InputError(f"SequenceLiRA: at least 2 reference models are needed, got {len(others)}")
         mean = others.mean(axis=0, dtype=np.float64)
         spread = _spread(others, mean)
         inside = np.ones(len(mean) - 1, dtype=bool)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_matrix, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -34,12 +35,12 @@ def at_risk(losses: object, *, low: float = 0.25, high: float = 0.75) -> Floats:
         >>> at_risk([[2.0, 2.0], [1.5, 0.1], [1.0, 0.1], [0.1, 0.0], [0.1, 0.0]])
         array([1.4, 0.1])
     """
-    traces = checks.matrix(losses, "losses")
+    traces = check_matrix(losses, "losses")
     if len(traces) < 2:
-        raise checks.InputError(f"losses: at least 2 epochs are needed, got {len(traces)}")
-    checks.number(low, "low", above=0, below=1, closed=True)
-    checks.number(high, "high", above=0, below=1, closed=True)
+        raise InputError(f"losses: at least 2 epochs are needed, got {len(traces)}")
+    check_number(low, "low", above=0, below=1, closed=True)
+    check_number(high, "high", above=0, below=1, closed=True)
     if low >= high:
-        raise checks.InputError(f"low: must be less than high, got {low:g} and {high:g}")
+        raise InputError(f"low: must be less than high, got {low:g} and {high:g}")
     lower, upper = np.quantile(traces.astype(np.float64, copy=False), (low, high), axis=0)
     return upper - lower

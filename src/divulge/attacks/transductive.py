@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
 from divulge.attacks.unexplained import unexplained
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats
@@ -54,8 +54,8 @@ class Transductive:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.integer(self.folds, "Transductive.folds", least=2)
-        checks.integer(self.seed, "Transductive.seed", least=0)
+        check_integer(self.folds, "Transductive.folds", least=2)
+        check_integer(self.seed, "Transductive.seed", least=0)
 
     def score(self, evidence: Evidence) -> Floats:
         """Residuals ``[n]``, in the unit of the signal.

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.statistics.duplicate_groups import keep_together
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
@@ -37,8 +39,8 @@ def unexplained(values: Floats, features: Array, labels: Ints | None, folds: int
     """
     n = len(values)
     if n < LEAST:
-        raise checks.InputError(f"at least {LEAST} candidates are needed to learn from, got {n}")
-    checks.integer(folds, "folds", least=2, most=n)
+        raise InputError(f"at least {LEAST} candidates are needed to learn from, got {n}")
+    check_integer(folds, "folds", least=2, most=n)
     table, kinds = _table(features), _kinds(labels, n)
     pooled = np.hstack([table, 3.0 * kinds])
     fold = keep_together(seeds.generator(seed, "transductive", "folds").permutation(n) % folds, pooled)
@@ -95,7 +97,7 @@ def _table(features: Array) -> Floats:
 
 def _numbers(features: Array) -> Floats:
     if features.dtype == object:
-        raise checks.InputError("evidence.features must be numbers, got texts")
+        raise InputError("evidence.features must be numbers, got texts")
     return features.reshape(len(features), -1).astype(np.float64)
 
 

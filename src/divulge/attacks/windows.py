@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from divulge import checks
 from divulge.attacks import needs
 from divulge.attacks.protocol import Need, Scored
+from divulge.errors import InputError
+from divulge.validation import as_list, check_integer
 
 if TYPE_CHECKING:
     from divulge.types import Evidence, Floats, Ints
@@ -48,11 +49,10 @@ class WBC:
 
     def __post_init__(self) -> None:
         given = tuple(
-            checks.integer(one, "WBC.lengths", least=1, most=10**9)
-            for one in checks.listed(self.lengths, "WBC.lengths")
+            check_integer(one, "WBC.lengths", least=1, most=10**9) for one in as_list(self.lengths, "WBC.lengths")
         )
         if not given:
-            raise checks.InputError("WBC.lengths: at least 1 length is needed, got none")
+            raise InputError("WBC.lengths: at least 1 length is needed, got none")
         object.__setattr__(self, "lengths", given)
 
     def score(self, evidence: Evidence) -> Floats:

@@ -105,12 +105,12 @@ def _shadows(references: Any, population: Records, count: int, classes: int, see
     halves = splits.offline(
         len(population),
         max(count, 2),
-        seeds.integer(seed, "shadow halves"),
+        seeds.derive_seed(seed, "shadow halves"),
         labels=population.y,
         groups=number_groups(population.x, population.y),
     ).trained_on
     return [
-        _trained(references, population[half], classes, seeds.integer(seed, "shadow", at))
+        _trained(references, population[half], classes, seeds.derive_seed(seed, "shadow", at))
         for at, half in enumerate(halves[:count])
     ]
 

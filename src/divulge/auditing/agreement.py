@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge import recipes as book
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,24 +44,24 @@ def check_documents(sets: Sets) -> None:
                 column.name for column in records.encoder.columns if column.measure in ("text", "category")
             ]  # fmt: skip
             instead = f"; name the column of the documents as data.text (it may be {texts[0]!r})" if texts else ""
-            raise checks.InputError(
+            raise InputError(
                 f"{name}: the target is a language model, so documents (strings) are needed, got "
                 f"{records.x.dtype}{instead}"
             )
         empty = [row for row, text in enumerate(records.x) if not text.strip()]
         if empty:
-            raise checks.InputError(f"{name}: {len(empty)} documents are empty (first: row {empty[0]}); leave them out")
+            raise InputError(f"{name}: {len(empty)} documents are empty (first: row {empty[0]}); leave them out")
 
 
 def _same_kind(sets: Sets) -> None:
     shapes = {name: records.x.shape[1:] for name, records in sets.items()}
     if len(set(shapes.values())) > 1:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise checks.InputError(f"records: all sets must have the same shape, got {listed}")
+        raise InputError(f"records: all sets must have the same shape, got {listed}")
     labelled = {name: records.y is not None for name, records in sets.items()}
     if len(set(labelled.values())) > 1:
         without = ", ".join(name for name, has in labelled.items() if not has)
-        raise checks.InputError(f"records: every set must have labels, or none; {without} has none")
+        raise InputError(f"records: every set must have labels, or none; {without} has none")
 
 
 def _plain_ids(sets: Sets) -> None:
@@ -75,10 +75,10 @@ def _plain_ids(sets: Sets) -> None:
             "strings" if kind == "U" or all(isinstance(one, str) for one in records.ids) else records.ids.dtype.name
         )
         if kinds[name] == "object":
-            raise checks.InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
+            raise InputError(f"{name}: ids must be strings or whole numbers of at most 64 bits")
     if "strings" in kinds.values() and len(set(kinds.values())) > 1:
         listed = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-        raise checks.InputError(f"records: ids of all sets must be of the same kind, got {listed}")
+        raise InputError(f"records: ids of all sets must be of the same kind, got {listed}")
 
 
 def _distinct_ids(sets: Sets) -> None:
@@ -86,7 +86,7 @@ def _distinct_ids(sets: Sets) -> None:
         ids, others = sets[first].ids, sets[second].ids
         shared = np.array([]) if ids is None or others is None else np.intersect1d(ids, others)
         if shared.size:
-            raise checks.InputError(
+            raise InputError(
                 f"{first}, {second}: {len(shared)} ids occur in both sets (first: {shared.tolist()[0]!r}); "
                 "a record can be in only one of them"
             )
@@ -96,7 +96,7 @@ def _needs_labels(sets: Sets, recipes: Sequence[Recipe]) -> None:
     needing = [recipe.name for recipe in recipes if recipe.needs_labels]
     if needing and sets["members"].y is None:
         usable = [recipe.name for recipe in book.recipes() if not recipe.needs_labels]
-        raise checks.InputError(
+        raise InputError(
             f"recipes: {', '.join(needing)} read the records' labels, but there are none; "
             f"without labels use {', '.join(usable)}"
         )
@@ -105,7 +105,7 @@ def _needs_labels(sets: Sets, recipes: Sequence[Recipe]) -> None:
 def _needs_numbers(sets: Sets, recipes: Sequence[Recipe]) -> None:
     needing = [recipe.name for recipe in recipes if recipe.needs_numbers]
     if needing and sets["members"].x.dtype == object:
-        raise checks.InputError(
+        raise InputError(
             f"recipes: {', '.join(needing)} move records a little, which numbers allow and texts do not; of texts use "
             "correct, correct-calibrated, transfer, or recipes that read the target's outputs"
         )
@@ -114,6 +114,6 @@ def _needs_numbers(sets: Sets, recipes: Sequence[Recipe]) -> None:
 def _several_classes(sets: Sets) -> None:
     labels = [records.y for records in sets.values() if records.y is not None]
     if labels and len(classes := np.unique(np.concatenate(labels))) < 2:
-        raise checks.InputError(
+        raise InputError(
             f"records: all labels are {classes[0]}; with a single class, a classifier's output carries no information"
         )

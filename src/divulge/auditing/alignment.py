@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, columns
+from divulge import columns
 from divulge.columns import TableEncoder
+from divulge.errors import InputError
 from divulge.targets import FramedTarget
 from divulge.types import Records
+from divulge.validation import as_list, check_choice, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,7 +97,7 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
         return dict(sets), []
     if len(framed) < len(sets):
         bare = [name for name in sets if name not in framed]
-        raise checks.InputError(
+        raise InputError(
             f"{', '.join(bare)}: {', '.join(framed)} have named columns, so all sets must; pass data frames throughout"
         )
     tables = {name: records.table for name, records in sets.items() if records.table is not None}
@@ -107,7 +109,7 @@ def _align_columns(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, 
     if not encoder.is_plain and not getattr(target, "takes_frames", False):
         odd = [column.name for column in encoder.columns if column.measure not in ("number", "boolean")]
         odd += [column.name for column in encoder.columns if column.has_missing]
-        raise checks.InputError(
+        raise InputError(
             f"target: {type(target).__name__} takes numbers, and the columns {columns.list_names(odd)} hold texts, "
             "categories, dates or missing values; pass the model with its encoder, as a pipeline or as a function of a "
             "data frame"
@@ -133,7 +135,7 @@ def _reorder_mask(known: Any, given_order: list[str] | None, members: Records) -
     """A mask over columns in the order that these have now; words name them anyway."""
     if known is None or isinstance(known, str) or given_order is None or members.encoder is None:
         return known
-    mask = checks.plain(known, "known")
+    mask = to_numpy(known, "known")
     if not mask.ndim or mask.shape[-1] != len(given_order):
         return known  # refused later
     return mask[..., [given_order.index(name) for name in members.encoder.names]]
@@ -152,7 +154,7 @@ def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, .
         return None, []
     given = {records.class_names for records in named if records.has_class_order}
     if len(given) > 1:
-        raise checks.InputError("class_names: all sets must name the same classes in the same order")
+        raise InputError("class_names: all sets must name the same classes in the same order")
     if given:
         return next(iter(given)), []
     found = sorted({name for records in labelled for name in _names_of(records)})
@@ -165,8 +167,8 @@ def _class_order(sets: Mapping[str, Records], target: Any) -> tuple[tuple[str, .
                 f"the classes {', '.join(map(str, numbers))} were taken for the target's outputs in this order"
             ]
         return tuple(map(str, range(numbers[-1] + 1))), []
-    raise checks.InputError(
-        f"y: the classes have names, {checks.shown(found)}, and the target does not say which output is whose; give "
+    raise InputError(
+        f"y: the classes have names, {format_value(found)}, and the target does not say which output is whose; give "
         "their order: divulge.Records(x, y, class_names=[…]), or data.classes in a plan"
     )
 
@@ -195,15 +197,15 @@ def _number_classes(
         own = ["True" if each == "1" else "False" for each in own]
     kept = np.array([each in place for each in own])
     if not kept.any():
-        raise checks.InputError(
-            f"{name}: y: the target knows none of the classes {checks.shown(sorted(set(own)))}; it knows "
-            f"{checks.shown(list(class_names))}"
+        raise InputError(
+            f"{name}: y: the target knows none of the classes {format_value(sorted(set(own)))}; it knows "
+            f"{format_value(list(class_names))}"
         )
     if not kept.all() and unknown == "error":
         strange = next(each for each in own if each not in place)
-        raise checks.InputError(
-            f"{name}: y: the target does not know the class {checks.shown(strange)} (it knows "
-            f"{checks.shown(list(class_names))}); {int((~kept).sum())} records have such a class; leave them out, or "
+        raise InputError(
+            f"{name}: y: the target does not know the class {format_value(strange)} (it knows "
+            f"{format_value(list(class_names))}); {int((~kept).sum())} records have such a class; leave them out, or "
             "pass unknown_classes='drop'"
         )
     left = records if kept.all() else records[kept]
@@ -219,7 +221,7 @@ def _drop_unknown(sets: Mapping[str, Records], target: Any) -> tuple[dict[str, R
     }
     for name, mask in kept.items():
         if not mask.any():
-            raise checks.InputError(f"{name}: y: the target was fitted on none of these classes")
+            raise InputError(f"{name}: y: the target was fitted on none of these classes")
     return {name: records if kept[name].all() else records[kept[name]] for name, records in sets.items()}, kept
 
 
@@ -227,7 +229,7 @@ def _kept_rows(values: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
     """A value for each candidate, without those of records left out; a single mask stays as it is."""
     if kept.all() or values is None or isinstance(values, str):
         return values
-    array = checks.plain(values, "groups, known")
+    array = to_numpy(values, "groups, known")
     return array[kept] if array.ndim and len(array) == len(kept) else array
 
 
@@ -243,10 +245,10 @@ def _kept_columns(table: Any, kept: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
 
 def _number_names(values: Sequence[Any], class_names: tuple[str, ...] | None, argument: str) -> tuple[Any, ...]:
     """Classes by their numbers, where they are given by name."""
-    listed = checks.listed(values, argument)
+    listed = as_list(values, argument)
     if class_names is None or not any(isinstance(value, str) for value in listed):
         return tuple(listed)
     return tuple(
-        class_names.index(checks.choice(value, argument, class_names)) if isinstance(value, str) else value
+        class_names.index(check_choice(value, argument, class_names)) if isinstance(value, str) else value
         for value in listed
     )

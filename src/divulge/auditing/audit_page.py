@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks, evaluation
+from divulge import evaluation
 from divulge.auditing import class_lanes, decision_tables, exposed, fairness, known, recipe_tables, shift, trade_off
 from divulge.auditing.recipe_tables import notes, table
 from divulge.auditing.verdict import at_once, counted, scopes, verdict
+from divulge.errors import InputError
 from divulge.report import Fold, Link, Page, Section, Table, advice, in_words, origin, regulators
 from divulge.report.markdown import percent, shown
 from divulge.report.regulators import Answers
-from divulge.results import plain
+from divulge.results import to_json_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,7 +113,7 @@ def _epsilon(audit: Findings, recipe: str) -> float | None:
     judged = [scores for scores in (outcome.scores, outcome.unexplained) if scores is not None]
     try:
         bounds = [evaluation.epsilon_lower_bound(one, outcome.members, confidence=confidence) for one in judged]
-    except checks.InputError:
+    except InputError:
         return None
     return min(bound.low for bound in bounds)
 
@@ -133,7 +134,7 @@ def _origin(summary: AuditSummary, made: Provenance | None) -> Section:
     if (fit := about.token_fit) is not None:
         told |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
         told |= {f"beyond {fit.unit} frequencies of the population": shown(fit.gain, "+")}
-    rows = [[f"{name}, SHA-256", digest] for name, digest in plain(settings.data).items()]
+    rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items()]
     rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
     attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, evaluation
+from divulge import evaluation
 from divulge.auditing import covariate_adjustment
 from divulge.auditing.nominal import realised
 from divulge.auditing.verdict import at_once, detectable, scopes, verdict
 from divulge.decisions import fpr as by_fpr
+from divulge.errors import InputError
 from divulge.results import (
     AdjustmentSummary,
     AuditSummary,
@@ -120,7 +121,7 @@ def _realised(outcome: Outcome, level: float, tests: int) -> RealisedRate | None
     """The realised FPR, and how it compares with the nominal one."""
     try:
         rate = realised(outcome.scores[~outcome.members], outcome.calibration, level, tests)
-    except checks.InputError:
+    except InputError:
         return None
     return RealisedRate(rate.rate, rate.p_value, rate.broken, rate.judged)
 
@@ -173,5 +174,5 @@ def _or_none(work: Callable[[], Estimate]) -> Estimate | None:
     """An estimate; None where there are too few records for it (never zero, never a guess)."""
     try:
         return work()
-    except checks.InputError:
+    except InputError:
         return None

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks, evaluation
+from divulge import evaluation
 from divulge.auditing import covariate_adjustment, plausibility
 from divulge.auditing.verdict import CONFIDENCE, hidden_leaks, raw_scopes, scopes, verdict
+from divulge.errors import InputError
 from divulge.evaluation.comparison import STATISTICS, asked_fpr
 from divulge.results.recorded import UNEQUAL
+from divulge.validation import check_choice, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,23 +60,23 @@ def compare(
             not run, or one whose reference models were trained in another way.
     """
     if len(before.ids) != len(after.ids) or set(before.ids.tolist()) != set(after.ids.tolist()):
-        raise checks.InputError(
+        raise InputError(
             f"compare: the audits have different candidates ({len(before.ids)} and {len(after.ids)} ids); "
             "differences are paired record by record"
         )
     if before.ids.tolist() == after.ids.tolist() and before.candidates != after.candidates:
-        raise checks.InputError(
+        raise InputError(
             "compare: the ids agree, but the records or their membership do not; differences are paired record by "
             "record"
         )
     to, of = np.argsort(before.ids, kind="stable"), np.argsort(after.ids, kind="stable")
     if not np.array_equal(before.members[to], after.members[of]):
-        raise checks.InputError("compare: the audits disagree on which candidates are members")
+        raise InputError("compare: the audits disagree on which candidates are members")
     shared = [name for name in before if name in after.scores]
     if not shared:
-        raise checks.InputError(f"compare: no recipe in common ({', '.join(before)}; {', '.join(after)})")
+        raise InputError(f"compare: no recipe in common ({', '.join(before)}; {', '.join(after)})")
     if recipes is not None:
-        shared = [checks.choice(name, "recipes", shared) for name in recipes]
+        shared = [check_choice(name, "recipes", shared) for name in recipes]
     _same_models(before, after, shared)
     differences = []
     statistics = ["auc", *(f"tpr@fpr={level:g}" for level in before.fpr if level in after.fpr)]
@@ -92,7 +94,7 @@ def _same_models(before: Audit, after: Audit, recipes: Sequence[str]) -> None:
     if told := [f"{name} ({', '.join(ways)})" for name, ways in apart.items() if ways]:
         rest = [name for name, ways in apart.items() if not ways]
         instead = f"; recipes that can be compared: {', '.join(rest)}" if rest else ""
-        raise checks.InputError(
+        raise InputError(
             f"compare: the reference models of the two audits were trained differently: {'; '.join(told)}{instead}"
         )
 
@@ -148,10 +150,10 @@ class Limit:
         if self.metric.startswith("tpr@fpr="):
             asked_fpr(self.metric)
         elif self.metric not in METRICS:
-            raise checks.InputError(f"--max: {self.metric!r} is unknown (known: {', '.join(STATISTICS)})")
+            raise InputError(f"--max: {self.metric!r} is unknown (known: {', '.join(STATISTICS)})")
         zero, most = self.metric in ("advantage", "epsilon"), np.inf if self.metric == "epsilon" else 1
         if not ((0 < self.limit < most) or (zero and self.limit == 0)):
-            raise checks.InputError(
+            raise InputError(
                 f"--max: the limit of {self.metric} must lie in {'[' if zero else '('}0, {most:g}), got {self.limit:g}"
             )
 
@@ -168,7 +170,7 @@ class Limit:
         except ValueError:
             limit = None
         if limit is None:
-            raise checks.InputError(f"--max: METRIC:LIMIT is needed (such as tpr@fpr=0.001:0.02), got {text!r}")
+            raise InputError(f"--max: METRIC:LIMIT is needed (such as tpr@fpr=0.001:0.02), got {text!r}")
         return cls(metric, limit)
 
 
@@ -240,8 +242,8 @@ def gate(audit: Audit, policy: str | Sequence[str], *, confidence: float = CONFI
     """
     limits = [Limit.parse(text) for text in ([policy] if isinstance(policy, str) else policy)]
     if not limits:
-        raise checks.InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+        raise InputError("--max: at least 1 METRIC:LIMIT is needed, got none")
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     metrics = {one.metric: None for one in limits}
     asked = {
         (outcome.recipe, scope.name, metric): (outcome, without, scope.adjusted, _lacking(audit, scope, metric))

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, tables
+from divulge import tables
+from divulge.errors import InputError
 from divulge.evaluation import covariates
 from divulge.evaluation.covariates import Adjustment, Covariates
 from divulge.report import in_words
 from divulge.results import AdjustmentSummary
+from divulge.validation import check_vector, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,33 +45,33 @@ def check_columns(value: Any, count: int) -> dict[str, Array] | None:
     if isinstance(value, Mapping) or hasattr(value, "columns"):
         columns = {str(name): value[name] for name in (value if isinstance(value, Mapping) else value.columns)}
     else:
-        array = checks.plain(value, "covariates")
+        array = to_numpy(value, "covariates")
         if array.ndim not in (1, 2):
-            raise checks.InputError(f"covariates: an array [n] or [n, k] is needed, got shape {array.shape}")
+            raise InputError(f"covariates: an array [n] or [n, k] is needed, got shape {array.shape}")
         wide = array.reshape(len(array), -1)
         columns = {f"covariate {at + 1}": wide[:, at] for at in range(wide.shape[1])}
     if not columns:
-        raise checks.InputError("covariates: at least 1 column is needed, got none")
+        raise InputError("covariates: at least 1 column is needed, got none")
     return {name: _column(name, values, count) for name, values in columns.items()}
 
 
 def _column(name: str, values: Any, count: int) -> Array:
-    column = checks.plain(values, f"covariates: {name}")
+    column = to_numpy(values, f"covariates: {name}")
     if column.shape != (count,):
-        raise checks.InputError(
+        raise InputError(
             f"covariates: {name}: {count} values are needed (members, then non-members), got shape {column.shape}"
         )
     if column.dtype.kind == "M" and np.isnat(column).any():
-        raise checks.InputError(f"covariates: {name}: a date is missing; fill it in or leave the records out")
+        raise InputError(f"covariates: {name}: a date is missing; fill it in or leave the records out")
     if column.dtype == object:
         column = np.asarray(column.tolist())
     if column.dtype == object:
         odd = next((each for each in column.tolist() if each is None), column[0])
-        raise checks.InputError(
-            f"covariates: {name}: numbers, dates or words are needed, got {checks.shown(odd)}; fill in what is missing"
+        raise InputError(
+            f"covariates: {name}: numbers, dates or words are needed, got {format_value(odd)}; fill in what is missing"
         )
     if column.dtype.kind in "biuf":
-        checks.vector(column.astype(np.float64), f"covariates: {name}")
+        check_vector(column.astype(np.float64), f"covariates: {name}")
     return column
 
 
@@ -89,7 +91,7 @@ def read(frame: pl.DataFrame, count: int, path: Path) -> Covariates:
     Raises:
         divulge.InputError: another number of rows than candidates, values that are no numbers.
     """
-    columns = [checks.vector(tables.to_array(frame[name]), f"{path}: {name}", length=count) for name in frame.columns]
+    columns = [check_vector(tables.to_array(frame[name]), f"{path}: {name}", length=count) for name in frame.columns]
     return Covariates(tuple(frame.columns), np.column_stack(columns))
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, evaluation, people
+from divulge import evaluation, people
 from divulge.attacks import Need
 from divulge.auditing import active, plausibility, reference_models
 from divulge.auditing.measuring import conditions
+from divulge.errors import InputError
 from divulge.evidence import Measurements, Models
 from divulge.ragged import TokenLogs
 from divulge.signals import ReCaLL, tokens
@@ -43,7 +44,7 @@ def refuse_unseen(recipes: Sequence[Recipe]) -> None:
     """Pass if an endpoint shows all that the recipes read; known before it is asked."""
     unseen = [r.name for r in recipes if isinstance(r.signal, ReCaLL | str) and r.signal_name not in _OWN_TOKENS]
     if unseen:
-        raise checks.InputError(
+        raise InputError(
             f"recipes: {', '.join(unseen)} read more than an endpoint shows, which is how likely each token of a "
             "document is, and nothing of the rest of the vocabulary; loss, zlib, min-k and what is relative to other "
             "models can be had"
@@ -152,14 +153,14 @@ def _fine_tuned(case: Case, log: Log, kind: Need, stats: TokenStatistics) -> tup
 def _refuse_unscored(case: Case, stats: TokenStatistics) -> None:
     if stats.skipped:
         row, why = next(iter(sorted(stats.skipped.items())))
-        raise checks.InputError(
+        raise InputError(
             f"target: it could not take {len(stats.skipped)} documents (first: {_place(case, row)}: {why}); "
             "leave them out"
         )
     empty = np.flatnonzero(stats.lengths == 0)
     if empty.size:
         listed = ", ".join(_place(case, int(row)) for row in empty[:_SHOWN])
-        raise checks.InputError(
+        raise InputError(
             f"records: {empty.size} documents have no token to score ({listed}): they are empty, or of one token "
             "without a BOS before it; leave them out"
         )
@@ -179,7 +180,7 @@ def _refuse_other_tokens(case: Case, own: Sequence[int] | Ints, stats: TokenStat
     other = np.flatnonzero(lengths != stats.lengths)
     if other.size:
         row = int(other[0])
-        raise checks.InputError(
+        raise InputError(
             f"references: the base cuts {other.size} documents into other tokens than the target (first: "
             f"{_place(case, row)}, {lengths[row]} and {stats.lengths[row]} tokens); a base with the target's "
             "tokenizer, BOS and truncation is needed"
@@ -191,7 +192,7 @@ def _refuse_other_cuts(case: Case) -> None:
     """Another tokenizer may cut a document into as many tokens, elsewhere."""
     if (other := case.references.elsewhere(case.target, list(case.views[0].x))) is not None:
         row, token = other
-        raise checks.InputError(
+        raise InputError(
             f"references: the base cuts documents into as many tokens as the target, but elsewhere (first: "
             f"{_place(case, row)}, token {token}); a base with the target's tokenizer is needed"
         )

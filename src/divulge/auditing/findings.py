@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, evaluation
+from divulge import evaluation
 from divulge.auditing import nominal
 from divulge.decisions import controls
 from divulge.decisions import fpr as by_fpr
 from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
+from divulge.errors import InputError
 from divulge.identification.decide import Policy, decide
 from divulge.report import in_words
 from divulge.statistics.duplicate_groups import first_of_each
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -113,7 +115,7 @@ class Outcome:
             return _qualified(by_fpr.decide(self.calibration, self.scores, fpr), self._flaw())
         if fdr is not None and fpr is None:
             return _qualified(self._by_fdr(fdr, method), self._flaw())
-        raise checks.InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
+        raise InputError(f"selection: give fpr or fdr, exactly one of them; got fpr={fpr}, fdr={fdr}")
 
     def selections(self, levels: Sequence[float]) -> dict[float, Selection | None]:
         """`selection` at several false-positive rates; None where the calibration records are too few for one."""
@@ -121,7 +123,7 @@ class Outcome:
         for level in levels:
             try:
                 made[level] = _qualified(by_fpr.decide(self.calibration, self.scores, level), flaw)
-            except checks.InputError:
+            except InputError:
                 made[level] = None
         return made
 
@@ -184,7 +186,7 @@ class Outcome:
             divulge.InputError: no class was declared unseen.
         """
         if not self.unseen_classes or self.labels is None:
-            raise checks.InputError("unseen: the audit declared no unseen classes")
+            raise InputError("unseen: the audit declared no unseen classes")
         return self.on(np.isin(self.labels, self.unseen_classes))
 
     def __repr__(self) -> str:
@@ -249,7 +251,7 @@ class Findings:
 
     def __getitem__(self, recipe: str) -> Outcome:
         """The outcome of the recipe of that name."""
-        name = checks.choice(recipe, "recipe", self.scores)
+        name = check_choice(recipe, "recipe", self.scores)
         return Outcome(
             name,
             self.scores[name],

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from divulge import checks, errors
+from divulge import errors
+from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import check_instance, check_integer, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,20 +49,18 @@ def of(recipes: Sequence[Recipe], records: Records, seed: int, first: int) -> Fu
 
 
 def _made(name: str, versions: Versions, records: Records, seed: int) -> tuple[Records, ...]:
-    count = checks.integer(versions.count, f"recipes: {name}: versions.count", least=1)
-    checks.memory(
+    count = check_integer(versions.count, f"recipes: {name}: versions.count", least=1)
+    check_memory(
         float(count * records.x.nbytes),
         f"recipes: {name}",
         f"there are {count} further versions of {len(records):,} records; use fewer records or versions",
     )
-    with errors.theirs(f"recipes: {name}"):
+    with errors.user_code_errors(f"recipes: {name}"):
         more = tuple(versions.of(records, seed))
     for one in more:
-        checks.instance(one, f"recipes: {name}: a version", Records, "divulge.Records")
+        check_instance(one, f"recipes: {name}: a version", Records, "divulge.Records")
         if one.x.shape != records.x.shape:
-            raise checks.InputError(
-                f"recipes: {name}: versions of shape {records.x.shape} are needed, got {one.x.shape}"
-            )
+            raise InputError(f"recipes: {name}: versions of shape {records.x.shape} are needed, got {one.x.shape}")
     if len(more) != count:
-        raise checks.InputError(f"recipes: {name}: {count} further versions are needed, got {len(more)}")
+        raise InputError(f"recipes: {name}: {count} further versions are needed, got {len(more)}")
     return tuple(one if one.table is not None else records.with_values(one.x) for one in more)

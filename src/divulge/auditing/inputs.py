@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from divulge import checks, completion, evaluation, seeds
+from divulge import completion, evaluation, seeds
 from divulge import recipes as book
 from divulge.attacks import adapt
 from divulge.auditing import agreement, covariate_adjustment
 from divulge.auditing.separation import separate
+from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate
 from divulge.references import FineTune, Train
 from divulge.report import in_words
@@ -19,6 +20,7 @@ from divulge.request import Duplicates
 from divulge.statistics.duplicate_groups import first_of_each, number_groups
 from divulge.targets import GivesLogits, GivesTokens
 from divulge.types import PartialRecords, Records
+from divulge.validation import as_list, check_choice, check_integer, check_labels, check_mask, check_number, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,28 +83,28 @@ def check(subject: Subject, options: Options, *, documents: bool = False) -> Inp
     Raises:
         divulge.InputError: see `divulge.audit`.
     """
-    checks.choice(options.duplicates, "duplicates", get_args(Duplicates))
-    checks.number(options.calibration, "calibration", above=0, below=1)
-    seed = checks.integer(options.seed, "seed", least=0)
-    levels, classes = checks.listed(options.fpr, "fpr"), checks.listed(subject.unseen_classes, "unseen_classes")
+    check_choice(options.duplicates, "duplicates", get_args(Duplicates))
+    check_number(options.calibration, "calibration", above=0, below=1)
+    seed = check_integer(options.seed, "seed", least=0)
+    levels, classes = as_list(options.fpr, "fpr"), as_list(subject.unseen_classes, "unseen_classes")
     if not levels:
-        raise checks.InputError("fpr: at least 1 level is needed, got none")
+        raise InputError("fpr: at least 1 level is needed, got none")
     wanted = _recipes(options.recipes, options.references, seed, documents=documents)
     members, nonmembers, population = subject.members, subject.nonmembers, subject.population
     if population is None:
-        raise checks.InputError(
+        raise InputError(
             "population: additional records known not to be in the training set are needed, for reference models "
             "and calibration"
         )
     for name, given in (("members", members), ("nonmembers", nonmembers), ("population", population)):
         if not isinstance(given, Records):
-            raise checks.InputError(
+            raise InputError(
                 f"{name}: divulge.Records is needed, got {type(given).__name__}; divulge.Records(x, y) makes them of "
                 "arrays, tensors, lists or columns, divulge.from_pairs(dataset) of a torch data set"
             )
-    names = None if subject.groups is None else checks.plain(subject.groups, "groups")
+    names = None if subject.groups is None else to_numpy(subject.groups, "groups")
     if names is not None and names.shape != (len(members) + len(nonmembers),):
-        raise checks.InputError(
+        raise InputError(
             f"groups: {len(members) + len(nonmembers)} names are needed (members, then non-members), got shape "
             f"{names.shape}"
         )
@@ -150,7 +152,7 @@ def refuse_logits(recipes: Sequence[Recipe]) -> None:
     """
     usable = [recipe.name for recipe in book.label_recipes()]
     if short := [recipe.name for recipe in recipes if recipe.needs_logits]:
-        raise checks.InputError(
+        raise InputError(
             f"target: it gives labels alone, but {', '.join(short)} read logits; what labels are enough for: "
             f"{', '.join(usable)}"
         )
@@ -170,33 +172,31 @@ def label_set(target: GivesLogits | GivesLabels | GivesTokens, given: Inputs) ->
     width = target.logits(given.candidates[:_ASKED]).shape[1]
     for records, name in ((given.candidates, "members, nonmembers"), (given.population, "population")):
         if records.y is not None:
-            checks.labels(records.y, f"{name}: y", classes=width)
+            check_labels(records.y, f"{name}: y", classes=width)
     return width
 
 
 def _recipes(recipes: Sequence[Any], references: object, seed: int, *, documents: bool) -> tuple[Recipe, ...]:
-    recipes = checks.listed(recipes, "recipes")
+    recipes = as_list(recipes, "recipes")
     if not recipes:
-        raise checks.InputError("recipes: at least 1 name is needed, got none")
+        raise InputError("recipes: at least 1 name is needed, got none")
     if references is not None and not callable(getattr(references, "fit", None)):
-        raise checks.InputError(
-            f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
-        )
+        raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
     resolved = tuple(_resolved(wanted, seed, documents=documents) for wanted in recipes)
     _refuse_other_kind(resolved, references, documents=documents)
     names = [recipe.name for recipe in resolved]
     if repeated := {name for name in names if names.count(name) > 1}:
-        raise checks.InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
+        raise InputError(f"recipes: each may be named once, got {', '.join(sorted(repeated))} more than once")
     needing = [recipe.name for recipe in resolved if recipe.needs_training]
     if active := [
         recipe.name for recipe in resolved if recipe.references != "none" and not isinstance(recipe.signal, str)
     ]:
-        raise checks.InputError(
+        raise InputError(
             f"recipes: {', '.join(active)}: an active signal is measured on the target alone, so its attack can "
             "have no reference models"
         )
     if needing and references is None:
-        raise checks.InputError(
+        raise InputError(
             f"references: the recipes {', '.join(needing)} need reference models; give references=divulge.references."
             + ("FineTune(base, count=4, epochs=…)" if documents else "Train(make_model, count=16, epochs=…)")
         )
@@ -214,10 +214,10 @@ def _refuse_other_kind(recipes: Sequence[Recipe], references: object, *, documen
     """Signals of classifiers are not a language model's, nor the other way round; their reference models neither."""
     kind = "a language model" if documents else "a classifier"
     if odd := [r.name for r in recipes if isinstance(r.signal, str) and r.of_documents != documents]:
-        raise checks.InputError(f"recipes: {', '.join(odd)} read other signals than those of {kind}, the target")
+        raise InputError(f"recipes: {', '.join(odd)} read other signals than those of {kind}, the target")
     if references is not None and isinstance(references, FineTune) != documents:
         wanted = "FineTune" if documents else "Train or Custom"
-        raise checks.InputError(
+        raise InputError(
             f"references: the target is {kind}: divulge.references.{wanted} is needed, got {type(references).__name__}"
         )
 
@@ -225,7 +225,7 @@ def _refuse_other_kind(recipes: Sequence[Recipe], references: object, *, documen
 def _refuse_texts(recipes: Sequence[Recipe], references: object, members: Records) -> None:
     """Networks learn from numbers; what else a user's own function trains may learn from texts."""
     if isinstance(references, Train) and members.x.dtype == object and any(r.needs_training for r in recipes):
-        raise checks.InputError(
+        raise InputError(
             "references: Train makes networks, which learn from numbers, and the records are texts; give "
             "references=divulge.references.Custom(train), whose function may train any classifier of texts"
         )
@@ -236,7 +236,7 @@ def _enough_models(recipes: Sequence[Recipe], count: int | None) -> None:
     least = {recipe.name: adapt(recipe.attack).least_references for recipe in trained}
     if count is None or not (short := [name for name, fewest in least.items() if fewest > count]):
         return
-    raise checks.InputError(
+    raise InputError(
         f"references: the recipes {', '.join(short)} need at least {max(least.values())} reference models, got "
         f"count={count}"
     )
@@ -248,21 +248,21 @@ def _unseen(
     if not len(classes):
         return ()
     if members.y is None or nonmembers.y is None or population.y is None:
-        raise checks.InputError(f"unseen_classes: {tuple(classes)} needs labelled records, but there are no labels")
-    wanted = tuple(sorted({checks.integer(c, "unseen_classes", least=0) for c in classes}))
+        raise InputError(f"unseen_classes: {tuple(classes)} needs labelled records, but there are no labels")
+    wanted = tuple(sorted({check_integer(c, "unseen_classes", least=0) for c in classes}))
     present = set(np.unique(np.concatenate([members.y, nonmembers.y])).tolist())
     if absent := [c for c in wanted if c not in present]:
-        raise checks.InputError(
+        raise InputError(
             f"unseen_classes: {absent[0]} is not among the candidates' classes {sorted(present)}; nothing to audit"
         )
     for name, records in (("members", members.y), ("nonmembers", nonmembers.y)):
         if not np.isin(records, wanted).any():
-            raise checks.InputError(
+            raise InputError(
                 f"unseen_classes: no record of {list(wanted)} is among the {name}; auditing them needs members and "
                 "non-members"
             )
     if present | set(np.unique(population.y).tolist()) <= set(wanted):
-        raise checks.InputError(
+        raise InputError(
             f"unseen_classes: all classes {list(wanted)} are unseen; the auditor must hold at least one to learn from"
         )
     held = {c: int((population.y == c).sum()) for c in wanted}
@@ -272,12 +272,12 @@ def _unseen(
             for c, count in held.items()
             if count
         )
-        raise checks.InputError(
+        raise InputError(
             f"unseen_classes: the population holds {listed}, so the class is not unseen; "
             "leave these records out of the population"
         )
     if online := [recipe.name for recipe in recipes if recipe.references == "in and out"]:
-        raise checks.InputError(
+        raise InputError(
             f"recipes: {', '.join(online)} train reference models on the candidates, which an auditor who lacks "
             "their classes cannot do; use the offline form"
         )
@@ -303,14 +303,14 @@ def _known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed
     """Which values of members, then non-members, are known; None where nothing was said of it."""
     if known is None:
         if needing := [recipe.name for recipe in recipes if recipe.needs_known]:
-            raise checks.InputError(
+            raise InputError(
                 f"known: the recipes {', '.join(needing)} are for records of which only part is known; say which part "
                 "(known=mask), or name recipes for whole records"
             )
         return None
     members, nonmembers = sets["members"], sets["nonmembers"]
     if members.x.dtype == object:
-        raise checks.InputError("known: partial knowledge needs numeric records, got text")
+        raise InputError("known: partial knowledge needs numeric records, got text")
     n = len(members) + len(nonmembers)
     if members.encoder is not None and not members.encoder.is_plain:
         return _known_columns(known, members.encoder, n, seed)
@@ -318,7 +318,7 @@ def _known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed
     if isinstance(known, str):
         names = () if members.encoder is None else members.encoder.names
         known = completion.mask(known, shape[1:], columns=names, seed=seed)
-    masks = checks.mask(known, "known", shape)
+    masks = check_mask(known, "known", shape)
     PartialRecords(np.zeros(shape), None, masks)
     return masks
 
@@ -326,20 +326,20 @@ def _known(known: Any, recipes: Sequence[Recipe], sets: dict[str, Records], seed
 def _known_columns(known: Any, encoder: TableEncoder, n: int, seed: int) -> Bools:
     """Which values of the encoding are known, where the user says which columns of a table are."""
     if free := [column.name for column in encoder.columns if column.measure == "text"]:
-        raise checks.InputError(
+        raise InputError(
             f"known: partial knowledge needs numbers, categories and dates; column {free[0]!r} holds free text"
         )
     if isinstance(known, str):
         known = completion.mask(known, (len(encoder.names),), columns=encoder.names, seed=seed)
-    masks = checks.mask(known, "known", (n, len(encoder.names)))
+    masks = check_mask(known, "known", (n, len(encoder.names)))
     PartialRecords(np.zeros(masks.shape), None, masks)
     return np.repeat(masks, [column.width for column in encoder.columns], axis=1)
 
 
 def _enough(fpr: float, nonmembers: int, what: str) -> None:
-    checks.number(fpr, "fpr", above=0, below=1)
+    check_number(fpr, "fpr", above=0, below=1)
     if nonmembers < (least := evaluation.least_nonmembers(fpr)):
-        raise checks.InputError(
+        raise InputError(
             f"fpr: {fpr:g} needs at least {least} {what}non-members, got {nonmembers}; use a larger level or more "
             "non-members"
         )
@@ -370,7 +370,7 @@ def _halves(population: Records, share: float, seed: int, *, apart: bool) -> tup
     n = len(population)
     held = max(1, round(share * n))
     if n - held < 2:
-        raise checks.InputError(
+        raise InputError(
             f"population: at least 2 records are needed beyond those set aside, got {n} of which {held} are set aside "
             f"(calibration={share:g})"
         )
@@ -386,7 +386,7 @@ def _halves(population: Records, share: float, seed: int, *, apart: bool) -> tup
     together = (calibrates & first)[np.flatnonzero(first)[groups]]
     learned, kept = np.flatnonzero(~together), np.flatnonzero(together & first)
     if len(learned) < 2 or not len(kept):
-        raise checks.InputError(
+        raise InputError(
             f"population: {int(first.sum())} distinct records are too few to learn from some and calibrate with others"
         )
     return learned, kept

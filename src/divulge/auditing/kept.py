@@ -6,11 +6,21 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from divulge import checks, results, tables
+from divulge import results, tables
 from divulge.auditing import covariate_adjustment
+from divulge.errors import InputError
 from divulge.evaluation.covariates import adjust
 from divulge.recipes import RESERVED
 from divulge.results import AuditSummary
+from divulge.validation import (
+    check_array,
+    check_labels,
+    check_mask,
+    check_nonempty,
+    check_number,
+    check_strings,
+    check_vector,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,11 +54,11 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
     recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith((SIGNAL, UNEXPLAINED))]
     _refuse_missing(calibration, recipes, where / "calibration.parquet")
     if not recipes or set(recipes) != set(summary.about.recipes):
-        raise checks.InputError(f"{where}: scores.parquet and summary.json have different recipes")
-    members = checks.mask(tables.to_array(scores["member"]), f"{where / 'scores.parquet'}: member", (None,))
+        raise InputError(f"{where}: scores.parquet and summary.json have different recipes")
+    members = check_mask(tables.to_array(scores["member"]), f"{where / 'scores.parquet'}: member", (None,))
     counts = summary.about.counts
     if (counts.members, counts.nonmembers) != (int(members.sum()), int((~members).sum())):
-        raise checks.InputError(f"{where}: scores.parquet and summary.json have different candidates")
+        raise InputError(f"{where}: scores.parquet and summary.json have different candidates")
     held = None
     if summary.adjusted is not None or (where / "covariates.parquet").is_file():
         frame = dossier.read_table("covariates")
@@ -71,7 +81,7 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
         labels=_labels(scores, where),
         calibration_labels=_labels(calibration, where),
         unseen_classes=summary.unseen_classes,
-        fpr=tuple(checks.number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
+        fpr=tuple(check_number(level, f"{where}: fpr", above=0, below=1) for level in summary.fpr),
         signals={
             name.removeprefix(SIGNAL): tables.to_array(scores[name])
             for name in scores.columns
@@ -92,11 +102,11 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
 
 def _refuse_missing(frame: pl.DataFrame, names: Sequence[str], path: Path) -> None:
     if missing := [name for name in names if name not in frame.columns]:
-        raise checks.InputError(f"{path}: lacks the columns {', '.join(missing)}")
+        raise InputError(f"{path}: lacks the columns {', '.join(missing)}")
 
 
 def _numbers(frame: pl.DataFrame, name: str, where: Path) -> Floats:
-    return checks.vector(tables.to_array(frame[name]), f"{where}: {name}")
+    return check_vector(tables.to_array(frame[name]), f"{where}: {name}")
 
 
 def _labels(frame: pl.DataFrame, where: Path) -> Ints | None:
@@ -104,21 +114,21 @@ def _labels(frame: pl.DataFrame, where: Path) -> Ints | None:
 
 
 def _whole_numbers(frame: pl.DataFrame, name: str, where: Path) -> Ints | None:
-    return checks.labels(tables.to_array(frame[name]), f"{where}: {name}") if name in frame.columns else None
+    return check_labels(tables.to_array(frame[name]), f"{where}: {name}") if name in frame.columns else None
 
 
 def _class_names(summary: AuditSummary, where: Path) -> tuple[str, ...] | None:
     names = summary.class_names
-    return None if names is None else checks.texts(names, f"{where}: class_names")
+    return None if names is None else check_strings(names, f"{where}: class_names")
 
 
 def _exhibits(dossier: Dossier, texts: Mapping[str, str], candidates: int) -> dict[int, Array | str]:
     exhibits: dict[str, Array | str] = dict(texts)
     for row, values in dossier.read_arrays("exhibits").items():
-        exhibits[row] = checks.nonempty(np.atleast_1d(checks.array(values, f"{dossier.path}: exhibit {row}")), row)
+        exhibits[row] = check_nonempty(np.atleast_1d(check_array(values, f"{dossier.path}: exhibit {row}")), row)
     rows = {str(row) for row in range(candidates)}
     if stray := sorted(set(exhibits) - rows):
-        raise checks.InputError(f"{dossier.path}: exhibits of unknown candidates ({', '.join(stray[:5])})")
+        raise InputError(f"{dossier.path}: exhibits of unknown candidates ({', '.join(stray[:5])})")
     return {int(row): value for row, value in exhibits.items()}
 
 
@@ -126,5 +136,5 @@ def _heat(dossier: Dossier, summary: AuditSummary) -> dict[int, HeatStrip]:
     """Values of tokens by row, each within the text that it belongs to."""
     for row, strip in summary.heat.items():
         if not strip.fits(summary.texts.get(row, "")):
-            raise checks.InputError(f"{dossier.path}: heat {row} does not belong to a text shown")
+            raise InputError(f"{dossier.path}: heat {row} does not belong to a text shown")
     return {int(row): strip for row, strip in summary.heat.items()}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks, evaluation
+from divulge import evaluation
+from divulge.errors import InputError
 from divulge.report import Chart, Paragraph, Section, Table, charts, in_words
 from divulge.report.markdown import shown
 
@@ -83,7 +84,7 @@ def _measured(audit: Findings, recipe: str, statistic: str) -> Estimate | None:
     try:
         outcome = audit[recipe].distinct
         return evaluation.measure(outcome.scores, outcome.members, statistic)
-    except checks.InputError:
+    except InputError:
         return None
 
 

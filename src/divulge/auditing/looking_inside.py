@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
 from divulge.references import Train
 from divulge.signals import internals
 
@@ -52,5 +53,5 @@ def of_reference(target: Any, records: Records, names: Sequence[str]) -> Floats:
     """
     try:
         return internals.measure(target, records, names)
-    except checks.InputError as error:
-        raise checks.InputError(f"references: a reference model as the {error}") from None
+    except InputError as error:
+        raise InputError(f"references: a reference model as the {error}") from None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks
 from divulge.auditing.reference_models import KINDS, MOST_BYTES
+from divulge.validation import check_memory
 
 if TYPE_CHECKING:
     from divulge.auditing.case import Case
@@ -45,7 +45,7 @@ def check(case: Case, *, on_disk: bool) -> None:
         divulge.InputError: it does not fit; the sizes are named.
     """
     rows, models = case.layout.total, _models(case)
-    checks.memory(
+    check_memory(
         needed(case, on_disk=on_disk),
         "members, nonmembers, population",
         f"they are {rows:,} records"

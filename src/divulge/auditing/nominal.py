@@ -6,17 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy
 from divulge.decisions import fpr as by_fpr
 from divulge.statistics import intervals
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Estimate, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 # How often, over all thresholds of an audit together, one that kept its rate is said to have broken it.
 FALSE_ALARM = 0.05

@@ -6,22 +6,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import stats
 
-from divulge import checks, completion, lazy, seeds, store
+from divulge import completion, seeds, store
+from divulge.errors import InputError
 from divulge.evidence import concatenate
 from divulge.recipes import Imputed
 from divulge.results import PartlyKnown
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.auditing.inputs import Inputs
     from divulge.evidence import Layout
     from divulge.recipes import Recipe
     from divulge.types import Array, Bools, Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 # Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
 _LESSONS = 8
@@ -128,8 +126,8 @@ def prepare(given: Inputs, imputer: Any, seed: int) -> tuple[Inputs, Partial | N
         seen,
         fitted,
         best,
-        _drawn(fitted, seen, _draws(given.recipes), seeds.integer(seed, "asked")),
-        _drawn(fitted, seen, _lessons(given.recipes), seeds.integer(seed, "lessons")),
+        _drawn(fitted, seen, _draws(given.recipes), seeds.derive_seed(seed, "asked")),
+        _drawn(fitted, seen, _lessons(given.recipes), seeds.derive_seed(seed, "lessons")),
         float(known.mean()),
     )
     completed = replace(
@@ -176,7 +174,7 @@ def _disjoint(seen: PartialRecords, layout: Layout, population: Floats) -> None:
     own, others = agrees[layout.of_candidates], agrees[layout.of_calibration]
     expected = (others.sum() + 1) / (len(others) + 1)
     if own.any() and stats.binom.sf(own.sum() - 1, len(own), expected) < _CHANCE:
-        raise checks.InputError(
+        raise InputError(
             f"population: {own.sum()} of {len(own)} candidates agree with a population record in every known value "
             f"(among {len(others)} records set aside, {others.sum()} do); the population must not contain candidates"
         )

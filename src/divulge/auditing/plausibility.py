@@ -10,8 +10,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy, people
+from divulge import people
 from divulge.results import TokenFit
 from divulge.statistics import intervals
 from divulge.targets import Endpoint
@@ -20,14 +21,10 @@ from divulge.types import Estimate
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from scipy import stats
-
     from divulge.auditing.case import Case
     from divulge.auditing.findings import Findings
     from divulge.targets import TokenStatistics
     from divulge.types import Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 ERROR = 1e-3
 """Largest probability that a target no better than its baseline passes by chance."""

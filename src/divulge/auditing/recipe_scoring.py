@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.attacks import Need, Scored, adapt
+from divulge.errors import InputError
 from divulge.evidence import averaged
+from divulge.validation import check_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,12 +58,12 @@ def evidences(
 
 def _scores(recipe: Recipe, returned: object, length: int) -> Floats:
     if not isinstance(returned, Scored):
-        raise checks.InputError(
+        raise InputError(
             f"recipes: {recipe.name}: run() must return divulge.attacks.Scored, got {type(returned).__name__}"
         )
-    scores = checks.array(returned.scores, f"recipes: {recipe.name}: scores", finite=False)
+    scores = check_array(returned.scores, f"recipes: {recipe.name}: scores", finite=False)
     if scores.shape != (length,) or not np.isfinite(scores).all():
-        raise checks.InputError(
+        raise InputError(
             f"recipes: {recipe.name} returned {scores.shape} scores, {int((~np.isfinite(scores)).sum())} of them not "
             f"finite, where {length} are needed"
         )

@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from divulge import lazy, tables
+import polars as pl
+
+from divulge import tables
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from divulge.auditing.findings import Findings
     from divulge.types import Array
-else:
-    pl = lazy.module("polars")
 
 
 # What a spreadsheet would take for the beginning of a formula, and what is a number nonetheless.

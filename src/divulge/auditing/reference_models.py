@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.attacks import Need
 from divulge.auditing import looking_inside
+from divulge.errors import InputError
 from divulge.evidence import Models, of_logits
 from divulge.references import splits
 from divulge.signals import internals
@@ -88,7 +88,7 @@ def answers(case: Case, log: Log) -> Ints:
     assert log.told is not None
     told = log.told[case.layout.of_population]
     if (told == told[0]).all():
-        raise checks.InputError(
+        raise InputError(
             f"population: the target calls all {len(told):,} records class {told[0]}, so substitutes of it learn "
             "nothing; leave out the recipes that train some, or give records of which it calls some otherwise"
         )
@@ -126,10 +126,10 @@ def _trained(case: Case, log: Log, kind: Need, recipes: Sequence[Recipe], progre
                 **more,
             ),
         )
-    except checks.InputError as error:
+    except InputError as error:
         if classes == case.classes:
             raise
-        raise checks.InputError(
+        raise InputError(
             f"{error}; substitutes of this target need {classes} outputs, as it calls a record of the population class "
             f"{classes - 1}, which is not among the {case.classes} of the records"
         ) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from divulge import checks, errors, evaluation, store
+from divulge import errors, evaluation, store
 from divulge.auditing import (
     active,
     covariate_adjustment,
@@ -34,14 +34,16 @@ from divulge.auditing.partial_knowledge import WHOLE, prepare
 from divulge.auditing.recipe_scoring import score
 from divulge.auditing.result import KIND, Audit
 from divulge.dossier import Dossier, Draft
+from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.evaluation.covariates import adjust
 from divulge.evidence import answered
 from divulge.references.progress import silent
 from divulge.request import Duplicates, Options, Outputs, Subject, UnknownClasses
-from divulge.results import About, Accuracy, BlindBaseline, environment, plain
+from divulge.results import About, Accuracy, BlindBaseline, environment, to_json_values
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
+from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -140,13 +142,13 @@ def audit(
         >>> found["loss"].auc.low < 0.5 < found["loss"].auc.high
         True
     """
-    checks.flag(overwrite, "overwrite")
-    checks.flag(texts, "texts")
-    checks.text(device, "device")
-    folder = None if out is None or isinstance(out, Draft) else checks.path(out, "out")
-    models = None if pool is None else checks.path(pool, "pool")
+    check_bool(overwrite, "overwrite")
+    check_bool(texts, "texts")
+    check_string(device, "device")
+    folder = None if out is None or isinstance(out, Draft) else check_path(out, "out")
+    models = None if pool is None else check_path(pool, "pool")
     if progress is not None:
-        checks.able(progress, "progress")
+        require_callable(progress, "progress")
     options = Options(
         recipes=recipes,
         references=references,
@@ -170,11 +172,11 @@ def audit(
         covariates=covariates,
     )
     if expect is not None:
-        checks.able(expect, "expect")
+        require_callable(expect, "expect")
     case, settings = _prepared(target, subject, options, progress or silent, models)
     memory.check(case, on_disk=out is not None)
     if expect is not None:
-        with errors.theirs("expect"):
+        with errors.user_code_errors("expect"):
             expect(forecasts.foresee(case, on_disk=out is not None))
     if isinstance(out, Draft):
         return _kept(case, tuple(fpr), settings, plan, out)
@@ -201,7 +203,7 @@ def _prepared(
     target: Any, subject: Subject, options: Options, progress: Progress, pool: Path | None
 ) -> tuple[Case, Settings]:
     """Everything checked, and in words all that determines the run."""
-    checks.choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
+    check_choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
     own = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
     aligned = align_subject(subject, own, options.unknown_classes)
     adapted, subject = aligned.target, aligned.subject
@@ -235,7 +237,7 @@ def _kept(
     case = replace(case, target=asked, pool=case.pool or draft.home / "pool", scratch=draft.path / ".signals")
     result = _result(case, fpr, settings, draft.home)
     (draft.path / documents.ANSWERS).unlink(missing_ok=True)
-    draft.write_plan(plan or plain(settings))
+    draft.write_plan(plan or to_json_values(settings))
     result.save(draft, {} if plan is None else files_of(plan, draft.path))
     return result
 
@@ -350,7 +352,7 @@ def _blind(case: Case, log: Log) -> BlindBaseline | None:
     own, others = (None, None) if y is None else (y[inside], y[~inside])
     try:
         told = blind.baseline(records.x[inside], records.x[~inside], case.seed, y_members=own, y_nonmembers=others)
-    except checks.InputError as error:
+    except InputError as error:
         log.warnings.append(f"no blind baseline, so a confounded split would go undetected: {error}")
         return None
     found: tuple[str, ...] = ()

@@ -11,19 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, evaluation, lazy
+from divulge import evaluation
+from divulge.errors import InputError
 from divulge.types import Estimate, Evidence
+from divulge.validation import check_labels, check_mask, check_matrix, check_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from scipy import special
-
     from divulge.attacks import Scores
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 # A class of which a model has fewer members or non-members than this says nothing.
 _LEAST = 10
@@ -86,21 +85,17 @@ def leave_one_class_out(
         ('sharp', True)
     """
     if not options:
-        raise checks.InputError("options: at least 1 attack is needed, got none")
-    y = checks.labels(labels, "labels")
-    inside = checks.mask(trained_on, "trained_on", (None, len(y)))
-    known = checks.records(features, "features")
-    signals = {name: checks.matrix(signal, f"options[{name!r}]: signal") for name, (_, signal) in options.items()}
+        raise InputError("options: at least 1 attack is needed, got none")
+    y = check_labels(labels, "labels")
+    inside = check_mask(trained_on, "trained_on", (None, len(y)))
+    known = check_records(features, "features")
+    signals = {name: check_matrix(signal, f"options[{name!r}]: signal") for name, (_, signal) in options.items()}
     for name, signal in signals.items():
         if signal.shape != inside.shape:
-            raise checks.InputError(
-                f"options[{name!r}]: a signal of shape {inside.shape} is needed, got {signal.shape}"
-            )
+            raise InputError(f"options[{name!r}]: a signal of shape {inside.shape} is needed, got {signal.shape}")
     turns = list(_turns(inside, y, np.unique(y).tolist() if classes is None else list(classes)))
     if not turns:
-        raise checks.InputError(
-            f"labels: no class has {_LEAST} members and {_LEAST} non-members under any reference model"
-        )
+        raise InputError(f"labels: no class has {_LEAST} members and {_LEAST} non-members under any reference model")
     cells = {
         name: np.array([_auc(attack, signals[name][model], inside[model], known, y, held) for model, held in turns])
         for name, (attack, _) in options.items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.evidence import concatenate
 from divulge.report import in_words
 from divulge.statistics.duplicate_groups import are_divided_whole, number_digests
@@ -80,7 +80,7 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
     if policy == "error":
         rows, whose = (outside, "non-member") if outside.any() else (held, "population")
         shown = ", ".join(map(str, np.flatnonzero(rows)[:_SHOWN])) + ("…" if rows.sum() > _SHOWN else "")
-        raise checks.InputError(
+        raise InputError(
             f"duplicates: {where} ({whose} rows [{shown}]); a record cannot be both: remove them, or pass "
             "duplicates='drop' or 'keep'"
         )
@@ -98,7 +98,7 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
             further = f", and {in_words.several(int(dealt.sum()), 'record')} with copies in their own set alone"
     inside, others = kept[: len(members)], kept[len(members) :]
     if not (inside.any() and others.any() and (~held).any()):
-        raise checks.InputError(f"duplicates: {where}; nothing is left after dropping them")
+        raise InputError(f"duplicates: {where}; nothing is left after dropping them")
     note = f"{where}; all copies were dropped from every set{further}"
     left = None if groups is None else groups[kept]
     notes = (note, *_once(left, origin[: len(kept)][kept]))

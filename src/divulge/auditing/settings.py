@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import store
+from divulge.errors import InputError
 from divulge.results import Digests, Settings
 from divulge.targets import GivesTokens, GivesWeights
 from divulge.targets.rights import Own
@@ -92,9 +93,7 @@ def training(references: Any) -> dict[str, str]:
 def described(references: Any) -> str:
     """A repr that is the same in every process: functions by their name, not their address."""
     if not is_dataclass(references):
-        raise checks.InputError(
-            f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}"
-        )
+        raise InputError(f"references: divulge.references.Train or Custom is needed, got {type(references).__name__}")
     kind = type(getattr(references, "config", references)).__name__
     return f"{kind}({', '.join(f'{name}={said}' for name, said in _options(references))})"
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, store
+from divulge import store
 from divulge.auditing import settings as describe
 from divulge.auditing.result import KIND
 from divulge.auditing.run import audit
 from divulge.dossier import Dossier
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -46,7 +47,7 @@ def over_shares(
         divulge.InputError: nothing in ``known``, or what `divulge.audit` refuses.
     """
     if isinstance(known, str) or not len(known):
-        raise checks.InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
+        raise InputError(f"known: at least 1 mask in a list is needed, got {known!r}")
     if out is None:
         said = [expect, *[None] * (len(known) - 1)]
         each = zip(known, said, strict=True)

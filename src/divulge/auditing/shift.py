@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import fpr as by_fpr
+from divulge.errors import InputError
 from divulge.evaluation import transfer
 from divulge.report import Chart, Fold, Paragraph, Section, Table, charts
 from divulge.results import Carried, Plane, TransferSummary
@@ -42,7 +42,7 @@ def assess(
             name: transfer.assess(seen, query, by_fpr.threshold(scores, level).select(scores), level, seed=seed)
             for name, scores in calibration.items()
         }
-    except checks.InputError:
+    except InputError:
         return None
     # The plane and the densities depend on the records alone: every recipe has the same.
     first = next(iter(transfers.values()))

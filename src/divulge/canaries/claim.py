@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp
 
-from divulge import checks
+from divulge.validation import check_number
 
 _LARGEST = 64.0  # ε; a larger one promises nothing that could be tested
 
@@ -30,10 +30,10 @@ class Claim:
     delta: float
 
     def __post_init__(self) -> None:
-        checks.number(self.epsilon, "claim.epsilon", above=0.0, below=_LARGEST, closed=True)
-        slack = checks.number(self.delta, "claim.delta", above=0.0, below=1.0, closed=True)
+        check_number(self.epsilon, "claim.epsilon", above=0.0, below=_LARGEST, closed=True)
+        slack = check_number(self.delta, "claim.delta", above=0.0, below=1.0, closed=True)
         if slack:
-            checks.number(slack, "claim.delta", above=0.0, below=1.0)
+            check_number(slack, "claim.delta", above=0.0, below=1.0)
 
     def __str__(self) -> str:
         return f"({self.epsilon:g}, {self.delta:g})-DP"

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds, store
+from divulge import seeds, store
 from divulge.canaries import canary_page
 from divulge.canaries.claim import Claim
 from divulge.canaries.planted import Canaries, refuse_known
 from divulge.canaries.proof import Proof, prove, refuse_one_sided
 from divulge.canaries.scoring import scored
 from divulge.dossier import Dossier
-from divulge.errors import UserCodeError
+from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate
 from divulge.report import html, origin
 from divulge.results import CanarySummary, LeastEpsilon, environment, provenance, write
 from divulge.targets import GivesLabels, adapt
 from divulge.types import Estimate, Records
+from divulge.validation import check_instance, check_integer, check_path, format_exception, require_callable
 
 if TYPE_CHECKING:
     from divulge.evaluation.families import Families
@@ -112,7 +113,7 @@ class CanaryAudit:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(origin.added(self._page(), provenance.now()), checks.path(path, "path"))
+        html.write(origin.added(self._page(), provenance.now()), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write scores, summary and report into a run directory.
@@ -121,7 +122,7 @@ class CanaryAudit:
             divulge.InputError: the folder is in use, cannot be written, or holds a run (unless ``overwrite``).
         """
         key = store.digest(KIND, self.scores, self.included, self.recipe, str(self.proof.claim))
-        with Dossier(checks.path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
+        with Dossier(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
             write(draft, self.summary())
             made = provenance.write(draft)
@@ -188,9 +189,9 @@ def audit(
     """
     planted = canaries if isinstance(canaries, Canaries) else Canaries.load(canaries)
     if claim is not None:
-        _refuse_large(checks.instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
+        _refuse_large(check_instance(claim, "claim", Claim), planted.trained_on + int(planted.included.sum()))
     if training is not None:
-        refuse_known(planted, checks.instance(training, "training", Records))
+        refuse_known(planted, check_instance(training, "training", Records))
     refuse_one_sided(planted.included, "canaries")
     scores, name, notes = scored(target, planted, recipe, population, references, outputs, device, seed)
     proof = prove(
@@ -201,7 +202,7 @@ def audit(
         family=family,
         sides=sides,
         confidence=confidence,
-        seed=checks.integer(seed, "seed", least=0),
+        seed=check_integer(seed, "seed", least=0),
     )
     result = CanaryAudit(
         scores,
@@ -258,23 +259,23 @@ def play(
         divulge.InputError: as for `audit`; canaries that are among ``data``.
         divulge.errors.UserCodeError: the training raised an error.
     """
-    checks.able(train, "train")
-    checks.instance(canaries, "canaries", Canaries)
-    refuse_known(replace(canaries, included=np.zeros(len(canaries), bool)), checks.instance(data, "data", Records))
-    count = checks.integer(runs, "runs", least=1)
+    require_callable(train, "train")
+    check_instance(canaries, "canaries", Canaries)
+    refuse_known(replace(canaries, included=np.zeros(len(canaries), bool)), check_instance(data, "data", Records))
+    count = check_integer(runs, "runs", least=1)
     if canaries.design == "fixed" and count > 1:
-        raise checks.InputError(f"runs: a fixed number of canaries is for 1 run, got {count}; coins add up over runs")
-    start = checks.integer(seed, "seed", least=0)
+        raise InputError(f"runs: a fixed number of canaries is for 1 run, got {count}; coins add up over runs")
+    start = check_integer(seed, "seed", least=0)
     games, targets = [], []
     for i in range(count):
-        planted = canaries.redrawn(seeds.integer(start, "canaries", "run", i))
+        planted = canaries.redrawn(seeds.derive_seed(start, "canaries", "run", i))
         given = concatenate([data, planted.insert]) if planted.included.any() else data
-        targets.append(_trained(train, given, seeds.integer(start, "training", i)))
+        targets.append(_trained(train, given, seeds.derive_seed(start, "training", i)))
         games.append((planted, scored(targets[-1], planted, recipe, population, None, outputs, device, start)))
     scores = np.concatenate([told[0] for _, told in games])
     included = np.concatenate([planted.included for planted, _ in games])
     if claim is not None:
-        _refuse_large(checks.instance(claim, "claim", Claim), len(data) + int(games[0][0].included.sum()))
+        _refuse_large(check_instance(claim, "claim", Claim), len(data) + int(games[0][0].included.sum()))
     proof = prove(
         scores,
         included,
@@ -287,7 +288,7 @@ def play(
     )
     accuracy = None
     if holdout is not None:
-        plain = _trained(train, data, seeds.integer(start, "training", 0))
+        plain = _trained(train, data, seeds.derive_seed(start, "training", 0))
         accuracy = (_accuracy(targets[0], holdout, outputs), _accuracy(plain, holdout, outputs))
     notes = tuple(dict.fromkeys(note for _, told in games for note in told[2]))
     return CanaryAudit(
@@ -298,16 +299,16 @@ def play(
 def _trained(train: Callable[[Records, int], Any], records: Records, seed: int) -> Any:
     try:
         return train(records.copy(), seed)
-    except checks.InputError:
+    except InputError:
         raise
     except Exception as error:
-        raise UserCodeError(f"train: it raised {type(error).__name__}: {checks.reason(error)}") from error
+        raise UserCodeError(f"train: it raised {type(error).__name__}: {format_exception(error)}") from error
 
 
 def _accuracy(target: Any, holdout: Records, outputs: Outputs) -> Estimate:
     adapted = adapt(target, outputs=outputs)
     if not isinstance(adapted, GivesLabels) or holdout.y is None:
-        raise checks.InputError("holdout: accuracy needs a target that gives labels, and records that have them")
+        raise InputError("holdout: accuracy needs a target that gives labels, and records that have them")
     return proportion(int((adapted.labels(holdout) == holdout.y).sum()), len(holdout))
 
 
@@ -320,7 +321,7 @@ def _known_accuracy(target: Any, records: Records | None, outputs: Outputs) -> E
 
 def _refuse_large(claim: Claim, records: int) -> None:
     if claim.delta * records >= 1:
-        raise checks.InputError(
+        raise InputError(
             f"claim.delta: must be below 1/{records} (one over the records trained on), got {claim.delta:g}; "
             "such a δ allows whole records to be published"
         )

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from divulge import checks, lazy, seeds
+from divulge import lazy, seeds
 from divulge.canaries.claim import Claim
 from divulge.canaries.game import CanaryAudit
 from divulge.canaries.proof import prove
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,12 +74,12 @@ class GradientCanaries:
         noise: float | None = None,
         seed: int | None = None,
     ) -> None:
-        self.count = checks.integer(count, "count", least=8, most=10**7)
-        self.clip = checks.number(clip, "clip", above=0.0)
-        checks.number(rate, "rate", above=0.0)
-        self.rate = checks.number(rate, "rate", above=0.0, below=1.0, closed=True)
-        self.noise = None if noise is None else checks.number(noise, "noise", above=0.0, closed=True)
-        self.seed = secrets.randbits(63) if seed is None else checks.integer(seed, "seed", least=0)
+        self.count = check_integer(count, "count", least=8, most=10**7)
+        self.clip = check_number(clip, "clip", above=0.0)
+        check_number(rate, "rate", above=0.0)
+        self.rate = check_number(rate, "rate", above=0.0, below=1.0, closed=True)
+        self.noise = None if noise is None else check_number(noise, "noise", above=0.0, closed=True)
+        self.seed = secrets.randbits(63) if seed is None else check_integer(seed, "seed", least=0)
         self.included: Bools = seeds.generator(self.seed, "canaries", "coins").random(self.count) < 0.5
         self.total: Floats = np.zeros(self.count)
         self.squares: Floats = np.zeros(self.count)
@@ -118,12 +120,12 @@ class GradientCanaries:
             divulge.InputError: not an optimizer that adds noise to ``summed_grad``, or one that clips to another norm.
         """
         if not hasattr(optimizer, "add_noise") or not hasattr(optimizer, "params"):
-            raise checks.InputError(f"optimizer: Opacus' DPOptimizer is needed, got {type(optimizer).__name__}")
+            raise InputError(f"optimizer: Opacus' DPOptimizer is needed, got {type(optimizer).__name__}")
         if self.noise is None:
             self.noise = getattr(optimizer, "noise_multiplier", None)
         norm = getattr(optimizer, "max_grad_norm", self.clip)
         if norm != self.clip:
-            raise checks.InputError(f"clip: the optimizer clips to {norm:g}, the canaries are {self.clip:g} long")
+            raise InputError(f"clip: the optimizer clips to {norm:g}, the canaries are {self.clip:g} long")
         add_noise = optimizer.add_noise
 
         def with_canaries() -> None:
@@ -140,13 +142,13 @@ class GradientCanaries:
             divulge.InputError: another score; no step was observed; a likelihood without noise.
         """
         if not self.steps:
-            raise checks.InputError("canaries: no step was observed yet; attach them before training")
-        checks.choice(score, "score", SCORES)
+            raise InputError("canaries: no step was observed yet; attach them before training")
+        check_choice(score, "score", SCORES)
         if score == "sum":
             return self.total.copy()
         if score == "likelihood":
             if not self.noise:
-                raise checks.InputError("score: 'likelihood' needs canaries that were told a noise above 0")
+                raise InputError("score: 'likelihood' needs canaries that were told a noise above 0")
             return self.ratios.copy()
         return self.squares / self.steps - (self.total / self.steps) ** 2
 
@@ -182,7 +184,7 @@ class GradientCanaries:
         if self._places is None:
             sizes = np.array([tensor.numel() for tensor in tensors])
             if sizes.sum() < self.count:
-                raise checks.InputError(f"count: must be at most {sizes.sum()} (the parameters), got {self.count}")
+                raise InputError(f"count: must be at most {sizes.sum()} (the parameters), got {self.count}")
             rng = seeds.generator(self.seed, "canaries", "directions")
             chosen = rng.choice(int(sizes.sum()), self.count, replace=False)
             ends = np.cumsum(sizes)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from divulge import checks, results
+from divulge import results
 from divulge.canaries import canary_page
 from divulge.canaries.game import KIND, CanaryAudit
 from divulge.canaries.proof import prove_again
 from divulge.dossier import Dossier
+from divulge.errors import InputError
 from divulge.report import origin
 from divulge.results import CanarySummary, provenance
+from divulge.validation import check_mask, check_vector
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,13 +53,13 @@ def _page(folder: Path) -> Page:
 def _read(folder: Path) -> tuple[CanarySummary, Floats, Bools]:
     arrays, told = Dossier(folder).read_arrays("scores"), results.read(folder, CanarySummary)
     if missing := {"scores", "included"} - set(arrays):
-        raise checks.InputError(f"{folder / 'scores.npz'}: damaged, lacks {', '.join(sorted(missing))}")
+        raise InputError(f"{folder / 'scores.npz'}: damaged, lacks {', '.join(sorted(missing))}")
     try:
-        scores = checks.vector(arrays["scores"], "scores")
-        included = checks.mask(arrays["included"], "included", (len(scores),))
+        scores = check_vector(arrays["scores"], "scores")
+        included = check_mask(arrays["included"], "included", (len(scores),))
         proof = prove_again(scores, included, told)
-    except checks.InputError as error:
-        raise checks.InputError(f"{folder}: {error}") from None
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from None
     audit = CanaryAudit(scores, included, proof, told.recipe, told.kind_of_canary, told.trained_on)
     computed = audit.summary()
     return replace(told, **{name: getattr(computed, name) for name in _COMPUTED}), scores, included

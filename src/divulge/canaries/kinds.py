@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
+from sklearn import neighbors
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 from divulge.types import Records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from sklearn import neighbors
-
     from divulge.types import Array, Ints
-else:
-    neighbors = lazy.module("sklearn.neighbors")
 
 Kind: TypeAlias = Literal["mislabelled", "far", "shuffled", "random", "blank", "random-token", "unigram", "own"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -40,7 +37,7 @@ def build(kind: Kind, data: Records, count: int, rng: Rng) -> Records:
     """
     if documents(data) != (kind in _TEXT):
         what = "documents" if kind in _TEXT else "numbers"
-        raise checks.InputError(f"kind: {kind!r} canaries are made of {what}, and the records are not")
+        raise InputError(f"kind: {kind!r} canaries are made of {what}, and the records are not")
     taken = set(names(data))
     chosen: list[tuple[Array, int | None]] = []
     for _ in range(_TRIES):
@@ -53,7 +50,7 @@ def build(kind: Kind, data: Records, count: int, rng: Rng) -> Records:
         if len(chosen) == count:
             labels = None if data.y is None else [label for _, label in chosen]
             return Records(np.array([x for x, _ in chosen]), labels)
-    raise checks.InputError(
+    raise InputError(
         f"count: only {len(chosen)} of {count} different {kind!r} canaries that are no records of the data can be made"
     )
 
@@ -126,7 +123,7 @@ def _words(data: Records, count: int, rng: Rng, pool: Callable[[Array], Array]) 
     documents = [str(text).split() for text in data.x]
     words = pool(np.array([word for document in documents for word in document]))
     if not len(words):
-        raise checks.InputError("data: the documents have no words")
+        raise InputError("data: the documents have no words")
     lengths = rng.choice([max(len(document), 1) for document in documents], count)
     return np.array([" ".join(rng.choice(words, length)) for length in lengths]), _any(data, count, rng)
 
@@ -137,9 +134,9 @@ def _like(values: Array, kind: Array) -> Array:
 
 def _labels(data: Records, count: int) -> Ints:
     if count > len(data):
-        raise checks.InputError(f"count: must be at most {len(data)}, one canary per record, got {count}")
+        raise InputError(f"count: must be at most {len(data)}, one canary per record, got {count}")
     if data.y is None or len(np.unique(data.y)) < 2:
-        raise checks.InputError("data: a wrong label needs labels of at least 2 classes, which the records lack")
+        raise InputError("data: a wrong label needs labels of at least 2 classes, which the records lack")
     return data.y
 
 

@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from divulge import checks, seeds, store
+from divulge import seeds, store
 from divulge.canaries import kinds
 from divulge.canaries.kinds import KINDS, Kind
 from divulge.dossier import Dossier, shape
+from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import (
+    check_bool,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_mask,
+    check_path,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from divulge.types import Bools
@@ -46,8 +56,8 @@ class Canaries:
     trained_on: int
 
     def __post_init__(self) -> None:
-        checks.mask(self.included, "included", (len(checks.instance(self.records, "records", Records)),))
-        checks.choice(self.design, "design", DESIGNS)
+        check_mask(self.included, "included", (len(check_instance(self.records, "records", Records)),))
+        check_choice(self.design, "design", DESIGNS)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -68,10 +78,10 @@ class Canaries:
         Raises:
             divulge.InputError: the folder is in use, cannot be written, or holds canaries (unless ``overwrite``).
         """
-        place = checks.path(folder, "out")
+        place = check_path(folder, "out")
         insert, all_of_them = _arrays(self.insert), _arrays(self.records)
         key = store.digest(KIND, self.seed, self.design, self.kind, *(v for _, v in sorted(all_of_them.items())))
-        with Dossier(place).writing(KIND, key, overwrite=checks.flag(overwrite, "overwrite")) as draft:
+        with Dossier(place).writing(KIND, key, overwrite=check_bool(overwrite, "overwrite")) as draft:
             draft.write_arrays("insert", insert)
             draft.write_arrays("secret/canaries", all_of_them | {"included": self.included})
             draft.write_json("secret/canaries", _Kept(1, self.design, self.kind, self.seed, self.trained_on).plain())
@@ -83,12 +93,12 @@ class Canaries:
         Raises:
             divulge.InputError: no canaries there, damaged ones, an ``insert.npz`` that is not theirs.
         """
-        place = checks.path(folder, "canaries")
+        place = check_path(folder, "canaries")
         dossier = Dossier(place)
         try:
             canaries = dossier.read(KIND, lambda: _read(dossier), only="secret/")
-        except checks.InputError as error:
-            raise checks.InputError(f"canaries: {error}") from None
+        except InputError as error:
+            raise InputError(f"canaries: {error}") from None
         if os.path.lexists(place / "insert.npz"):
             _same(store.read_arrays(place / "insert.npz", inside=place), canaries, place / "insert.npz")
         return canaries
@@ -134,15 +144,15 @@ def make(
         >>> len(canaries), len(canaries.insert) == int(canaries.included.sum())
         (20, True)
     """
-    _refuse_names(checks.instance(data, "data", Records), "data")
-    chosen = cast("Kind", "own" if own is not None else checks.choice(kind, "kind", [k for k in KINDS if k != "own"]))
-    how = cast("Design", checks.choice(design, "design", DESIGNS))
-    start = secrets.randbits(63) if seed is None else checks.integer(seed, "seed", least=0)
+    _refuse_names(check_instance(data, "data", Records), "data")
+    chosen = cast("Kind", "own" if own is not None else check_choice(kind, "kind", [k for k in KINDS if k != "own"]))
+    how = cast("Design", check_choice(design, "design", DESIGNS))
+    start = secrets.randbits(63) if seed is None else check_integer(seed, "seed", least=0)
     if own is None:
-        n = checks.integer(count, "count", least=_LEAST, most=_MOST)
+        n = check_integer(count, "count", least=_LEAST, most=_MOST)
         records = kinds.build(chosen, data, n, seeds.generator(start, "canaries", "records"))
     else:
-        records = _own(checks.instance(own, "own", Records), data)
+        records = _own(check_instance(own, "own", Records), data)
     included = _drawn(len(records), how, seeds.generator(start, "canaries", "coins"))
     canaries = Canaries(records, included, how, chosen, start, len(data))
     if out is not None:
@@ -159,7 +169,7 @@ def refuse_known(canaries: Canaries, training: Records) -> None:
     there = set(kinds.names(training))
     known = [i for i, name in enumerate(kinds.names(canaries.records)) if name in there and not canaries.included[i]]
     if known:
-        raise checks.InputError(
+        raise InputError(
             f"training: {len(known)} canaries that were not to be included are records of the training set "
             f"(first: canary {known[0]}); without them no bound on ε holds"
         )
@@ -168,13 +178,13 @@ def refuse_known(canaries: Canaries, training: Records) -> None:
 def _refuse_names(records: Records, name: str) -> None:
     """Refuse what canaries, which are made of numbers, cannot be written back as."""
     if records.encoder is not None and not records.encoder.is_plain:
-        raise checks.InputError(
+        raise InputError(
             f"{name}: canaries are made of numbers or of documents, and the table holds texts, categories, dates or "
             "missing values; encode it, or name the documents as data.text"
         )
     if records.class_names is not None and not records.has_class_order:
-        raise checks.InputError(
-            f"{name}: the classes have names, {checks.shown(list(records.class_names))}; set data.classes to all of "
+        raise InputError(
+            f"{name}: the classes have names, {format_value(list(records.class_names))}; set data.classes to all of "
             "them, in the order of the model's outputs"
         )
 
@@ -182,14 +192,14 @@ def _refuse_names(records: Records, name: str) -> None:
 def _own(own: Records, data: Records) -> Records:
     _refuse_names(own, "own")
     if (own.y is None) != (data.y is None) or own.x.shape[1:] != data.x.shape[1:]:
-        raise checks.InputError(f"own: canaries of the data's shape and with labels as it are needed, got {own!r}")
+        raise InputError(f"own: canaries of the data's shape and with labels as it are needed, got {own!r}")
     named = kinds.names(own)
     if len(set(named)) < len(named):
-        raise checks.InputError(f"own: {len(named) - len(set(named))} canaries repeat others; each must be unique")
+        raise InputError(f"own: {len(named) - len(set(named))} canaries repeat others; each must be unique")
     if shared := len(set(named) & set(kinds.names(data))):
-        raise checks.InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
+        raise InputError(f"own: {shared} canaries are records of the data; the model would know them anyway")
     if len(own) < _LEAST:
-        raise checks.InputError(f"own: at least {_LEAST} canaries are needed, got {len(own)}")
+        raise InputError(f"own: at least {_LEAST} canaries are needed, got {len(own)}")
     return Records(own.x, own.y)
 
 
@@ -223,15 +233,15 @@ def _read(dossier: Dossier) -> Canaries:
     arrays = dossier.read_arrays("secret/canaries")
     kept = shape.parse(dossier.read_json("secret/canaries"), _Kept, path.with_suffix(".json"))
     if "x" not in arrays or "included" not in arrays:
-        raise checks.InputError(f"{path}.npz: damaged: arrays named x and included are needed, got {sorted(arrays)}")
+        raise InputError(f"{path}.npz: damaged: arrays named x and included are needed, got {sorted(arrays)}")
     records = Records(arrays["x"], arrays.get("y"))
-    included = checks.mask(arrays["included"], f"{path}.npz: included", (len(records),))
+    included = check_mask(arrays["included"], f"{path}.npz: included", (len(records),))
     return Canaries(records, included, kept.design, kept.kind, kept.seed, kept.trained_on)
 
 
 def _same(arrays: dict[str, Any], canaries: Canaries, path: Path) -> None:
     rows = len(arrays["x"]) if "x" in arrays and np.ndim(arrays["x"]) else 0
     if rows != canaries.included.sum():
-        raise checks.InputError(f"{path}: holds {rows} canaries, but {canaries.included.sum()} were to be included")
+        raise InputError(f"{path}: holds {rows} canaries, but {canaries.included.sum()} were to be included")
     if sorted(kinds.names(Records(arrays["x"], arrays.get("y")))) != sorted(kinds.names(canaries.insert)):
-        raise checks.InputError(f"{path}: holds other canaries than were to be included")
+        raise InputError(f"{path}: holds other canaries than were to be included")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks
 from divulge.canaries.claim import Claim
+from divulge.errors import InputError
 from divulge.evaluation import (
     GaussianMechanism,
     SubsampledGaussian,
@@ -20,6 +20,7 @@ from divulge.evaluation.guess_bounds import COINS, GuessRule
 from divulge.report import in_words
 from divulge.results import BoundSettings
 from divulge.types import Guarantee
+from divulge.validation import check_choice, check_instance, check_integer, check_mask, check_vector, format_value
 
 if TYPE_CHECKING:
     from divulge.canaries.planted import Design
@@ -152,20 +153,20 @@ def prove(
         >>> prove(np.random.default_rng(1).random(500), included, claim=Claim(1.0, 1e-5)).answer
         'consistent'
     """
-    values = checks.vector(scores, "scores")
-    truth = checks.mask(included, "included", (len(values),))
+    values = check_vector(scores, "scores")
+    truth = check_mask(included, "included", (len(values),))
     refuse_one_sided(truth, "included")
     if claim is not None:
-        checks.instance(claim, "claim", Claim)
-    checks.choice(design, "design", ("coins", "fixed"))
-    checks.integer(seed, "seed", least=0)
+        check_instance(claim, "claim", Claim)
+    check_choice(design, "design", ("coins", "fixed"))
+    check_integer(seed, "seed", least=0)
     if claim is not None and delta is not None:
-        raise checks.InputError("delta: the claim has one; give only one of them")
+        raise InputError("delta: the claim has one; give only one of them")
     slack = claim.delta if claim is not None else 0.0 if delta is None else delta
     rule = GuessRule.of(family, None, sides, slack)
     assumed = rule.family
     if design == "fixed" and rule.sides != "both":
-        raise checks.InputError(f"sides: pairs of a fixed number are guessed on 'both', got {checks.shown(sides)}")
+        raise InputError(f"sides: pairs of a fixed number are guessed on 'both', got {format_value(sides)}")
 
     def bound_on(truth: Bools, family: Families | None) -> Estimate:
         if design == "coins":
@@ -206,7 +207,7 @@ def prove_again(scores: object, included: object, summary: CanarySummary) -> Pro
     """
     settings = summary.settings
     if settings is None:
-        raise checks.InputError("settings: the run does not say how its bound was made; audit the canaries again")
+        raise InputError("settings: the run does not say how its bound was made; audit the canaries again")
     claim = None if summary.claimed is None or summary.delta is None else Claim(summary.claimed, summary.delta)
     return prove(
         scores,
@@ -231,7 +232,7 @@ def _settings(rule: GuessRule, design: Design, seed: int) -> BoundSettings:
 def _family(settings: BoundSettings) -> Families | None:
     if settings.family == "subsampled gaussian":
         if settings.rate is None or settings.steps is None:
-            raise checks.InputError("settings: a subsampled Gaussian needs a rate and steps")
+            raise InputError("settings: a subsampled Gaussian needs a rate and steps")
         return SubsampledGaussian(settings.rate, settings.steps)
     return GaussianMechanism() if settings.family == "gaussian" else None
 
@@ -243,7 +244,7 @@ def refuse_one_sided(included: Bools, name: str) -> None:
         divulge.InputError: in that case.
     """
     if not included.any() or included.all():
-        raise checks.InputError(f"{name}: some must be in and some out, got {included.sum()} of {len(included)} in")
+        raise InputError(f"{name}: some must be in and some out, got {included.sum()} of {len(included)} in")
 
 
 def _best(values: Floats, truth: Bools) -> Bools:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import attacks, checks
+from divulge import attacks
 from divulge.attacks import Need
 from divulge.auditing import audit as run_audit
+from divulge.errors import InputError
 from divulge.evidence import of_target
 from divulge.recipes import PartialSignal, PreparedSignal, Recipe, resolve
 from divulge.signals import tokens
 from divulge.targets import GivesLogits, GivesTokens, adapt
 from divulge.types import Evidence, Records
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from divulge.canaries.planted import Canaries
@@ -50,10 +52,10 @@ def scored(
     """
     if isinstance(target, GivesTokens):
         if recipe != "loss":
-            raise checks.InputError(f"recipe: documents are scored by 'loss', got {checks.shown(recipe)}")
+            raise InputError(f"recipe: documents are scored by 'loss', got {format_value(recipe)}")
         scores = tokens.log_likelihood(target.tokens([str(text) for text in canaries.records.x]))
         if np.isnan(scores).any():
-            raise checks.InputError(f"canaries: {np.isnan(scores).sum()} documents have no token that could be scored")
+            raise InputError(f"canaries: {np.isnan(scores).sum()} documents have no token that could be scored")
         return scores, "loss", ()
     if population is None:
         return _asked(adapt(target, outputs=outputs, device=device), canaries, resolve(recipe))
@@ -82,7 +84,7 @@ def _asked(target: GivesLogits, canaries: Canaries, recipe: Recipe) -> tuple[Flo
     signal = recipe.signal
     learns = recipe.needs_training or recipe.needs_known or recipe.needs - {Need.LABELS}
     if learns or isinstance(signal, PartialSignal | PreparedSignal):
-        raise checks.InputError(f"population: {recipe.name!r} learns from other records, and none are given")
+        raise InputError(f"population: {recipe.name!r} learns from other records, and none are given")
     values = of_target(target, records, (signal,))[:, 0] if isinstance(signal, str) else signal.measure(target, records)
     scored = attacks.adapt(recipe.attack).run(Evidence(target=values, labels=records.y))
     return np.asarray(scored.scores, np.float64), recipe.name, tuple(scored.notes)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from divulge import lazy
+from divulge import lazy, machine
 from divulge.cli import options, printing
 from divulge.cli.app import app
 from divulge.cli.exit_codes import Exit
-from divulge.errors import InputError, MissingExtraError, UserCodeError, missing
+from divulge.errors import InputError, MissingExtraError, UserCodeError, as_missing_extra
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command and give its exit code, see `divulge.cli.exit_codes.Exit`."""
     try:
         if "SOURCE_DATE_EPOCH" in os.environ:  # libraries read it, too, and fail in words of their own
-            provenance.date()
+            machine.current_time()
         with (
             provenance.running(("divulge", *arguments)),
             typer.main.get_command(app).make_context("divulge", list(arguments)) as context,
@@ -69,7 +69,7 @@ def _unexpected(error: Exception) -> Exit:
     """Say what went wrong with the command itself, an import, or a name, and give the exit code; else it is a fault."""
     if hasattr(error, "format_message"):
         _usage(error)
-    elif (extra := missing(error)) is not None:
+    elif (extra := as_missing_extra(error)) is not None:
         printing.error(extra)
     elif (name := _misspelt(error)) is not None:
         printing.error(f"{name}: a name that is not UTF-8, which cannot be written down; rename it")

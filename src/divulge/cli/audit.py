@@ -17,7 +17,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from divulge import auditing, checks, dossier, identification, references, results, text_demo
+    from divulge import auditing, dossier, identification, references, results, text_demo, validation
     from divulge import demo as fashion_demo
     from divulge import plan as plans
     from divulge.auditing import audit_page, audit_summary, compare_page, plausibility
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from divulge.results import provenance
     from divulge.tables import ColumnNames
 else:
+    validation = lazy.module("divulge.validation")
     audit_page = lazy.module("divulge.auditing.audit_page")
     audit_summary = lazy.module("divulge.auditing.audit_summary")
     auditing = lazy.module("divulge.auditing")
     best = lazy.module("divulge.identification.best")
-    checks = lazy.module("divulge.checks")
     compare_page = lazy.module("divulge.auditing.compare_page")
     comparing = lazy.module("divulge.auditing.compare")
     dossier = lazy.module("divulge.dossier")
@@ -91,7 +91,7 @@ def audit(
         raise InputError("--covariate: goes with a plan")
     wanted = "images" if plan is None else str(plan)
     if demo:
-        checks.choice(wanted, "--demo", _DEMOS)
+        validation.check_choice(wanted, "--demo", _DEMOS)
     folder = options.folder(out, "demo" if demo else Path(wanted).stem)
     if demo:
         finished = _DEMOS[wanted](folder, seed or 0, quick, overwrite)
@@ -99,7 +99,7 @@ def audit(
         finished = _planned(Path(wanted), folder, overwrite, trust or (), fpr, columns.names(), covariate)
     if json:
         told = {name: result.summary() for name, result in finished.items()}
-        printing.as_json(results.plain(told.get("", told)))
+        printing.as_json(results.to_json_values(told.get("", told)))
         return
     for title, result in finished.items():
         _show(result, title)
@@ -131,7 +131,9 @@ def _planned(
 ) -> dict[str, auditing.Audit]:
     plan = plans.read(where)
     if fpr:
-        plan = plan.model_copy(update={"fpr": [checks.number(rate, "--fpr", above=0, below=1) for rate in fpr]})
+        plan = plan.model_copy(
+            update={"fpr": [validation.check_number(rate, "--fpr", above=0, below=1) for rate in fpr]}
+        )
     named: dict[str, Any] = {key: getattr(names, key) for key in names.model_fields_set}
     if covariates:
         named["covariates"] = list(covariates)
@@ -193,13 +195,13 @@ def decide(
     if top is not None:
         raise InputError("--top: only the candidates of an identification have an order of their own")
     result = auditing.load(run)
-    names = list(result) if recipe is None else [checks.choice(recipe, "--recipe", result.scores)]
+    names = list(result) if recipe is None else [validation.check_choice(recipe, "--recipe", result.scores)]
     chosen = {name: result[name].selection(fpr=fpr, fdr=fdr, method=method) for name in names}
     decisions = {
         name: audit_summary.decided(result[name], selection, fpr, len(names)) for name, selection in chosen.items()
     }
     if json:
-        printing.as_json(results.plain(decisions))
+        printing.as_json(results.to_json_values(decisions))
         return
     columns = ["recipe", "selected", "FPR", "TPR", "precision"]
     rows = [[name, d.selected, *map(markdown.shown, (d.fpr, d.tpr, d.precision))] for name, d in decisions.items()]
@@ -220,7 +222,7 @@ def _redecide(run: Path, fpr: float | None, fdr: float | None, method: str, json
         raise InputError("decide: an identification is decided by --fdr, or looked at by --top")
     summary = identification.redecide(run, fdr=fdr, method=method)
     if json:
-        printing.as_json(results.plain(summary))
+        printing.as_json(results.to_json_values(summary))
         return
     warn(summary)
     printing.line(f"{summary.selected} of {summary.candidates}: {summary.claim}")
@@ -233,7 +235,7 @@ def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) 
             "--top: it says what holds of the best candidates and decides nothing; leave out --fdr and --fpr"
         )
     bounds = identification.envelope(run)
-    checks.integer(top, "--top", least=1, most=len(bounds))
+    validation.check_integer(top, "--top", least=1, most=len(bounds))
     if not json:
         printing.line(best.line(bounds, top))
         return
@@ -242,7 +244,7 @@ def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) 
             "top": top,
             "false": bounds.false(top) if bounds.guarantee.says else None,
             "confidence": bounds.confidence,
-            "guarantee": results.plain(bounds.guarantee),
+            "guarantee": results.to_json_values(bounds.guarantee),
         }
     )
 
@@ -260,7 +262,7 @@ def compare(
         page = compare_page.page(first, second, changes)
         html.write(origin.added(page, provenance.now({"before": [before], "after": [after]})), report)
     if json:
-        printing.as_json(results.plain(changes))
+        printing.as_json(results.to_json_values(changes))
         return
     said, tone = compare_page.finding(changes, plausibility.doubt(second))
     printing.verdict(tone, said)
@@ -284,12 +286,15 @@ def gate(
 
     Kept: the upper end of every interval is at most its limit. Broken: the lower end of one is above it.
     """
-    passed = {"kept", *(checks.choice(word.strip(), "--pass", comparing.STATES) for word in passing.split(","))}
+    passed = {
+        "kept",
+        *(validation.check_choice(word.strip(), "--pass", comparing.STATES) for word in passing.split(",")),
+    }
     rulings = comparing.gate(auditing.load(run), limits)
     worst = max((ruling.state for ruling in rulings), key=comparing.STATES.index)
     failed = max((r.state for r in rulings if r.state not in passed), key=comparing.STATES.index, default="kept")
     if json:
-        ruled = [results.plain(r) | {"state": r.state, "reason": r.reason} for r in rulings]
+        ruled = [results.to_json_values(r) | {"state": r.state, "reason": r.reason} for r in rulings]
         printing.as_json({"state": worst, "passed": failed == "kept", "rulings": ruled})
     else:
         shout = {"broken": "BROKEN"}

@@ -14,14 +14,14 @@ from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from divulge import canaries as game
-    from divulge import checks, datafiles, evaluation, results, targets
+    from divulge import datafiles, evaluation, results, targets, validation
     from divulge.canaries import canary_page
     from divulge.evaluation.families import Families
     from divulge.report import in_words
     from divulge.results import provenance
 else:
+    validation = lazy.module("divulge.validation")
     canary_page = lazy.module("divulge.canaries.canary_page")
-    checks = lazy.module("divulge.checks")
     datafiles = lazy.module("divulge.datafiles")
     evaluation = lazy.module("divulge.evaluation")
     game = lazy.module("divulge.canaries")
@@ -101,7 +101,7 @@ def audit(
     The exit code is 1 where it does, and 3 where these canaries cannot test the claim.
     """
     layout = datafiles.FileLayout.of(columns.names())
-    checks.choice(outputs, "--outputs", ("logits", "probabilities"))
+    validation.check_choice(outputs, "--outputs", ("logits", "probabilities"))
     planted = game.Canaries.load(canaries)
     if claim_epsilon is None and delta:
         raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")
@@ -125,7 +125,7 @@ def audit(
     )
     summary = result.summary()
     if json:
-        printing.as_json(results.plain(summary))
+        printing.as_json(results.to_json_values(summary))
     else:
         printing.verdict(summary.tone, summary.verdict)
         rows = [["what decides", in_words.least(summary.bound.low), summary.bound.method]]

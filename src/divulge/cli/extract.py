@@ -95,7 +95,7 @@ def extract(
             progress=progress,
         )
     if json:
-        printing.as_json(results.plain(result.summary()))
+        printing.as_json(results.to_json_values(result.summary()))
         return
     printing.verdict(result.finding.tone, result.verdict)
     printing.table("Given back, %", *extraction_page.rows(result.summary()))

@@ -18,7 +18,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    from divulge import checks, dossier, results
+    from divulge import dossier, results, validation
     from divulge.decisions import methods
     from divulge.dossier import Draft
     from divulge.identification import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
 else:
-    checks = lazy.module("divulge.checks")
+    validation = lazy.module("divulge.validation")
     decide = lazy.module("divulge.identification.decide")
     document_scoring = lazy.module("divulge.identification.document_scoring")
     dossier = lazy.module("divulge.dossier")
@@ -120,7 +120,7 @@ def _with_direction(score: str, *, ask: bool) -> str:
     if ":" in score or not (ask and sys.stdin.isatty() and sys.stdout.isatty()):
         return score
     answer = typer.prompt(f"Which end of {score!r} is member-like, high or low", default="high")
-    return f"{score}:{checks.choice(answer.strip().lower(), '--score', ('high', 'low'))}"
+    return f"{score}:{validation.check_choice(answer.strip().lower(), '--score', ('high', 'low'))}"
 
 
 def _decided(
@@ -180,7 +180,7 @@ def score(
         other = document_scoring.load(reference, None, **local) if reference else None
     names = columns.names()
     asked = document_scoring.ScoringOptions(names.text or "text", names.required().get("id"), lowercase, other, shard)
-    checks.choice(engine, "--engine", ("local", "ray"))
+    validation.check_choice(engine, "--engine", ("local", "ray"))
     with printing.bar("scoring") as progress:
         if engine == "ray":
             factory = partial(document_scoring.load, model, endpoint, **local)
@@ -189,7 +189,7 @@ def score(
             target = document_scoring.load(model, endpoint, **local)
             counted = document_scoring.score(texts, target, out, asked, overwrite=overwrite, progress=progress)
     if json:
-        printing.as_json(results.plain(counted))
+        printing.as_json(results.to_json_values(counted))
         return
     rows = [("documents", counted.documents), ("without a score", counted.unscored), ("scored before", counted.resumed)]
     printing.table(f"Scored with {model}", ["what", "value"], [(name, f"{count:,}") for name, count in rows])
@@ -256,7 +256,7 @@ def stands(summary: IdentificationSummary, folder: Path) -> None:
 
 def _show(summary: IdentificationSummary, folder: Path | None, json: bool) -> None:
     if json:
-        printing.as_json(results.plain(summary))
+        printing.as_json(results.to_json_values(summary))
         return
     warn(summary)
     printing.table(summary.claim, ["what", "value"], identification_page.facts(summary))

@@ -144,7 +144,7 @@ def show_capacity(
     """How many labels one score can give away at most."""
     bound = labels.capacity(oracle.spec(n))
     if json:
-        printing.as_json(results.plain(bound))
+        printing.as_json(results.to_json_values(bound))
     else:
         printing.line(bound)
 
@@ -168,7 +168,7 @@ def show_design(
         with dossier.Dossier(write).writing("submissions", plan.key, overwrite=overwrite) as draft:
             labels.write_submissions(plan, draft.path, submission)
     if json:
-        printing.as_json(results.plain(labels_summary.described(plan)))
+        printing.as_json(results.to_json_values(labels_summary.described(plan)))
         return
     printing.line(
         f"{plan.count} queries for {spec.n} labels ({plan.labels_per_query:.2f} labels per query, {plan.method})"
@@ -285,7 +285,7 @@ def show_defence(
     options = {"days": days, "per_day": per_day, "public": public, "decimals": coarse, "step": step, "seed": seed}
     usual = labels.menu(spec, **options) if spec.scored == "all" and n > 1 else ()
     if json:
-        printing.as_json({**results.plain(defended), "menu": results.plain(usual)})
+        printing.as_json({**results.to_json_values(defended), "menu": results.to_json_values(usual)})
         return
     printing.table(
         f"each setting alone holds {queries} queries to {accuracy:.0%} of balanced labels",
@@ -337,7 +337,7 @@ def _told(
         page = labels_page.page(summary, labels_summary.progress(plan, inference, truth))
         html.write(origin.added(page, provenance.now()), report)
     if json:
-        printing.as_json(results.plain(summary))
+        printing.as_json(results.to_json_values(summary))
     if inference.contradiction is not None:
         printing.error(f"{inference.contradiction}; no labels are given, as nothing follows from a wrong specification")
         raise typer.Exit(Exit.CONTRADICTED)

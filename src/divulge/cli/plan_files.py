@@ -68,7 +68,7 @@ def check(
     ready = plans.resolve(read, plan.parent, trust or ())
     forecast = auditing.forecast(ready.target, ready.first, ready.options)
     if json:
-        printing.as_json({"plan": str(plan), "recipes": read.recipes, "forecast": results.plain(forecast)})
+        printing.as_json({"plan": str(plan), "recipes": read.recipes, "forecast": results.to_json_values(forecast)})
         return
     for key, origin in ready.origins.items():
         printing.line(f"{key}: from {origin}")

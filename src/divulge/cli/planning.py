@@ -54,7 +54,7 @@ def _needed(
 ) -> None:
     plans = {name: planning.calibration(setting, wanted, fdr=fdr, method=name, seed=seed) for name in methods}
     if json:
-        printing.as_json(results.plain(plans))
+        printing.as_json(results.to_json_values(plans))
         return
     sizes = {name: "over 20,000" if p.calibration is None else f"{p.calibration:,}" for name, p in plans.items()}
     rows = [(name, sizes[name], _interval(p.power)) for name, p in plans.items()]
@@ -66,7 +66,7 @@ def _needed(
 def _given(setting: planning.Setting, n: int, fdr: float, methods: tuple[str, ...], seed: int, json: bool) -> None:
     powers = {name: planning.power(n, setting, fdr=fdr, method=name, seed=seed) for name in methods}
     if json:
-        printing.as_json(results.plain(powers))
+        printing.as_json(results.to_json_values(powers))
         return
     rows = [(name, _interval(power)) for name, power in powers.items()]
     printing.table(f"With {n:,} calibration scores", ["method", _SELECTED], rows)

@@ -15,7 +15,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from divulge import auditing, checks, dossier, identification, results, store, tables
+    from divulge import auditing, dossier, identification, results, store, tables, validation
     from divulge.auditing import records_table
     from divulge.canaries import kept as canaries_kept
     from divulge.extraction import kept as extraction_kept
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from divulge.report.page import Page
     from divulge.results import provenance
 else:
+    validation = lazy.module("divulge.validation")
     canaries_kept = lazy.module("divulge.canaries.kept")
     extraction_kept = lazy.module("divulge.extraction.kept")
     auditing = lazy.module("divulge.auditing")
-    checks = lazy.module("divulge.checks")
     dossier = lazy.module("divulge.dossier")
     html = lazy.module("divulge.report.html")
     identification = lazy.module("divulge.identification")
@@ -61,7 +61,7 @@ def report(
     json: printing.Json = False,
 ) -> None:
     """Render the report of a finished run again, in another format if one is named."""
-    name = checks.choice(format, "--format", _NAMES)
+    name = validation.check_choice(format, "--format", _NAMES)
     path = _page_in_place(run, to) if name == "html" else _written(run, name, to or run / _NAMES[name])
     printing.as_json({"report": str(path)}) if json else printing.line(f"Report: {path}")
 
@@ -118,7 +118,10 @@ def _results(run: Path) -> dict[str, Any]:
         "canary-audit": lambda: canaries_kept.summary(run),
     }
     summary = summaries.get(dossier.Dossier(run).kind(), lambda: auditing.load(run).summary())()
-    return {"provenance": None if made is None else results.plain(made), "results": results.plain(summary)}
+    return {
+        "provenance": None if made is None else results.to_json_values(made),
+        "results": results.to_json_values(summary),
+    }
 
 
 def _records(run: Path, path: Path, kind: str) -> None:

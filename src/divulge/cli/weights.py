@@ -11,14 +11,14 @@ from divulge import lazy
 from divulge.cli import printing
 
 if TYPE_CHECKING:
-    from divulge import checks, datafiles, reconstruction, results
+    from divulge import datafiles, reconstruction, results, validation
     from divulge import margin as margins
     from divulge.auditing import weights_examination
     from divulge.reconstruction import reconstruction_summary
     from divulge.report import html, markdown, origin, weights_page
     from divulge.results import provenance
 else:
-    checks = lazy.module("divulge.checks")
+    validation = lazy.module("divulge.validation")
     datafiles = lazy.module("divulge.datafiles")
     html = lazy.module("divulge.report.html")
     markdown = lazy.module("divulge.report.markdown")
@@ -56,7 +56,7 @@ def weights(
     json: printing.Json = False,
 ) -> None:
     """Which candidates was this network trained on? Read it off the weights."""
-    checks.choice(signal, "--signal", weights_examination.SIGNALS)
+    validation.check_choice(signal, "--signal", weights_examination.SIGNALS)
     net = margins.ShallowReLU.from_safetensors(model)
     examined = weights_examination.examine(
         net,
@@ -75,7 +75,7 @@ def weights(
     if selection is not None:
         examined.write(selection)
     if json:
-        printing.as_json(results.plain(summary))
+        printing.as_json(results.to_json_values(summary))
         return
     printing.verdict(summary.tone, summary.verdict)
     if rows := weights_page.decision_rows(summary):
@@ -101,7 +101,7 @@ def reconstruct(
     """Training points of a network of one input, read off its weights."""
     net = margins.ShallowReLU.from_safetensors(model)
     rules: dict[str, Any] = {"both": "both", "crossings": "crossings", "1": 1, "2": 2}
-    rule = rules[checks.choice(algorithm, "--algorithm", rules)]
+    rule = rules[validation.check_choice(algorithm, "--algorithm", rules)]
     summary = reconstruction_summary.summarise(reconstruction.univariate(net, margin=margin, algorithm=rule))
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
@@ -109,7 +109,7 @@ def reconstruct(
         page = weights_page.reconstruction(summary, facts, net, truth=known)
         html.write(origin.added(page, provenance.now(_files(model=model, truth=truth))), out)
     if json:
-        printing.as_json(results.plain(summary))
+        printing.as_json(results.to_json_values(summary))
         return
     printing.verdict(summary.tone, summary.verdict)
     printing.table("Candidates", weights_page.CANDIDATE_COLUMNS, weights_page.candidate_rows(summary))

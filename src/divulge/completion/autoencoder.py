@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, seeds
+from divulge import lazy, seeds
 from divulge.completion.donors import pools
 from divulge.completion.imputers import FittedImputer, Generators, flat
 from divulge.completion.perceptron import Perceptron, standard
+from divulge.validation import check_bool, check_integer
 
 if TYPE_CHECKING:
     import torch
@@ -56,11 +57,11 @@ class Autoencoder:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.integer(self.steps, "steps", least=1)
+        check_integer(self.steps, "steps", least=1)
         for name in ("width", "latent"):
-            checks.integer(getattr(self, name), name, least=1, most=_WIDEST)
-        checks.integer(self.seed, "seed", least=0)
-        checks.flag(self.per_class, "per_class")
+            check_integer(getattr(self, name), name, least=1, most=_WIDEST)
+        check_integer(self.seed, "seed", least=0)
+        check_bool(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Train on the auxiliary records.
@@ -74,7 +75,7 @@ class Autoencoder:
         classes = np.zeros(0, dtype=np.int64) if labels is None else np.unique(labels)
         centre, scale = standard(x)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeds.integer(self.seed, "autoencoder"))
+            torch.manual_seed(seeds.derive_seed(self.seed, "autoencoder"))
             layers = self._train((x - centre) / scale, _one_hot(labels, classes, len(x)))
         # Beside the values it reads which of them are known, and the class; these are not rescaled.
         beside = x.shape[1] + len(classes)

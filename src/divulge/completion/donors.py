@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.completion.imputers import FittedImputer, Generators, flat
 from divulge.completion.perceptron import standard
+from divulge.validation import check_bool, check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ class Mean:
     per_class: bool = True
 
     def __post_init__(self) -> None:
-        checks.flag(self.per_class, "per_class")
+        check_bool(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
@@ -55,8 +55,8 @@ class KNN:
     per_class: bool = True
 
     def __post_init__(self) -> None:
-        checks.integer(self.neighbours, "neighbours", least=1)
-        checks.flag(self.per_class, "per_class")
+        check_integer(self.neighbours, "neighbours", least=1)
+        check_bool(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
@@ -82,8 +82,8 @@ class HotDeck:
     per_class: bool = True
 
     def __post_init__(self) -> None:
-        checks.integer(self.donors, "donors", least=1)
-        checks.flag(self.per_class, "per_class")
+        check_integer(self.donors, "donors", least=1)
+        check_bool(self.per_class, "per_class")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""

@@ -6,18 +6,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import linalg
+from sklearn import covariance
 
-from divulge import checks, lazy
 from divulge.completion.imputers import FittedImputer, Generators, flat
+from divulge.errors import InputError
+from divulge.validation import check_bool, check_choice, check_number
 
 if TYPE_CHECKING:
-    from scipy import linalg
-    from sklearn import covariance
-
     from divulge.types import Bools, Floats, Ints, Records
-else:
-    covariance = lazy.module("sklearn.covariance")
-    linalg = lazy.module("scipy.linalg")
 
 # Rows solved for at once under one mask: bounds the memory of a solve, not its result.
 _ROWS = 4096
@@ -58,11 +55,11 @@ class ConditionalGaussian:
     per_class: bool = True
 
     def __post_init__(self) -> None:
-        checks.flag(self.per_class, "per_class")
+        check_bool(self.per_class, "per_class")
         if isinstance(self.shrinkage, str):
-            checks.choice(self.shrinkage, "shrinkage", ("ledoit-wolf",))
-        elif checks.number(self.shrinkage, "shrinkage", above=0, below=1, closed=True) == 0:
-            raise checks.InputError("shrinkage: must lie in (0, 1], got 0")
+            check_choice(self.shrinkage, "shrinkage", ("ledoit-wolf",))
+        elif check_number(self.shrinkage, "shrinkage", above=0, below=1, closed=True) == 0:
+            raise InputError("shrinkage: must lie in (0, 1], got 0")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Means and covariance of the auxiliary records.

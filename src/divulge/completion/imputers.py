@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from divulge import checks, errors, seeds
+from divulge import errors, seeds
 from divulge.completion.columns import RecordColumns
+from divulge.errors import InputError
 from divulge.types import PartialRecords
+from divulge.validation import check_array, check_instance, check_integer, check_nonempty, format_value
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints, Records
@@ -74,19 +76,19 @@ class FittedImputer:
             divulge.InputError: records of another shape than the auxiliary ones. (Candidates among the auxiliary
                 records are found by `overlap`; an audit refuses them.)
         """
-        if checks.integer(draws, "draws", least=1) > 1:
+        if check_integer(draws, "draws", least=1) > 1:
             return self.sample(partial, draws, seed)
         return self._completed(partial, None)
 
     def sample(self, partial: PartialRecords, draws: int, seed: int) -> Floats:
         """Random completions ``[draws, n, ...]``, also when one is wanted; the fewer are the first of the more."""
-        count = checks.integer(draws, "draws", least=1)
+        count = check_integer(draws, "draws", least=1)
         return self._completed(partial, [seeds.generator(seed, "completion", draw) for draw in range(count)])
 
     def _completed(self, partial: PartialRecords, rngs: Generators) -> Floats:
         shape = self.auxiliary.shape[1:]
         if partial.x.shape[1:] != shape:
-            raise checks.InputError(f"x: records of the auxiliary shape {shape} are needed, got {partial.x.shape[1:]}")
+            raise InputError(f"x: records of the auxiliary shape {shape} are needed, got {partial.x.shape[1:]}")
         n = len(partial)
         x, known = partial.x.reshape(n, -1).astype(np.float64), partial.known.reshape(n, -1)
         raw = np.asarray(self.filler.fill(x, known, partial.y, rngs))
@@ -108,10 +110,10 @@ def overlap(partial: PartialRecords, auxiliary: Array) -> Bools:
         >>> overlap(PartialRecords(np.eye(2), None, np.array([True, False])), np.array([[1.0, 5.0]]))
         array([ True, False])
     """
-    checks.instance(partial, "partial", PartialRecords)
-    records = checks.nonempty(checks.array(auxiliary, "auxiliary"), "auxiliary")
+    check_instance(partial, "partial", PartialRecords)
+    records = check_nonempty(check_array(auxiliary, "auxiliary"), "auxiliary")
     if records.shape[1:] != partial.x.shape[1:]:
-        raise checks.InputError(f"auxiliary: the shape {partial.x.shape[1:]} is needed, got {records.shape[1:]}")
+        raise InputError(f"auxiliary: the shape {partial.x.shape[1:]} is needed, got {records.shape[1:]}")
     n, z = len(partial), len(records)
     x, known = partial.x.reshape(n, -1), partial.known.reshape(n, -1)
     others = records.reshape(z, -1).astype(x.dtype, copy=False)
@@ -131,9 +133,9 @@ def flat(auxiliary: Records) -> tuple[Floats, RecordColumns]:
         divulge.InputError: fewer than 2 records, or records that are not numbers.
     """
     if auxiliary.x.dtype == object:
-        raise checks.InputError("auxiliary: only numbers can be completed, got text")
+        raise InputError("auxiliary: only numbers can be completed, got text")
     if len(auxiliary) < 2:
-        raise checks.InputError(f"auxiliary: at least 2 records are needed, got {len(auxiliary)}")
+        raise InputError(f"auxiliary: at least 2 records are needed, got {len(auxiliary)}")
     rows = auxiliary.x.reshape(len(auxiliary), -1)
     return rows.astype(np.float64), RecordColumns.of(rows)
 
@@ -155,7 +157,7 @@ class CustomImputer:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise checks.InputError(f"imputer: a function or an imputer is needed, got {checks.shown(self.function)}")
+            raise InputError(f"imputer: a function or an imputer is needed, got {format_value(self.function)}")
 
     def fit(self, auxiliary: Records) -> FittedImputer:
         """Keep the auxiliary records."""
@@ -177,14 +179,14 @@ class _Own:
     def fill(self, x: Floats, known: Bools, labels: Ints | None, rngs: Generators) -> Floats:
         hidden = np.where(known, x, np.nan)
         filled = [
-            checks.array(self._asked(hidden.copy(), known, labels, rng), "imputer", finite=False)
+            check_array(self._asked(hidden.copy(), known, labels, rng), "imputer", finite=False)
             for rng in (rngs or [None])
         ]
         for completed in filled:
             if completed.shape != x.shape:
-                raise checks.InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
-        return checks.array(np.where(known, x, np.stack(filled)), "imputer: completed values")
+                raise InputError(f"imputer: shape {x.shape} is needed, the function returned {completed.shape}")
+        return check_array(np.where(known, x, np.stack(filled)), "imputer: completed values")
 
     def _asked(self, x: Floats, known: Bools, labels: Ints | None, rng: np.random.Generator | None) -> object:
-        with errors.theirs("imputer"):
+        with errors.user_code_errors("imputer"):
             return self.function(x, known, labels, self.x, rng)

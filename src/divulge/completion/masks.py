@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
+from divulge.validation import as_list, check_choice, check_integer, check_memory, check_string, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,12 +46,12 @@ def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), see
         array([[ True, False],
                [False, False]])
     """
-    kind, _, rest = checks.text(words, "known").partition(":")
-    shape = tuple(checks.integer(side, "shape", least=1, most=2**31) for side in checks.listed(shape, "shape"))
-    names = checks.texts(columns, "columns")
-    checks.integer(seed, "seed", least=0)
-    checks.memory(math.prod(shape), "shape", "smaller records need less")
-    checks.choice(kind, "known", ("columns", "share", "block"))
+    kind, _, rest = check_string(words, "known").partition(":")
+    shape = tuple(check_integer(side, "shape", least=1, most=2**31) for side in as_list(shape, "shape"))
+    names = check_strings(columns, "columns")
+    check_integer(seed, "seed", least=0)
+    check_memory(math.prod(shape), "shape", "smaller records need less")
+    check_choice(kind, "known", ("columns", "share", "block"))
     if kind == "columns":
         return _columns(rest, shape, names)
     if kind == "share":
@@ -59,7 +61,7 @@ def mask(words: str, shape: tuple[int, ...], *, columns: Sequence[str] = (), see
 
 def _columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bools:
     if len(shape) != 1:
-        raise checks.InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
+        raise InputError(f"known: 'columns' is for rows of a table, the records have the shape {shape}")
     known = np.zeros(shape, dtype=bool)
     for name in (part.strip() for part in names.split(",")):
         whole = [
@@ -68,7 +70,7 @@ def _columns(names: str, shape: tuple[int, ...], columns: Sequence[str]) -> Bool
         if not whole and name.isdecimal() and int(name) < shape[0]:
             whole = [int(name)]
         if not whole:
-            checks.choice(name, "known: column", columns or [f"0 to {shape[0] - 1}"])
+            check_choice(name, "known: column", columns or [f"0 to {shape[0] - 1}"])
         known[whole] = True
     return known
 
@@ -84,10 +86,10 @@ def _share(text: str, shape: tuple[int, ...], seed: int) -> Bools:
 
 def _block(text: str, shape: tuple[int, ...]) -> Bools:
     where, _, size = text.partition(":")
-    checks.choice(where, "known: block", CORNERS)
+    check_choice(where, "known: block", CORNERS)
     share, cells = _number(size), _image(shape)
     if cells is None:
-        raise checks.InputError(f"known: 'block' is for images, the records have the shape {shape}")
+        raise InputError(f"known: 'block' is for images, the records have the shape {shape}")
     sides = [max(1, round(length * np.sqrt(share))) for length in cells]
     starts = [
         (length - side) // 2 if where == "centre" else (length - side) * (last in where)
@@ -121,7 +123,7 @@ def _number(text: str) -> float:
     try:
         share = float(text)
     except ValueError:
-        raise checks.InputError(f"known: a share in (0, 1] is needed, got {text!r}") from None
+        raise InputError(f"known: a share in (0, 1] is needed, got {text!r}") from None
     if not 0 < share <= 1:
-        raise checks.InputError(f"known: a share in (0, 1] is needed, got {share:g}")
+        raise InputError(f"known: a share in (0, 1] is needed, got {share:g}")
     return share

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.datafiles.layout import FileLayout
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_labels, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +27,9 @@ def check_names(values: Array, classes: Sequence[str] | None, column: str) -> No
     """
     kept = [value for value in values.tolist() if value is not None] if values.dtype.kind in "OU" else values.tolist()
     if len(kept) < len(values):
-        raise checks.InputError(f"{column!r}: {len(values) - len(kept)} records have no class; leave them out")
+        raise InputError(f"{column!r}: {len(values) - len(kept)} records have no class; leave them out")
     if classes is not None and not all(isinstance(value, str) for value in kept):
-        raise checks.InputError(f"data.classes: the classes in {column!r} are numbers, which need no names")
+        raise InputError(f"data.classes: the classes in {column!r} are numbers, which need no names")
 
 
 def numbered(values: Array, classes: Sequence[str] | None, column: str) -> Array:
@@ -49,19 +50,19 @@ def numbered(values: Array, classes: Sequence[str] | None, column: str) -> Array
     kept = [value for value in values.tolist() if value is not None] if values.dtype.kind in "OU" else []
     if not kept or not all(isinstance(value, str) for value in kept):
         if classes is not None:
-            raise checks.InputError(f"data.classes: the classes in {column!r} are numbers, which need no names")
+            raise InputError(f"data.classes: the classes in {column!r} are numbers, which need no names")
         return values
     if len(kept) < len(values):
-        raise checks.InputError(f"{column!r}: {len(values) - len(kept)} records have no class; leave them out")
+        raise InputError(f"{column!r}: {len(values) - len(kept)} records have no class; leave them out")
     names, places = np.unique(np.array(kept), return_inverse=True)
     if classes is None:
-        raise checks.InputError(
+        raise InputError(
             f"the classes in {column!r} have names; set data.classes to all of them, in the order of the model's "
             f"outputs: {_some(names)} in alphabetical order, which scikit-learn and image folders use"
         )
     place = {name: at for at, name in enumerate(classes)}
     for name in names:
-        checks.choice(str(name), f"data.classes: a class in {column!r}", classes)
+        check_choice(str(name), f"data.classes: a class in {column!r}", classes)
     return np.array([place[str(name)] for name in names], dtype=np.int64)[places]
 
 
@@ -78,8 +79,8 @@ def of_documents(values: Array, layout: FileLayout) -> tuple[Ints | None, str]:
         (None, "'label': labels must be ≥ 0, got -1")
     """
     try:
-        return checks.labels(numbered(values, layout.classes, layout.label), repr(layout.label)), ""
-    except checks.InputError as error:
+        return check_labels(numbered(values, layout.classes, layout.label), repr(layout.label)), ""
+    except InputError as error:
         if "label" in layout.named:
             raise
         return None, str(error)
@@ -100,5 +101,5 @@ def likely(columns: Sequence[str]) -> str:
 
 
 def _some(names: Array) -> str:
-    said = ", ".join(checks.shown(str(name)) for name in names[:_SHOWN])
+    said = ", ".join(format_value(str(name)) for name in names[:_SHOWN])
     return f"[{said}{', …' if len(names) > _SHOWN else ''}]"

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy
-from divulge.errors import extra
+from divulge import lazy
+from divulge.errors import InputError, missing_extra
 from divulge.types import Records
 from divulge.untrusted import open_untrusted
+from divulge.validation import check_choice, check_memory, format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -41,14 +42,14 @@ def images(path: Path, classes: Sequence[str] | None) -> tuple[Records, tuple[st
     folders = sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
     by_class = {folder.name: own for folder in folders if (own := _files(folder))}
     if not by_class:
-        raise checks.InputError(
+        raise InputError(
             f"{path} is no folder of images (one folder for each class, of {' '.join(_IMAGES)}), nor of tables, nor a "
             "data set that was saved by `datasets`"
         )
     names, files = list(by_class), list(by_class.values())
     place = {name: at for at, name in enumerate(names if classes is None else classes)}
     for name in names:
-        checks.choice(name, "data.classes: a folder's name", place)
+        check_choice(name, "data.classes: a folder's name", place)
     labels = np.repeat([place[name] for name in names], [len(own) for own in files])
     every = [file for own in files for file in own]
     return Records(_read(every), labels, [file.relative_to(path).as_posix() for file in every]), tuple(place)
@@ -63,14 +64,14 @@ def _files(folder: Path) -> list[Path]:
 def _read(files: Sequence[Path]) -> np.ndarray:
     first = _image(files[0], None)
     size = 4.0 * len(files) * 3 * first.shape[-1] * first.shape[-2]
-    checks.memory(size, str(files[0].parent.parent), "use fewer images")
+    check_memory(size, str(files[0].parent.parent), "use fewer images")
     grey = all(_mode(file) in ("L", "1") for file in files)
     every = np.empty((len(files), 1 if grey else 3, *first.shape[-2:]), dtype=np.float32)
     for row, file in enumerate(files):
         own = _image(file, "L" if grey else "RGB")
         if own.shape[-2:] != first.shape[-2:]:
             height, width = own.shape[-2:]
-            raise checks.InputError(
+            raise InputError(
                 f"{file}: {height} x {width} pixels where {files[0].name} has {first.shape[-2]} x {first.shape[-1]}; "
                 "bring all images to the size that the model takes"
             )
@@ -82,7 +83,7 @@ def _read(files: Sequence[Path]) -> np.ndarray:
 def _mode(file: Path) -> str:
     with _opened(file) as image:
         if image.mode not in _PLAIN:
-            raise checks.InputError(
+            raise InputError(
                 f"{file}: pixels of 8 bits are needed, and its mode is {image.mode!r}; save it with 8 bits, or bring "
                 "the arrays as an .npz"
             )
@@ -95,7 +96,7 @@ def _image(file: Path, mode: str | None) -> np.ndarray:
         try:
             pixels = np.asarray(image if mode is None else image.convert(mode))
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise checks.InputError(f"{file}: damaged or half-written ({checks.reason(error)})") from None
+            raise InputError(f"{file}: damaged or half-written ({format_exception(error)})") from None
     return pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
 
 
@@ -105,9 +106,9 @@ def _opened(file: Path) -> Generator[Image.Image]:
         try:
             image = Image.open(held.enter_context(open_untrusted(file)))
         except ImportError:
-            raise extra("Pillow", "images") from None
-        except checks.InputError:
+            raise missing_extra("Pillow", "images") from None
+        except InputError:
             raise
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise checks.InputError(f"{file}: no image ({checks.reason(error)})") from None
+            raise InputError(f"{file}: no image ({format_exception(error)})") from None
         yield image

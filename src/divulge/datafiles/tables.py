@@ -11,23 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, people, store, tables
+from divulge import people, store, tables
 from divulge.datafiles import classes, folders
 from divulge.datafiles.layout import DataFile, FileLayout
+from divulge.errors import InputError
 from divulge.ragged import SEPARATOR
 from divulge.types import Records
 from divulge.untrusted import LINES, open_untrusted
+from divulge.validation import check_array, check_choice, check_ids, check_mask, check_nonempty, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import polars as pl
-
     from divulge.tables import Table
     from divulge.types import Array, Bools, Floats
-else:
-    pl = lazy.module("polars")
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST = 60  # characters of a column's name
@@ -54,16 +53,16 @@ def read(path: Path, layout: FileLayout) -> DataFile:
             a text.
     """
     if not (path.is_file() or path.is_dir()):
-        raise checks.InputError(f"no such file: {path}")
+        raise InputError(f"no such file: {path}")
     try:
         if path.is_dir() and not _is_table_folder(path):
             return _from_images(path, layout)
         if layout.text is not None:
             return _from_texts(path, layout, layout.text)
         return _from_arrays(path, layout) if path.suffix == ".npz" else _from_table(path, layout)
-    except checks.InputError as error:
+    except InputError as error:
         said = str(error)
-        raise checks.InputError(said if str(path) in said else f"{path}: {said}") from None
+        raise InputError(said if str(path) in said else f"{path}: {said}") from None
 
 
 def read_rows(path: Path) -> NamedRows:
@@ -74,10 +73,10 @@ def read_rows(path: Path) -> NamedRows:
     """
     arrays = store.read_arrays(path)
     if "x" not in arrays:
-        raise checks.InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
-    x = checks.nonempty(checks.array(arrays["x"], f"{path}: x"), f"{path}: x")
-    member = checks.mask(arrays["member"], f"{path}: member", (len(x),)) if "member" in arrays else None
-    ids = checks.identifiers(arrays["ids"], f"{path}: ids", len(x)) if "ids" in arrays else np.arange(len(x))
+        raise InputError(f"{path}: an array named x is needed, found {', '.join(sorted(arrays)) or 'nothing'}")
+    x = check_nonempty(check_array(arrays["x"], f"{path}: x"), f"{path}: x")
+    member = check_mask(arrays["member"], f"{path}: member", (len(x),)) if "member" in arrays else None
+    ids = check_ids(arrays["ids"], f"{path}: ids", len(x)) if "ids" in arrays else np.arange(len(x))
     return NamedRows(x.reshape(len(x), -1).astype(float), ids, arrays.get("y"), member)
 
 
@@ -95,12 +94,12 @@ def read_labels(path: Path) -> Array:
     elif path.suffix == ".npz":
         labels = store.read_arrays(path).get("y")
         if labels is None:
-            raise checks.InputError(f"labels: {path}: an array named 'y' is needed")
+            raise InputError(f"labels: {path}: an array named 'y' is needed")
     elif tables.is_table_file(path) and path.suffix != ".csv":
         frame = tables.read_table(path, "labels")
         names = [name for name in frame.columns if name.lower() in _HEADERS] or frame.columns
         if len(names) != 1:
-            raise checks.InputError(f"labels: {path}: one column is needed, got {_some(names)}")
+            raise InputError(f"labels: {path}: one column is needed, got {_some(names)}")
         labels = tables.to_array(frame[names[0]])
     else:
         try:
@@ -109,9 +108,9 @@ def read_labels(path: Path) -> Array:
                 lines.seek(0)
                 labels = np.loadtxt(lines, dtype=np.int64, ndmin=1, skiprows=int(named))
         except OSError as error:
-            raise checks.InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
+            raise InputError(f"labels: {path}: cannot be read ({error.strerror or error})") from None
         except ValueError as error:
-            raise checks.InputError(f"labels: {path}: one whole number per line is needed ({error})") from None
+            raise InputError(f"labels: {path}: one whole number per line is needed ({error})") from None
     return labels.astype(np.int64) if labels.dtype.kind in "iu" else labels
 
 
@@ -123,10 +122,10 @@ def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:
     """
     for key, file in files.items():
         if file.unlabelled:
-            raise checks.InputError(f"data.{key}: {file.unlabelled}")
+            raise InputError(f"data.{key}: {file.unlabelled}")
         if file.records.y is None:
             there = f"no column {layout.label!r} among {_some(file.columns)}" if file.columns else "no array 'y'"
-            raise checks.InputError(
+            raise InputError(
                 f"data.{key}: there are no labels ({there}), which the recipes read; "
                 f"set data.label to the column that holds them{classes.likely(file.columns)}"
             )
@@ -135,17 +134,17 @@ def refuse_unlabelled(files: dict[str, DataFile], layout: FileLayout) -> None:
 def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
     arrays = store.read_arrays(path)
     if "x" not in arrays:
-        raise checks.InputError(f"an array named 'x' is needed, found {', '.join(arrays) or 'none'}")
+        raise InputError(f"an array named 'x' is needed, found {', '.join(arrays) or 'none'}")
     group = None
     if layout.group is not None:
-        group = arrays[checks.choice(layout.group, "data.group", arrays)]
+        group = arrays[check_choice(layout.group, "data.group", arrays)]
     if layout.columns is not None:
-        raise checks.InputError("data.columns: the array x of an .npz is taken whole; leave them out")
+        raise InputError("data.columns: the array x of an .npz is taken whole; leave them out")
     columns = tuple(map(str, np.ravel(arrays["columns"]))) if "columns" in arrays else ()
     y = arrays.get("y")
     if y is not None:
         classes.check_names(y, layout.classes, "y")
-    covariates = {name: arrays[checks.choice(name, "data.covariates", arrays)] for name in layout.covariates or ()}
+    covariates = {name: arrays[check_choice(name, "data.covariates", arrays)] for name in layout.covariates or ()}
     named = layout.classes if y is not None else None
     records = Records(_scaled(arrays["x"], layout.scale), y, arrays.get("ids"), class_names=named)
     return DataFile(records, group, columns, covariates=covariates)
@@ -154,9 +153,7 @@ def _from_arrays(path: Path, layout: FileLayout) -> DataFile:
 def _from_images(path: Path, layout: FileLayout) -> DataFile:
     records, names = folders.images(path, layout.classes)
     if any(named is not None for named in (layout.group, layout.text, layout.columns, layout.covariates)):
-        raise checks.InputError(
-            "data.group, data.text, data.columns, data.covariates: a folder of images has no columns"
-        )
+        raise InputError("data.group, data.text, data.columns, data.covariates: a folder of images has no columns")
     return DataFile(Records(_scaled(records.x, layout.scale), records.y, records.ids), folders=names)
 
 
@@ -173,8 +170,8 @@ def _scan(path: Path, layout: FileLayout) -> Table:
     names = table.columns
     for sign, called in _SEPARATORS.items():
         if separator and len(names) == 1 and sign in names[0] and sign != separator:
-            raise checks.InputError(
-                f"one column only, {checks.shown(names[0])}: the values seem to be separated by {called}; "
+            raise InputError(
+                f"one column only, {format_value(names[0])}: the values seem to be separated by {called}; "
                 f"set data.separator = {sign!r}"
             )
     return table
@@ -182,9 +179,9 @@ def _scan(path: Path, layout: FileLayout) -> Table:
 
 def _from_table(path: Path, layout: FileLayout) -> DataFile:
     if not path.is_dir() and not tables.is_table_file(path):
-        checks.choice(path.suffix, "file type", [".npz", *tables.ENDINGS])
+        check_choice(path.suffix, "file type", [".npz", *tables.ENDINGS])
     if layout.person is not None:
-        raise checks.InputError("data.person: several records of one person are put together for data.text only")
+        raise InputError("data.person: several records of one person are put together for data.text only")
     table = _scan(path, layout)
     _require_named(layout, table.columns)
     apart = [name for name in (layout.label, layout.id, layout.group) if name is not None and name in table]
@@ -194,7 +191,7 @@ def _from_table(path: Path, layout: FileLayout) -> DataFile:
         _choose(name, "data.covariates", table.columns)
     frame = table.collect(list(dict.fromkeys([*apart, *values, *(layout.covariates or ())])), texts, with_gaps=values)
     if not len(frame):
-        raise checks.InputError(f"a header ({_some(table.columns)}) and no rows; at least 1 record is needed")
+        raise InputError(f"a header ({_some(table.columns)}) and no rows; at least 1 record is needed")
     special = _special_columns(frame, layout)
     if layout.columns is None:  # a covariate of words is no value of a record
         words = [name for name in layout.covariates or () if not frame[name].dtype.is_numeric()]
@@ -214,24 +211,24 @@ def _value_columns(table: Table, layout: FileLayout, apart: Sequence[str]) -> li
     for name in layout.columns:
         _choose(name, "data.columns", table.columns)
         if name in apart or name in layout.drop:
-            raise checks.InputError(f"data.columns: {name!r} is the label, the id or the group, or is dropped")
+            raise InputError(f"data.columns: {name!r} is the label, the id or the group, or is dropped")
     return list(layout.columns)
 
 
 def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
     """Documents from one column; of the others only labels, ids, groups and persons are read."""
     if not path.is_dir() and not tables.is_table_file(path):
-        checks.choice(path.suffix, "file type of texts", tables.ENDINGS)
+        check_choice(path.suffix, "file type of texts", tables.ENDINGS)
     if layout.columns is not None:
-        raise checks.InputError("data.columns: of documents, only data.text is read")
+        raise InputError("data.columns: of documents, only data.text is read")
     if layout.scale != 1.0:
-        raise checks.InputError("data.scale: texts have no scale")
+        raise InputError("data.scale: texts have no scale")
     table = _scan(path, layout)
     _choose(text, "data.text", table.columns)
     _require_named(layout, table.columns)
     readable = any(part.lines is not None for part in table.parts)  # of which a line is named below
     if (kind := table.kind(text)) not in (tables.TEXT, "any", "empty") and not readable:
-        raise checks.InputError(f"data.text: {text!r} holds no texts ({kind}); name the column that does")
+        raise InputError(f"data.text: {text!r} holds no texts ({kind}); name the column that does")
     words = [name for name in (text, layout.id, layout.group, layout.person) if name is not None and name in table]
     # A label column may hold anything where no language model needs it, so that it is read as texts first.
     labels = [layout.label] if layout.label in table and layout.label not in words else []
@@ -239,14 +236,14 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
         _choose(name, "data.covariates", table.columns)
     frame = table.collect(list(dict.fromkeys([*words, *labels, *(layout.covariates or ())])), words)
     if not len(frame):
-        raise checks.InputError(f"a header ({_some(table.columns)}) and no rows; at least 1 record is needed")
+        raise InputError(f"a header ({_some(table.columns)}) and no rows; at least 1 record is needed")
     special = _special_columns(frame, replace(layout, label=""))
     y, why = classes.of_documents(tables.to_array(frame[layout.label]), layout) if labels else (None, "")
     documents = _texts(frame[text], table)
     group = special.get(layout.group or "")
     if layout.person is not None:
         if layout.covariates is not None:
-            raise checks.InputError("data.covariates: records of persons have none")
+            raise InputError("data.covariates: records of persons have none")
         return _by_person(documents, frame[layout.person], group)
     records = Records(documents, y, special.get(layout.id))
     return DataFile(records, group, (text,), unlabelled=why, covariates=_covariates(frame, layout))
@@ -255,7 +252,7 @@ def _from_texts(path: Path, layout: FileLayout, text: str) -> DataFile:
 def _by_person(documents: Array, person: pl.Series, group: Array | None) -> DataFile:
     """One record for each person, in the order of their first documents, with the group of the first."""
     if person.null_count():
-        raise checks.InputError(f"data.person: {person.null_count()} records have no person; leave them out")
+        raise InputError(f"data.person: {person.null_count()} records have no person; leave them out")
     records = people.by_person(list(documents), person.to_list())
     first = person.to_frame().with_row_index("row").unique(person.name, keep="first", maintain_order=True)["row"]
     groups = None if group is None else group[first.to_numpy()]
@@ -266,7 +263,7 @@ def _texts(column: pl.Series, table: Table) -> Array:
     """The documents ``[n]``, each with something in it; NumPy's own strings would all be as long as the longest."""
     texts = column.to_list()
     if empty := [row for row, text in enumerate(texts) if not (text or "").strip()]:
-        raise checks.InputError(f"{len(empty)} records have no text (first: {table.place(empty[0])}); leave them out")
+        raise InputError(f"{len(empty)} records have no text (first: {table.place(empty[0])}); leave them out")
     array = np.empty(len(texts), dtype=object)
     # Each row of a file is one document, also where it holds the sign that stands between those of a person.
     array[:] = [text.replace(SEPARATOR, " ") for text in texts]
@@ -285,7 +282,7 @@ def _require_named(layout: FileLayout, header: Sequence[str]) -> None:
 def _choose(name: str, key: str, header: Sequence[str]) -> None:
     """Raise where a column is missing, with the nearest of those that there are; of many, or long ones, some."""
     if name not in header:
-        checks.choice(name, key, [each for each in header if len(each) <= _LONGEST][:_SHOWN])
+        check_choice(name, key, [each for each in header if len(each) <= _LONGEST][:_SHOWN])
 
 
 def _special_columns(frame: pl.DataFrame, layout: FileLayout) -> dict[str, Array]:
@@ -313,21 +310,21 @@ def _values(frame: pl.DataFrame, scale: float, codes: Sequence[str]) -> pl.DataF
         divulge.InputError: no column, columns of lists, whole numbers that float64 cannot tell apart, a scale of texts.
     """
     if not frame.columns:
-        raise checks.InputError("no column is left for the values of the records")
+        raise InputError("no column is left for the values of the records")
     if nested := [name for name in frame.columns if frame[name].dtype.is_nested()]:
-        raise checks.InputError(
+        raise InputError(
             f"the columns {_some(nested)} hold lists or images, and a value is a number, a text or a date; bring them "
             "as the array x of an .npz, or images in a folder for each class"
         )
     if huge := [name for name in frame.columns if name not in codes and _is_huge(frame[name])]:
-        raise checks.InputError(
+        raise InputError(
             f"column {huge[0]!r} holds whole numbers beyond ±2^53, which float64 cannot tell apart; name it as "
             "data.id or leave it out"
         )
     if scale == 1.0:
         return frame
     if odd := [name for name in frame.columns if not frame[name].dtype.is_numeric()]:
-        raise checks.InputError(f"data.scale: {scale:g} is a factor on numbers, and the columns {_some(odd)} hold none")
+        raise InputError(f"data.scale: {scale:g} is a factor on numbers, and the columns {_some(odd)} hold none")
     return frame.select(pl.all().cast(pl.Float32) * pl.lit(scale, dtype=pl.Float32))
 
 
@@ -348,4 +345,4 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _scaled(x: Array, scale: float) -> Array:
-    return x if scale == 1.0 else checks.array(x, "x").astype(np.float32) * np.float32(scale)
+    return x if scale == 1.0 else check_array(x, "x").astype(np.float32) * np.float32(scale)

@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import linear_model
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.statistics.canonical import digest, ordered
+from divulge.validation import check_matrix
 
 if TYPE_CHECKING:
-    from sklearn import linear_model
-
     from divulge.types import Floats
-else:
-    linear_model = lazy.module("sklearn.linear_model")
 
 
 def scores(candidates: object, calibration: object, *others: object, seed: int = 0) -> tuple[Floats, ...]:
@@ -50,11 +49,11 @@ def scores(candidates: object, calibration: object, *others: object, seed: int =
         >>> judged.shape, kept.shape, bool(judged.mean() > kept.mean())
         ((20,), (30,), True)
     """
-    judged = checks.matrix(candidates, "candidates").astype(np.float64)
-    known = checks.matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
-    apart = [checks.matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
+    judged = check_matrix(candidates, "candidates").astype(np.float64)
+    known = check_matrix(calibration, "calibration", columns=judged.shape[1]).astype(np.float64)
+    apart = [check_matrix(table, "others", columns=judged.shape[1]).astype(np.float64) for table in others]
     if len(known) < 4:
-        raise checks.InputError(f"calibration: at least 4 rows are needed to split it, got {len(known)}")
+        raise InputError(f"calibration: at least 4 rows are needed to split it, got {len(known)}")
     known = ordered(known)
     order = seeds.generator(seed, "adadetect", digest(known, ordered(judged))).permutation(len(known))
     training, kept = known[order[: len(known) // 2]], known[order[len(known) // 2 :]]

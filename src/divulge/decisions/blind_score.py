@@ -16,18 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special, stats
 
-from divulge import checks, lazy
 from divulge.decisions.controls import Control
+from divulge.errors import InputError
 from divulge.statistics import ranking, two_samples
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
-    from scipy import special, stats
-
     from divulge.types import Floats, Ints
-else:
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 NAME = "blind score"
 
@@ -70,9 +67,7 @@ class Adjustment:
             divulge.InputError: scores so large that they cannot be subtracted.
         """
         if (largest := float(np.abs(scores).max())) > _LARGEST:
-            raise checks.InputError(
-                f"scores: too large to be adjusted: at most {_LARGEST:g} is needed, got {largest:g}"
-            )
+            raise InputError(f"scores: too large to be adjusted: at most {_LARGEST:g} is needed, got {largest:g}")
         order = np.lexsort((scores, blind))
         scores, blind = scores[order], blind[order]
         place = (stats.rankdata(blind) - 0.5) / len(blind)
@@ -136,9 +131,9 @@ def adjust_scores(
         >>> round(scores.mean() - known.mean(), 1), abs(round(adjusted.mean() - beside.mean(), 1))
         (np.float64(1.1), np.float64(0.0))
     """
-    judged, known = checks.vector(scores, "scores"), checks.vector(calibration, "calibration")
-    blind = checks.vector(baseline, "baseline", length=len(judged))
-    beside = checks.vector(calibration_baseline, "calibration_baseline", length=len(known))
+    judged, known = check_vector(scores, "scores"), check_vector(calibration, "calibration")
+    blind = check_vector(baseline, "baseline", length=len(judged))
+    beside = check_vector(calibration_baseline, "calibration_baseline", length=len(known))
     usual = Adjustment.fit(np.concatenate([judged, known]), np.concatenate([blind, beside]))
     return usual.apply(judged, blind), usual.apply(known, beside)
 
@@ -161,8 +156,11 @@ def control(calibration_baseline: object, baseline: object, *, level: float = 0.
         >>> control([0.0, 1.0, 2.0], [0.5, 1.5]).passed
         True
     """
-    known, judged = checks.vector(calibration_baseline, "calibration_baseline"), checks.vector(baseline, "baseline")
+    known, judged = (
+        check_vector(calibration_baseline, "calibration_baseline"),
+        check_vector(baseline, "baseline"),
+    )
     p = two_samples.differ(known, judged, seed=seed)
     area = ranking.auc(np.concatenate([known, judged]), np.arange(len(known) + len(judged)) >= len(known))
     says = f"the blind score alone tells candidates from calibration with AUC {area} (1/2 expected)"
-    return Control(NAME, p, checks.number(level, "level", above=0, below=1), says, area)
+    return Control(NAME, p, check_number(level, "level", above=0, below=1), says, area)

@@ -25,10 +25,12 @@ import math
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
 from divulge.decisions.fdr import ASSUMES, Judged, required_calibration
+from divulge.errors import InputError
 from divulge.statistics.canonical import digest
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_integer, check_number
 
 KIND = "FDR of the last candidate selected"
 
@@ -53,13 +55,13 @@ def select(candidates: object, calibration: object, *, fdr: float = 0.05, seed: 
         >>> select(scores, known, fdr=0.1)
         Selection(44 of 100 selected; FDR of the last candidate selected ≤ 0.1, assuming non-member ...)
     """
-    level = checks.number(fdr, "fdr", above=1e-12, below=1)
-    checks.integer(seed, "seed", least=0)
+    level = check_number(fdr, "fdr", above=1e-12, below=1)
+    check_integer(seed, "seed", least=0)
     judged = Judged.of(candidates, calibration)
     known, scores, m = judged.counts.calibration + 0.0, judged.scores + 0.0, judged.counts.total
     slope = math.floor(level * (len(known) + 1) / m + 1e-9)
     if slope < 1:
-        raise checks.InputError(
+        raise InputError(
             f"calibration: {len(known)} scores are too few to bound the last of {m} candidates at fdr={level:g}; "
             f"at least {required_calibration(m, level, 1)} are needed"
         )

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import counts as counting
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
@@ -37,8 +37,8 @@ def p_values(calibration: object, scores: object) -> Floats:
         >>> p_values([1.0, 2.0, 2.0, 3.0], [0.0, 2.0, 9.0])
         array([1. , 0.8, 0.2])
     """
-    calibration = np.sort(checks.vector(calibration, "calibration"))
-    return counting.p_values(checks.vector(scores, "scores"), calibration)
+    calibration = np.sort(check_vector(calibration, "calibration"))
+    return counting.p_values(check_vector(scores, "scores"), calibration)
 
 
 def step_up(p_values: object, level: float) -> Bools:
@@ -58,7 +58,7 @@ def step_up(p_values: object, level: float) -> Bools:
         >>> step_up([0.03, 0.5, 0.06], 0.1)
         array([ True, False,  True])
     """
-    p, level = checks.vector(p_values, "p_values"), checks.number(level, "level", above=0, below=1)
+    p, level = check_vector(p_values, "p_values"), check_number(level, "level", above=0, below=1)
     ordered = np.sort(p)
     reached = np.flatnonzero(ordered * len(p) <= level * np.arange(1, len(p) + 1) * (1 + 1e-12))
     return p <= ordered[reached[-1]] if len(reached) else np.zeros(len(p), bool)

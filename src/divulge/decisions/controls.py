@@ -17,25 +17,31 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy import sparse
+from sklearn import linear_model
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.decisions import counts as counting
 from divulge.decisions.counts import Counts
+from divulge.errors import InputError
 from divulge.statistics import ranking, telling, two_samples
 from divulge.types import Estimate
+from divulge.validation import (
+    as_list,
+    check_array,
+    check_instance,
+    check_integer,
+    check_nonempty,
+    check_number,
+    check_strings,
+    check_vector,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import sparse
-    from sklearn import linear_model
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Array, Floats, Standing
-else:
-    linear_model = lazy.module("sklearn.linear_model")
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
-    sparse = lazy.module("scipy.sparse")
 
 State: TypeAlias = Literal["passed", "doubtful", "failed"]
 
@@ -118,7 +124,7 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
     """
     known, other = _signals(calibration, "calibration"), _signals(holdout, "holdout")
     if known.shape[1:] != other.shape[1:]:
-        raise checks.InputError(
+        raise InputError(
             f"holdout: the same signals as in calibration are needed, got shapes {other.shape} and {known.shape}"
         )
     what, sides = "declared-unseen holdout", [np.atleast_2d(side.T) for side in (known, other)]
@@ -130,9 +136,9 @@ def exchangeability(calibration: object, holdout: object, *, level: float = 0.05
 
 def _signals(value: object, name: str) -> Floats:
     """Scores ``[n]`` or signals ``[n, d]``."""
-    signals = checks.nonempty(checks.array(value, name), name)
+    signals = check_nonempty(check_array(value, name), name)
     if signals.ndim > 2 or not signals.size:
-        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
+        raise InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
     return signals.astype(np.float64, copy=False)
 
 
@@ -143,10 +149,10 @@ def strongest(evidence: Sequence[Control]) -> Control:
         >>> strongest([Control("exchangeability", p, 0.05, "") for p in (0.4, 0.02, 0.9)]).p_value
         0.06
     """
-    if not (given := checks.listed(evidence, "evidence")):
-        raise checks.InputError("evidence: at least 1 control is needed, got none")
+    if not (given := as_list(evidence, "evidence")):
+        raise InputError("evidence: at least 1 control is needed, got none")
     for control in given:
-        checks.instance(control, "evidence", Control, "a controls.Control")
+        check_instance(control, "evidence", Control, "a controls.Control")
     lowest = min(evidence, key=lambda control: control.p_value)
     return replace(lowest, p_value=min(1.0, len(evidence) * lowest.p_value))
 
@@ -169,7 +175,7 @@ def clean_model(calibration: object, candidates: object, *, level: float = 0.05,
         >>> clean_model([0.0, 1.0, 2.0], [0.5, 1.5]).passed
         True
     """
-    known, judged = checks.vector(calibration, "calibration"), checks.vector(candidates, "candidates")
+    known, judged = check_vector(calibration, "calibration"), check_vector(candidates, "candidates")
     return _two_samples("clean model", known, judged, "candidates under a model that saw neither", level, seed)
 
 
@@ -200,7 +206,7 @@ def low_scores(calibration: object, candidates: object, *, level: float = 0.05) 
 def low_scores_of(counts: Counts, *, level: float = 0.05) -> Control:
     """`low_scores` from counts alone, for candidates that were streamed."""
     counting.nonempty(counts)
-    checks.number(level, "level", above=0, below=1)
+    check_number(level, "level", above=0, below=1)
     m, n = counts.total, len(counts.calibration)
     # The excess is largest just below a calibration score, where the calibration's frequency has not jumped yet.
     candidates = 1 - (counts.above + counts.tied) / m
@@ -214,8 +220,8 @@ def low_scores_of(counts: Counts, *, level: float = 0.05) -> Control:
 def _two_samples(
     name: str, known: Floats, other: Floats, what: str, level: float, seed: int, *, conclusive: bool = False
 ) -> Control:
-    checks.number(level, "level", above=0, below=1)
-    checks.integer(seed, "seed", least=0)
+    check_number(level, "level", above=0, below=1)
+    check_integer(seed, "seed", least=0)
     area = _area(known, other)
     says = f"{what} against calibration: AUC {area} (1/2 expected)"
     return Control(name, two_samples.differ(known, other, seed=seed), level, says, area, conclusive)
@@ -245,7 +251,7 @@ def blind_text(cal_texts: Sequence[str], cand_texts: Sequence[str], *, level: fl
         >>> blind_text(old, new).state
         'doubtful'
     """
-    checks.number(level, "level", above=0, below=1)
+    check_number(level, "level", above=0, below=1)
     rng = seeds.generator(seed, "blind text")
     known, judged = _texts(cal_texts, "cal_texts", rng), _texts(cand_texts, "cand_texts", rng)
     label = np.repeat([0, 1], [len(known), len(judged)])
@@ -284,9 +290,9 @@ def _area(known: Floats, other: Floats) -> Estimate:
 
 def _texts(value: Sequence[str], name: str, rng: np.random.Generator) -> list[str]:
     """The distinct texts, at most `_MOST_TEXTS`; repeats are not independent evidence."""
-    given = checks.texts(value, name)
+    given = check_strings(value, name)
     if len(given) < 8:
-        raise checks.InputError(f"{name}: at least 8 texts are needed, got {len(given)}")
+        raise InputError(f"{name}: at least 8 texts are needed, got {len(given)}")
     texts = sorted(set(given))
     if len(texts) <= _MOST_TEXTS:
         return texts

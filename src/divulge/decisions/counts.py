@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, machine, store
+from divulge import machine, store
+from divulge.errors import InputError
+from divulge.validation import check_instance, check_vector
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +55,7 @@ class Counts:
         Raises:
             divulge.InputError: empty calibration, NaN or infinity.
         """
-        ordered = np.sort(checks.vector(calibration, "calibration"))
+        ordered = np.sort(check_vector(calibration, "calibration"))
         return cls(ordered, np.zeros(len(ordered), np.int64), np.zeros(len(ordered), np.int64))
 
     def add(self, candidates: object) -> Counts:
@@ -62,7 +64,7 @@ class Counts:
         Raises:
             divulge.InputError: NaN or infinity.
         """
-        scores = np.sort(checks.vector(candidates, "candidates"))
+        scores = np.sort(check_vector(candidates, "candidates"))
         above, tied = _above(scores, self.calibration)
         return Counts(self.calibration, self.above + above, self.tied + tied, self.total + len(scores))
 
@@ -77,7 +79,7 @@ class Counts:
             >>> counts.above, counts.tied, p
             (array([3, 2, 1]), array([0, 0, 1]), array([0.75, 0.25, 0.5 ]))
         """
-        scores = checks.vector(candidates, "candidates")
+        scores = check_vector(candidates, "candidates")
         n = len(self.calibration)
         p_values, at, equal = np.empty(len(scores)), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
 
@@ -102,7 +104,7 @@ class Counts:
             divulge.InputError: the two were made against different calibration scores.
         """
         if not np.array_equal(self.calibration, other.calibration):
-            raise checks.InputError("counts: they can only be merged when made against the same calibration scores")
+            raise InputError("counts: they can only be merged when made against the same calibration scores")
         return Counts(self.calibration, self.above + other.above, self.tied + other.tied, self.total + other.total)
 
     @property
@@ -130,7 +132,7 @@ class Counts:
         """
         arrays = store.read_arrays(path, inside=path.parent)
         if set(arrays) != {"calibration", "above", "tied", "total"}:
-            raise checks.InputError(f"{path}: holds {sorted(arrays)}, not counts")
+            raise InputError(f"{path}: holds {sorted(arrays)}, not counts")
         return cls(arrays["calibration"], arrays["above"], arrays["tied"], int(arrays["total"]))
 
 
@@ -140,9 +142,9 @@ def nonempty(counts: object) -> Counts:
     Raises:
         divulge.InputError: no counts, or no candidates.
     """
-    held = checks.instance(counts, "counts", Counts, "a decisions.counts.Counts")
+    held = check_instance(counts, "counts", Counts, "a decisions.counts.Counts")
     if held.total == 0:
-        raise checks.InputError("candidates: at least 1 entry is needed, got 0")
+        raise InputError("candidates: at least 1 entry is needed, got 0")
     return held
 
 

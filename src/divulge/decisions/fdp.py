@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import counts as counting
 from divulge.decisions import fdr
 from divulge.decisions.counts import Counts
 from divulge.decisions.null_paths import bands
+from divulge.errors import InputError
 from divulge.types import Guarantee
+from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -110,7 +111,7 @@ class Envelope:
         Raises:
             divulge.InputError: ``k`` below 1, or more than there are.
         """
-        checks.integer(k, "k", least=1, most=len(self))
+        check_integer(k, "k", least=1, most=len(self))
         at = int(np.searchsorted(self.reached, k))
         spared = int(self._spared[at - 1]) if at else 0
         return int(min(self.most[at], k - spared))
@@ -131,7 +132,7 @@ class Envelope:
         Raises:
             divulge.InputError: a share outside [0, 1].
         """
-        level = checks.number(fdp, "fdp", above=0, below=1, closed=True)
+        level = check_number(fdp, "fdp", above=0, below=1, closed=True)
         if level >= 1:
             return len(self)
         # Between two ranks bounds rise with every candidate, then are flat: the end is best, or the last that rises.
@@ -166,7 +167,7 @@ def envelope(calibration: object, candidates: object, *, confidence: float = 0.9
         array([0.2 , 0.08, 0.16])
     """
     known = Counts.empty(calibration)
-    return of(known.add(checks.vector(candidates, "candidates")), confidence=confidence, seed=seed)
+    return of(known.add(check_vector(candidates, "candidates")), confidence=confidence, seed=seed)
 
 
 def of(counts: Counts, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
@@ -180,9 +181,9 @@ def of(counts: Counts, *, confidence: float = 0.95, seed: int = 0) -> Envelope:
         0
     """
     counting.nonempty(counts)
-    if checks.number(confidence, "confidence", above=0, below=1) > _SUREST:
-        raise checks.InputError(f"confidence: at most {_SUREST} can be simulated, got {confidence:g}")
-    checks.integer(seed, "seed", least=0)
+    if check_number(confidence, "confidence", above=0, below=1) > _SUREST:
+        raise InputError(f"confidence: at most {_SUREST} can be simulated, got {confidence:g}")
+    check_integer(seed, "seed", least=0)
     n, m = len(counts.calibration), counts.total
     made = bands(n, m, float(confidence), int(seed))
     reached = counts.above[n - made.ranks]

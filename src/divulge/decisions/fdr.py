@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import counts as counting
 from divulge.decisions import usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, PTDI, Adaptive, StepUp, Storey, named
 from divulge.decisions.moments import Moments
+from divulge.errors import InputError
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
@@ -78,7 +79,7 @@ def decide(counts: Counts, *, fdr: float, method: StepUp | Moments | str = "stor
         >>> rule.cut, rule.rank, rule.q_values[:2].round(3).tolist()
         (93.0, 5, [0.015, 0.03])
     """
-    checks.number(fdr, "fdr", above=_LEAST, below=1)
+    check_number(fdr, "fdr", above=_LEAST, below=1)
     used = _asked(method)
     counting.nonempty(counts)
     refuse_small(len(counts.calibration), counts.total, fdr)
@@ -97,7 +98,7 @@ def refuse_small(n: int, m: int, fdr: float) -> None:
     """
     if too_small(n, fdr):
         least = required_calibration(m, fdr, m)
-        raise checks.InputError(
+        raise InputError(
             f"calibration: {n} scores are too few for fdr={fdr:g}: the smallest p-value, 1/{n + 1}, exceeds it; at "
             f"least {least} are needed (required_calibration says how many for a selection by bh)"
         )
@@ -200,7 +201,7 @@ class Judged:
         Raises:
             divulge.InputError: NaN or infinity, empty or constant scores.
         """
-        scores = checks.vector(candidates, "candidates")
+        scores = check_vector(candidates, "candidates")
         none = Counts.empty(calibration)
         refuse_constant(scores, none.calibration)
         counts, p_values = none.judge(scores)
@@ -237,7 +238,7 @@ def refuse_constant(candidates: Floats, calibration: Floats) -> None:
     """
     first = candidates[0]
     if calibration[0] == first and calibration[-1] == first and np.all(candidates == first):
-        raise checks.InputError(
+        raise InputError(
             f"candidates: every score, calibration included, is {first:g}; they cannot tell anything apart"
         )
 
@@ -292,11 +293,11 @@ def required_calibration(m: int, fdr: float, expected_selected: int) -> int:
         >>> required_calibration(1000, 0.05, 100)
         199
     """
-    checks.integer(m, "m", least=1, most=10**15)
-    checks.number(fdr, "fdr", above=_LEAST, below=1)
-    checks.integer(expected_selected, "expected_selected", least=1)
+    check_integer(m, "m", least=1, most=10**15)
+    check_number(fdr, "fdr", above=_LEAST, below=1)
+    check_integer(expected_selected, "expected_selected", least=1)
     if expected_selected > m:
-        raise checks.InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")
+        raise InputError(f"expected_selected: at most m = {m} can be selected, got {expected_selected}")
     return max(math.ceil(m / (fdr * expected_selected) - 1 - 1e-9), 1)
 
 
@@ -313,7 +314,7 @@ def least_selected(n: int, m: int, fdr: float) -> int | None:
         >>> least_selected(199, 1000, 0.05), least_selected(18, 1000, 0.05)
         (100, None)
     """
-    checks.integer(n, "n", least=1, most=10**15)
-    checks.integer(m, "m", least=1, most=10**15)
-    checks.number(fdr, "fdr", above=_LEAST, below=1)
+    check_integer(n, "n", least=1, most=10**15)
+    check_integer(m, "m", least=1, most=10**15)
+    check_number(fdr, "fdr", above=_LEAST, below=1)
     return None if too_small(n, fdr) else min(max(math.ceil(m / (fdr * (n + 1)) - 1e-9), 1), m)

@@ -13,18 +13,17 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
 from divulge.decisions import conformal
+from divulge.errors import InputError
 from divulge.types import Estimate, Guarantee, Selection
+from divulge.validation import check_choice, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from scipy import special
 
     from divulge.types import Bools, Floats
-else:
-    special = lazy.module("scipy.special")
 
 Kind: TypeAlias = Literal["marginal", "training-conditional"]
 KINDS: tuple[Kind, ...] = ("marginal", "training-conditional")
@@ -62,7 +61,7 @@ class ConformalThreshold:
 
     def select(self, scores: object) -> Bools:
         """True where a score reaches the threshold; ``[m]`` in, ``[m]`` out."""
-        return checks.vector(scores, "scores") >= self.value
+        return check_vector(scores, "scores") >= self.value
 
     def realised(self, confidence: float = 0.95) -> Estimate:
         """Where the FPR of this one calibration lies; see `realised_interval`."""
@@ -99,17 +98,15 @@ def threshold(
         >>> t.rank, round(float(t), 6), str(t.guarantee)
         (1, 99.0, 'marginal FPR ≤ 0.01, assuming non-member candidates are exchangeable with the calibration records')
     """
-    calibration = checks.vector(calibration, "calibration")
-    level = checks.number(fpr, "fpr", above=0, below=1)
-    kind = checks.choice(guarantee, "guarantee", KINDS)
-    sure = checks.number(confidence, "confidence", above=0, below=1)
+    calibration = check_vector(calibration, "calibration")
+    level = check_number(fpr, "fpr", above=0, below=1)
+    kind = check_choice(guarantee, "guarantee", KINDS)
+    sure = check_number(confidence, "confidence", above=0, below=1)
     n = len(calibration)
     rank = _marginal_rank(n, level) if kind == "marginal" else _conditional_rank(n, level, sure)
     if rank < 1:
         needed = required_calibration(level, guarantee=guarantee, confidence=sure)
-        raise checks.InputError(
-            f"calibration: {needed} known non-members are needed for a {kind} FPR of {level:g}, got {n}"
-        )
+        raise InputError(f"calibration: {needed} known non-members are needed for a {kind} FPR of {level:g}, got {n}")
     kth = float(np.partition(calibration, n - rank)[n - rank])
     return ConformalThreshold(math.nextafter(kth, math.inf), level, _claim(kind, level, sure), rank, n)
 
@@ -121,9 +118,9 @@ def required_calibration(fpr: float, *, guarantee: Kind = "marginal", confidence
         >>> required_calibration(0.01), required_calibration(0.01, guarantee="training-conditional")
         (99, 299)
     """
-    level = checks.number(fpr, "fpr", above=0, below=1)
-    sure = checks.number(confidence, "confidence", above=0, below=1)
-    if checks.choice(guarantee, "guarantee", KINDS) == "marginal":
+    level = check_number(fpr, "fpr", above=0, below=1)
+    sure = check_number(confidence, "confidence", above=0, below=1)
+    if check_choice(guarantee, "guarantee", KINDS) == "marginal":
         return math.ceil(1 / Fraction(str(level))) - 1
     # Rank 1 suffices once P(no score in the upper fpr-tail) = (1 - fpr)^n ≤ 1 - confidence.
     return math.ceil(math.log1p(-sure) / math.log1p(-level))
@@ -141,11 +138,11 @@ def realised_interval(n: int, fpr: float, confidence: float = 0.95) -> Estimate:
         >>> print(realised_interval(9999, 0.01))
         0.0100 [0.0081, 0.0120]
     """
-    size = checks.integer(n, "n", least=1, most=10**15)
-    level = checks.number(fpr, "fpr", above=0, below=1)
+    size = check_integer(n, "n", least=1, most=10**15)
+    level = check_number(fpr, "fpr", above=0, below=1)
     rank = _marginal_rank(size, level)
     if rank < 1:
-        raise checks.InputError(
+        raise InputError(
             f"n: {required_calibration(level)} calibration scores are needed for an FPR of {level:g}, got {size}"
         )
     return _beta_interval(rank, size, confidence)
@@ -167,7 +164,7 @@ def decide(
         array([False,  True])
     """
     cut = threshold(calibration, fpr, guarantee=guarantee, confidence=confidence)
-    candidates = checks.vector(scores, "scores")
+    candidates = check_vector(scores, "scores")
     selected = cut.select(candidates)
     return Selection(
         selected=selected,
@@ -190,7 +187,7 @@ def _conditional_rank(n: int, fpr: float, confidence: float) -> int:
 
 
 def _beta_interval(rank: int, n: int, confidence: float) -> Estimate:
-    sure = checks.number(confidence, "confidence", above=0, below=1)
+    sure = check_number(confidence, "confidence", above=0, below=1)
     low, high = special.betaincinv(rank, n + 1 - rank, [(1 - sure) / 2, (1 + sure) / 2])
     return Estimate(rank / (n + 1), float(low), float(high), sure, "beta distribution of the conformal rank")
 

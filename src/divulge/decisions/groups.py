@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import conformal
 from divulge.decisions import fdr as step_up
+from divulge.errors import InputError
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_names, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp
@@ -87,8 +88,8 @@ def select(
         >>> set(range(20)) <= set(users.selected.tolist())
         True
     """
-    level = checks.number(fdr, "fdr", above=0, below=1)
-    scores, known = checks.vector(candidates, "candidates"), checks.vector(calibration, "calibration")
+    level = check_number(fdr, "fdr", above=0, below=1)
+    scores, known = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
     names, sizes, means = _means(scores, groups, "groups")
     if calibration_groups is not None:
         _, _, others = _means(known, calibration_groups, "calibration_groups")
@@ -119,9 +120,9 @@ def combined(p_values: object, groups: object) -> Floats:
         >>> combined([0.01, 0.04, 0.5], ["a", "a", "b"]).round(4)
         array([0.0544, 0.5   ])
     """
-    p = checks.vector(p_values, "p_values")
+    p = check_vector(p_values, "p_values")
     if p.min() <= 0 or p.max() > 1:
-        raise checks.InputError(f"p_values: must lie in (0, 1], got {p.min():g} to {p.max():g}")
+        raise InputError(f"p_values: must lie in (0, 1], got {p.min():g} to {p.max():g}")
     _, sizes, means = _means(np.log(p), groups, "groups")
     # A single p-value is one already.
     return np.minimum(np.exp(means + (sizes > 1)), 1.0)
@@ -129,14 +130,14 @@ def combined(p_values: object, groups: object) -> Floats:
 
 def _means(values: Floats, groups: object, name: str) -> tuple[Array, Ints, Floats]:
     """Names of the groups, their sizes and their mean values, which no order of the rows changes."""
-    names, at = np.unique(checks.names(groups, name, length=len(values)), return_inverse=True)
+    names, at = np.unique(check_names(groups, name, length=len(values)), return_inverse=True)
     order = np.lexsort((values, at))
     starts = np.searchsorted(at[order], np.arange(len(names)))
     sizes = np.diff([*starts, len(values)])
     with np.errstate(over="ignore"):
         means = np.add.reduceat(values[order], starts) / sizes
     if not np.isfinite(means).all():
-        raise checks.InputError(f"{name}: the scores of {names[~np.isfinite(means)][0]!s} are too large to be averaged")
+        raise InputError(f"{name}: the scores of {names[~np.isfinite(means)][0]!s} are too large to be averaged")
     return names, sizes, means
 
 

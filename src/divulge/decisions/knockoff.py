@@ -11,16 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from divulge import checks, lazy
 from divulge.decisions.controls import Control
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.types import Bools
-else:
-    stats = lazy.module("scipy.stats")
 
 
 def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, float]:
@@ -43,9 +40,9 @@ def select(originals: object, knockoffs: object, *, fdr: float) -> tuple[Bools, 
         >>> select([3.0, 2.0, 4.0, 0.1, 5.0], [0.0, 0.0, 0.0, 0.2, 0.0], fdr=0.3)
         (array([ True,  True,  True, False,  True]), 2.0)
     """
-    checks.number(fdr, "fdr", above=0, below=1)
-    scores = checks.vector(originals, "originals")
-    difference = scores - checks.vector(knockoffs, "knockoffs", length=len(scores))
+    check_number(fdr, "fdr", above=0, below=1)
+    scores = check_vector(originals, "originals")
+    difference = scores - check_vector(knockoffs, "knockoffs", length=len(scores))
     steps = np.unique(np.abs(difference[difference != 0]))
     ordered = np.sort(difference)
     negative = np.searchsorted(ordered, -steps, side="right")
@@ -74,9 +71,9 @@ def symmetry(originals: object, knockoffs: object, *, level: float = 0.05) -> Co
         >>> symmetry(np.arange(30.0), np.zeros(30)).passed
         False
     """
-    checks.number(level, "level", above=0, below=1)
-    scores = checks.vector(originals, "originals")
-    difference = scores - checks.vector(knockoffs, "knockoffs", length=len(scores))
+    check_number(level, "level", above=0, below=1)
+    scores = check_vector(originals, "originals")
+    difference = scores - check_vector(knockoffs, "knockoffs", length=len(scores))
     difference = difference[difference != 0]
     if not len(difference):
         return Control("symmetry", 1.0, level, "every paraphrase scores exactly as its original", conclusive=True)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from scipy import stats
 
-from divulge import checks, lazy
 from divulge.decisions.controls import Control
-
-if TYPE_CHECKING:
-    from scipy import stats
-else:
-    stats = lazy.module("scipy.stats")
+from divulge.validation import check_number, check_vector
 
 _LOWEST = (10, 40)  # parts of all scores whose lowest one is compared
 
@@ -39,8 +33,8 @@ def control(calibration: object, holdout: object, *, level: float = 0.05) -> Con
         >>> control(known, other).state, control(np.append(known, np.full(40, -9.0)), other).state
         ('passed', 'failed')
     """
-    checks.number(level, "level", above=0, below=1)
-    known, other = checks.vector(calibration, "calibration"), checks.vector(holdout, "holdout")
+    check_number(level, "level", above=0, below=1)
+    known, other = check_vector(calibration, "calibration"), check_vector(holdout, "holdout")
     pooled = np.sort(np.append(known, other))
     p, says = 1.0, "no lowest scores that stand apart from the rest"
     for edge in pooled[[len(pooled) // part for part in _LOWEST]]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_instance, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ class Storey:
     name: ClassVar[str] = "storey"
 
     def __post_init__(self) -> None:
-        checks.number(self.lam, "lam", above=0, below=1)
+        check_number(self.lam, "lam", above=0, below=1)
 
     def grid(self, n: int) -> int:
         """``K`` of ``λ = K / (n + 1)``: the grid point, of ``n`` calibration scores, at or next below ``lam``."""
@@ -133,7 +134,7 @@ class PTDI:
     name: ClassVar[str] = "ptdi"
 
     def __post_init__(self) -> None:
-        checks.number(self.eta, "eta", above=0, below=1)
+        check_number(self.eta, "eta", above=0, below=1)
 
     def region(self, counts: Counts) -> tuple[int, int]:
         """Candidates and calibration scores in the region R, where members are rare.
@@ -199,8 +200,8 @@ class Auto:
     storey: Storey = Storey()
 
     def __post_init__(self) -> None:
-        checks.instance(self.adaptive, "adaptive", Adaptive, "a decisions.Adaptive")
-        checks.instance(self.storey, "storey", Storey, "a decisions.Storey")
+        check_instance(self.adaptive, "adaptive", Adaptive, "a decisions.Adaptive")
+        check_instance(self.storey, "storey", Storey, "a decisions.Storey")
 
     name: ClassVar[str] = "auto"
 
@@ -232,8 +233,8 @@ def named(method: object, kinds: Sequence[type[Kind]], *, eta: float = 0.05, lam
         return method
     names = [kind.name for kind in kinds]
     if not isinstance(method, str) and hasattr(method, "name"):
-        raise checks.InputError(f"method: {type(method).__name__} does not apply here (known: {', '.join(names)})")
-    checks.choice(method, "method", names)
+        raise InputError(f"method: {type(method).__name__} does not apply here (known: {', '.join(names)})")
+    check_choice(method, "method", names)
     defaults: tuple[Method, ...] = (Auto(storey=storey), BH(), ptdi, storey, Adaptive(), AdaDetect(), Knockoff())
     return next(one for one in defaults if isinstance(one, tuple(kinds)) and one.name == method)
 

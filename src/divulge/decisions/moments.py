@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions.methods import PTDI
+from divulge.validation import check_bool, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.counts import Counts
@@ -60,9 +60,9 @@ class Moments:
     name: ClassVar[str] = "moments"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_scores", checks.vector(self.members, "members"))
-        checks.number(self.eta, "eta", above=0, below=1)
-        checks.flag(self.corrected, "corrected")
+        object.__setattr__(self, "_scores", check_vector(self.members, "members"))
+        check_number(self.eta, "eta", above=0, below=1)
+        check_bool(self.corrected, "corrected")
 
     def null_share(self, counts: Counts) -> tuple[float, float]:
         """The estimated share of non-members as numerator and denominator."""

@@ -14,16 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import lazy, seeds
+from divulge import seeds
 from divulge.statistics import intervals
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Ints
-else:
-    special = lazy.module("scipy.special")
 
 # Shares of the candidates that may be non-members at most; each has a band of its own.
 _SHARES = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.22, 0.15, 0.1, 0.05)

@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts
 from divulge.statistics import intervals
 from divulge.types import Estimate
+from divulge.validation import check_instance, check_integer, check_number
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.decisions.methods import StepUp
     from divulge.types import Floats
-else:
-    special = lazy.module("scipy.special")
 
 _RUNS = 100  # of each size tried
 _LAST = 400  # of the size that is named
@@ -50,9 +48,9 @@ class Setting:
     auc: float
 
     def __post_init__(self) -> None:
-        checks.integer(self.candidates, "candidates", least=1, most=10**6)
-        checks.integer(self.members, "members", least=1, most=self.candidates)
-        checks.number(self.auc, "auc", above=0.5, below=1)
+        check_integer(self.candidates, "candidates", least=1, most=10**6)
+        check_integer(self.members, "members", least=1, most=self.candidates)
+        check_number(self.auc, "auc", above=0.5, below=1)
 
     def draw(self, n: int, rng: np.random.Generator) -> tuple[Counts, Floats]:
         """Candidates and ``n`` calibration scores, and the scores of the members."""
@@ -93,9 +91,9 @@ def power(n: int, setting: Setting, *, fdr: float = 0.05, method: StepUp | str =
         >>> print(power(500, Setting(1000, 500, 0.95), fdr=0.1))
         0.8354 [0.8225, 0.8392]
     """
-    checks.instance(setting, "setting", Setting, "a decisions.planning.Setting")
-    checks.integer(n, "n", least=1, most=10**7)
-    level = checks.number(fdr, "fdr", above=0, below=1)
+    check_instance(setting, "setting", Setting, "a decisions.planning.Setting")
+    check_integer(n, "n", least=1, most=10**7)
+    level = check_number(fdr, "fdr", above=0, below=1)
     return _simulated(n, setting, level, method, _LAST, seed)
 
 
@@ -130,10 +128,13 @@ def calibration(
         >>> plan.calibration, plan.least
         (29, 9)
     """
-    checks.instance(setting, "setting", Setting, "a decisions.planning.Setting")
-    level, share = checks.number(fdr, "fdr", above=0, below=1), checks.number(wanted, "wanted", above=0, below=1)
+    check_instance(setting, "setting", Setting, "a decisions.planning.Setting")
+    level, share = (
+        check_number(fdr, "fdr", above=0, below=1),
+        check_number(wanted, "wanted", above=0, below=1),
+    )
     least = step_up.required_calibration(setting.candidates, level, setting.candidates)
-    checks.integer(most, "most", least=least, most=10**7)
+    check_integer(most, "most", least=least, most=10**7)
     steps = math.ceil(math.log(most / least) / math.log(_STEP))
     sizes = np.unique(np.minimum(np.ceil(least * _STEP ** np.arange(steps + 1)).astype(int), most)).tolist()
 

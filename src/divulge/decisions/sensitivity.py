@@ -23,11 +23,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import counts as counting
 from divulge.decisions import fdr as step_up
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Storey, named
+from divulge.errors import InputError
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.methods import StepUp
@@ -54,8 +55,8 @@ class Sensitivity:
     fdr: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "gammas", checks.vector(self.gammas, "gammas"))
-        checks.number(self.fdr, "fdr", above=0, below=1)
+        object.__setattr__(self, "gammas", check_vector(self.gammas, "gammas"))
+        check_number(self.fdr, "fdr", above=0, below=1)
 
     def count(self, gamma: float) -> int:
         """How many candidates are selected where any score may be ``gamma`` times likelier, or less likely.
@@ -63,7 +64,7 @@ class Sensitivity:
         Raises:
             divulge.InputError: a ``gamma`` below 1.
         """
-        return int((self.gammas * _WHOLE >= checks.number(gamma, "gamma", above=1, below=math.inf, closed=True)).sum())
+        return int((self.gammas * _WHOLE >= check_number(gamma, "gamma", above=1, below=math.inf, closed=True)).sum())
 
     def up_to(self, share: float = 1.0) -> float:
         """The largest ``Γ`` up to which at least this share of the selection stands; 0 where nothing is selected.
@@ -71,9 +72,9 @@ class Sensitivity:
         Raises:
             divulge.InputError: a share outside (0, 1].
         """
-        checks.number(share, "share", above=0, below=1, closed=True)
+        check_number(share, "share", above=0, below=1, closed=True)
         if share <= 0:
-            raise checks.InputError(f"share: must be above 0, got {share:g}")
+            raise InputError(f"share: must be above 0, got {share:g}")
         standing = np.sort(self.gammas[self.gammas > 0])[::-1]
         return float(standing[max(int(np.ceil(share * len(standing) - 1e-9)), 1) - 1]) if len(standing) else 0.0
 
@@ -110,10 +111,10 @@ def of(
         >>> of(scores, rng.normal(size=2000), fdr=0.1, method="bh")
         Sensitivity(all 103 stand up to Γ = 1.04, half up to 85.04, some up to 85.04)
     """
-    scores = checks.vector(candidates, "candidates")
+    scores = check_vector(candidates, "candidates")
     counts = Counts.empty(calibration).add(scores)
     step_up.refuse_constant(scores, counts.calibration)
-    step_up.refuse_small(len(counts.calibration), counts.total, checks.number(fdr, "fdr", above=0, below=1))
+    step_up.refuse_small(len(counts.calibration), counts.total, check_number(fdr, "fdr", above=0, below=1))
     return Sensitivity(by_rank(counts, fdr=fdr, method=method)[ranks(scores, counts.calibration)], fdr)
 
 
@@ -128,7 +129,7 @@ def by_rank(counts: Counts, *, fdr: float, method: StepUp | AdaDetect | str) -> 
     counting.nonempty(counts)
     used = named(method, _METHODS)
     exact = isinstance(used, BH | AdaDetect)
-    level = checks.number(fdr, "fdr", above=0, below=1)
+    level = check_number(fdr, "fdr", above=0, below=1)
     rule = step_up.step_up(counts, level, BH() if isinstance(used, AdaDetect) else used)
     gammas = (level / rule.q_values) ** (1.0 if exact else 0.5)
     return np.where(np.arange(len(gammas)) <= rule.rank, np.maximum(gammas, 1.0), 0.0)

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import conformal
+from divulge.errors import InputError
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_instance, check_names, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,9 +52,9 @@ class Strata:
     def __post_init__(self) -> None:
         for name in ("candidates", "calibration", "holdout"):
             if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, checks.names(value, f"strata.{name}").astype(str))
+                object.__setattr__(self, name, check_names(value, f"strata.{name}").astype(str))
         if self.uncovered == len(self.candidates):
-            raise checks.InputError("strata: no calibration record is of the stratum of any candidate")
+            raise InputError("strata: no calibration record is of the stratum of any candidate")
 
     @property
     def uncovered(self) -> int:
@@ -84,9 +85,9 @@ def p_values(candidates: object, calibration: object, strata: Strata) -> Floats:
         >>> p_values([5.0, 5.0, 5.0], [1.0, 9.0, 2.0], Strata(["a", "b", "c"], ["a", "b", "a"])).round(3)
         array([0.333, 1.   , 1.   ])
     """
-    checks.instance(strata, "strata", Strata, "a decisions.strata.Strata")
-    scores = checks.vector(candidates, "candidates", length=len(strata.candidates))
-    known = checks.vector(calibration, "calibration", length=len(strata.calibration))
+    check_instance(strata, "strata", Strata, "a decisions.strata.Strata")
+    scores = check_vector(candidates, "candidates", length=len(strata.candidates))
+    known = check_vector(calibration, "calibration", length=len(strata.calibration))
     p = np.ones(len(scores))
     for judged, beside in strata.each():
         p[judged] = conformal.p_values(known[beside], scores[judged])
@@ -113,17 +114,17 @@ def select(candidates: object, calibration: object, strata: Strata, *, fdr: floa
         >>> select(scores, known, Strata(of, year), fdr=0.1)
         Selection(104 of 200 selected; FDR ≤ 0.1, assuming within each stratum non-member ...)
     """
-    level = checks.number(fdr, "fdr", above=1e-12, below=1)
+    level = check_number(fdr, "fdr", above=1e-12, below=1)
     p, m = p_values(candidates, calibration, strata), len(strata.candidates)
     least = np.ones(m)
     for judged, beside in strata.each():
         least[judged] = 1 / (len(beside) + 1)
     if not conformal.step_up(least, level).any():
-        raise checks.InputError(
+        raise InputError(
             f"calibration: its strata are too small for fdr={level:g}: not even a selection of all candidates could be "
             f"proven; a stratum of all candidates would take {math.ceil(1 / level - 1 - 1e-9)} records"
         )
     chosen = conformal.step_up(p, level)
-    low = float(checks.vector(candidates, "candidates")[chosen].min()) if chosen.any() else math.inf
+    low = float(check_vector(candidates, "candidates")[chosen].min()) if chosen.any() else math.inf
     said = f"{strata.uncovered} of {m} candidates are of strata without calibration and cannot be selected"
     return Selection(chosen, p, low, None, Guarantee("FDR", level, ASSUMES), (said,) if strata.uncovered else ())

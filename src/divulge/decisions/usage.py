@@ -12,20 +12,17 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
 from divulge.statistics import intervals
 from divulge.types import Estimate
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import special
-
     from divulge.decisions.counts import Counts
     from divulge.types import Floats
-else:
-    special = lazy.module("scipy.special")
 
 # Grid points λ; the region of each is the lowest 1 - λ of calibration.
 _GRID = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9)
@@ -72,7 +69,7 @@ def share(counts: Counts, members: object = None, *, confidence: float = 0.95) -
         >>> print(share(counts, rng.normal(4, 1, 200)))
         0.2929 [0.2580, 0.3290]
     """
-    checks.number(confidence, "confidence", above=0, below=1)
+    check_number(confidence, "confidence", above=0, below=1)
     if members is not None:
         return mixture(counts, members, confidence=confidence)
     m, n = counts.total, len(counts.calibration)
@@ -149,8 +146,8 @@ def mixture(counts: Counts, members: object, *, confidence: float = 0.95) -> Est
         >>> print(mixture(counts, range(200, 300)))
         0.5049 [0.3845, 0.6155]
     """
-    checks.number(confidence, "confidence", above=0, below=1)
-    known = np.sort(checks.vector(members, "members"))
+    check_number(confidence, "confidence", above=0, below=1)
+    known = np.sort(check_vector(members, "members"))
     at = _cuts(counts.calibration, known)
     edges = counts.calibration[at]
     up = [counts.above[at], _above(known, edges), _above(counts.calibration, edges)]

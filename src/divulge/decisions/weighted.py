@@ -13,21 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import linear_model, preprocessing
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.decisions.fpr import required_calibration
+from divulge.errors import InputError
 from divulge.statistics import placements
 from divulge.statistics.canonical import digest
 from divulge.statistics.duplicate_groups import keep_together
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_instance, check_matrix, check_number, check_vector
 
 if TYPE_CHECKING:
-    from sklearn import linear_model, preprocessing
-
     from divulge.types import Floats
-else:
-    linear_model = lazy.module("sklearn.linear_model")
-    preprocessing = lazy.module("sklearn.preprocessing")
 
 _FOLDS = 5
 _LARGEST = 1e100  # a square of more overflows
@@ -51,7 +49,7 @@ class Weights:
         for name in ("calibration", "candidates"):
             object.__setattr__(self, name, _weights(getattr(self, name), f"weights.{name}"))
         if not (isinstance(self.auc, float) and math.isnan(self.auc)):  # not known
-            checks.number(self.auc, "weights.auc", above=0, below=1, closed=True)
+            check_number(self.auc, "weights.auc", above=0, below=1, closed=True)
 
     @property
     def effective(self) -> float:
@@ -99,7 +97,7 @@ def density_ratio(calibration_features: object, features: object, *, like: objec
     others = candidates if like is None else _features(like, "like", calibration.shape[1])
     for name, table in (("calibration_features", calibration), ("features" if like is None else "like", others)):
         if len(table) < 2 * _FOLDS:
-            raise checks.InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(table)}")
+            raise InputError(f"{name}: at least {2 * _FOLDS} records are needed for weights, got {len(table)}")
     order = np.concatenate([np.lexsort(calibration.T), len(calibration) + np.lexsort(others.T)])
     rows = np.vstack([calibration, others])[order] + 0.0
     scaler = preprocessing.StandardScaler().fit(rows)
@@ -109,7 +107,7 @@ def density_ratio(calibration_features: object, features: object, *, like: objec
     fold = keep_together(np.r_[rng.permutation(len(calibration)), rng.permutation(len(others))] % _FOLDS, rows)
     log_odds, beside = np.empty(len(x)), np.zeros(len(candidates))
     if any(np.unique(asked[fold != k]).size < 2 for k in range(_FOLDS)):  # all records of a side are one record
-        raise checks.InputError(
+        raise InputError(
             "calibration_features, features: too few different records for weights; equal records share a fold, and "
             "one side is left in a single fold"
         )
@@ -125,9 +123,9 @@ def density_ratio(calibration_features: object, features: object, *, like: objec
 
 
 def _features(value: object, name: str, columns: int | None) -> Floats:
-    table = checks.matrix(value, name, columns=columns)
+    table = check_matrix(value, name, columns=columns)
     if np.abs(table).max() > _LARGEST:
-        raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} cannot be standardised")
+        raise InputError(f"{name}: values beyond ±{_LARGEST:g} cannot be standardised")
     return table.astype(np.float64)
 
 
@@ -147,9 +145,9 @@ def p_values(calibration: object, scores: object, weights: Weights) -> Floats:
         >>> p_values([1.0, 2.0, 2.0, 3.0], [2.0, 9.0], equal)
         array([0.8, 0.2])
     """
-    checks.instance(weights, "weights", Weights, "what density_ratio returned")
-    calibration = checks.vector(calibration, "calibration")
-    candidates = checks.vector(scores, "scores")
+    check_instance(weights, "weights", Weights, "what density_ratio returned")
+    calibration = check_vector(calibration, "calibration")
+    candidates = check_vector(scores, "scores")
     own = _weights(weights.calibration, "weights.calibration", len(calibration))
     theirs = _weights(weights.candidates, "weights.candidates", len(candidates))
     order = np.lexsort((own, calibration))
@@ -176,21 +174,21 @@ def decide(calibration: object, scores: object, fpr: float, weights: Weights) ->
         >>> decide(range(99), [98.5, 5.0], 0.01, Weights(np.ones(99), np.ones(2))).selected
         array([ True, False])
     """
-    level = checks.number(fpr, "fpr", above=0, below=1)
-    checks.instance(weights, "weights", Weights, "what density_ratio returned")
+    level = check_number(fpr, "fpr", above=0, below=1)
+    check_instance(weights, "weights", Weights, "what density_ratio returned")
     needed, effective = required_calibration(level), weights.effective
     if round(effective, 6) < needed:
-        raise checks.InputError(
+        raise InputError(
             f"weights: the {len(weights.calibration)} calibration records are worth {effective:.1f} that look like the "
             f"candidates, and {needed} are needed for an FPR of {level:g}; no valid correction is possible"
         )
     reachable = weights.reachable(level)
     if reachable < 0.5:
-        raise checks.InputError(
+        raise InputError(
             f"weights: only {reachable:.0%} of the candidates lie where there are enough calibration records for an "
             f"FPR of {level:g}; no valid correction is possible"
         )
-    candidates = checks.vector(scores, "scores")
+    candidates = check_vector(scores, "scores")
     p = p_values(calibration, candidates, weights)
     selected = p <= level
     return Selection(
@@ -214,11 +212,11 @@ def decide(calibration: object, scores: object, fpr: float, weights: Weights) ->
 
 
 def _weights(value: object, name: str, length: int | None = None) -> Floats:
-    weights = checks.vector(value, name, length=length)
+    weights = check_vector(value, name, length=length)
     if weights.min() < 0 or not weights.any():
-        raise checks.InputError(f"{name}: weights must be ≥ 0 and not all zero, got a least of {weights.min():g}")
+        raise InputError(f"{name}: weights must be ≥ 0 and not all zero, got a least of {weights.min():g}")
     if not 1 / _LARGEST < weights.max() < _LARGEST:
-        raise checks.InputError(f"{name}: the largest must lie between {1 / _LARGEST:g} and {_LARGEST:g}")
+        raise InputError(f"{name}: the largest must lie between {1 / _LARGEST:g} and {_LARGEST:g}")
     return weights
 
 

@@ -27,11 +27,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
 from divulge.decisions import weighted
 from divulge.decisions.weighted import Weights
+from divulge.errors import InputError
 from divulge.statistics.canonical import digest
 from divulge.types import Guarantee, Selection
+from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats, Ints
@@ -65,9 +67,9 @@ def select(candidates: object, calibration: object, weights: Weights, *, fdr: fl
         >>> select(scores, known, weighted.Weights(np.exp(x), np.exp(of)), fdr=0.1)
         Selection(55 of 100 selected; FDR ≤ 0.1, assuming a non-member...)
     """
-    level = checks.number(fdr, "fdr", above=1e-12, below=1)
-    checks.integer(seed, "seed", least=0)
-    scores, known = checks.vector(candidates, "candidates"), checks.vector(calibration, "calibration")
+    level = check_number(fdr, "fdr", above=1e-12, below=1)
+    check_integer(seed, "seed", least=0)
+    scores, known = check_vector(candidates, "candidates"), check_vector(calibration, "calibration")
     p = weighted.p_values(known, scores, weights)
     _refuse(weights, level)
     sizes = _sizes(scores, known, weights, level)
@@ -83,16 +85,16 @@ def select(candidates: object, calibration: object, weights: Weights, *, fdr: fl
 
 def _refuse(weights: Weights, level: float) -> None:
     if weights.candidates.min() <= 0:
-        raise checks.InputError("weights.candidates: must be above 0; 0 says that no such document is unused")
+        raise InputError("weights.candidates: must be above 0; 0 says that no such document is unused")
     effective, reachable = weights.effective, weights.reachable(level)
     if level * (round(effective, 6) + 1) < 1 - 1e-9:
-        raise checks.InputError(
+        raise InputError(
             f"weights: the {len(weights.calibration)} calibration records are worth {effective:.1f} that look like the "
             f"candidates, and {math.ceil(1 / level - 1 - 1e-9)} are needed for fdr={level:g}; no valid correction is "
             "possible"
         )
     if reachable < 0.5:
-        raise checks.InputError(
+        raise InputError(
             f"weights: only {reachable:.0%} of the candidates lie where there are enough calibration records for "
             f"fdr={level:g}; no valid correction is possible"
         )

@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from divulge import checks, lazy, store, tables
+import filelock
+
+from divulge import store, tables
 from divulge.dossier import mark, publish
 from divulge.dossier.draft import Draft
 from divulge.dossier.mark import Mark
+from divulge.errors import InputError
 from divulge.untrusted import open_untrusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    import filelock
     import polars as pl
 
     from divulge.types import Array
 
     Found = TypeVar("Found")
-else:
-    filelock = lazy.module("filelock")
 
 # Files that a reader may edit: nothing is ever computed from them.
 _FREE = ("plan.toml", "report.html", "inputs/")
@@ -37,7 +37,7 @@ _ATTEMPTS = 3  # to read one run while others are published in its place
 _PATIENCE = 60  # seconds to wait for a writer that is moving its files
 
 
-class ReplacedError(checks.InputError):
+class ReplacedError(InputError):
     """A run directory that other runs were published in, again and again, while it was read."""
 
 
@@ -118,7 +118,7 @@ class Dossier:
             try:
                 self._check(kind, only)
                 result = work()
-            except (checks.InputError, OSError):
+            except (InputError, OSError):
                 if self._settled() == before:
                     raise
                 continue  # another process published a run meanwhile
@@ -153,7 +153,7 @@ class Dossier:
         try:
             return tomllib.loads(store.read_text(self.path / "plan.toml", inside=self.path))
         except ValueError as error:
-            raise checks.InputError(f"{self.path / 'plan.toml'}: cannot be read ({error})") from None
+            raise InputError(f"{self.path / 'plan.toml'}: cannot be read ({error})") from None
 
     def read_table(self, name: str) -> pl.DataFrame:
         """The table kept as ``name``.parquet.
@@ -177,9 +177,9 @@ class Dossier:
         try:
             store.private(self.path)
         except OSError as error:
-            raise checks.InputError(f"out: {self.path} cannot be created ({error.strerror})") from None
+            raise InputError(f"out: {self.path} cannot be created ({error.strerror})") from None
         if not os.access(self.path, os.W_OK | os.X_OK):
-            raise checks.InputError(f"out: {self.path} is not writable")
+            raise InputError(f"out: {self.path} is not writable")
 
     @contextlib.contextmanager
     def _locked(self, patience: float = 0) -> Generator[None]:
@@ -193,9 +193,9 @@ class Dossier:
                 try:
                     held.enter_context(filelock.FileLock(folder / mark.LOCK, timeout=patience, mode=0o600))
                 except filelock.Timeout:
-                    raise checks.InputError(f"out: another process is writing to {folder}") from None
+                    raise InputError(f"out: another process is writing to {folder}") from None
                 except OSError as error:
-                    raise checks.InputError(f"{folder}: cannot be written ({error.strerror or error})") from None
+                    raise InputError(f"{folder}: cannot be written ({error.strerror or error})") from None
                 if mark.peek(folder):
                     publish.settle(folder)
             yield
@@ -217,9 +217,9 @@ class Dossier:
     def _check(self, kind: str, only: str = "") -> Mark:
         there = mark.read(self.path)
         if there.kind != kind:
-            raise checks.InputError(f"{self.path}: holds a run of kind {there.kind!r}, not {kind!r}")
+            raise InputError(f"{self.path}: holds a run of kind {there.kind!r}, not {kind!r}")
         if there.state != "finished":
-            raise checks.InputError(f"{self.path}: the run is not finished; repeat its command to go on")
+            raise InputError(f"{self.path}: the run is not finished; repeat its command to go on")
         for name, sha in there.files.items():
             if name.startswith(only) and not name.startswith(_FREE):
                 self._same(self.path / name, sha)
@@ -229,23 +229,23 @@ class Dossier:
         try:
             same = store.file_digest(path, inside=self.path) == sha
         except OSError as error:
-            raise checks.InputError(f"{path}: cannot be read ({error.strerror or error})") from None
+            raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
         if not same:
-            raise checks.InputError(f"{path}: damaged, it is not what the run wrote (its checksum does not match)")
+            raise InputError(f"{path}: damaged, it is not what the run wrote (its checksum does not match)")
 
     def _begin(self, kind: str, key: str, overwrite: bool) -> Mark | None:
         """The finished run that will be replaced, if any; a directory without one is marked as running."""
         if not (self.path / mark.NAME).exists():
             if any(not _OURS.fullmatch(entry.name) for entry in self.path.iterdir()):
-                raise checks.InputError(f"out: {self.path} is not empty and holds no run; give another directory")
+                raise InputError(f"out: {self.path} is not empty and holds no run; give another directory")
         elif not (overwrite and mark.earlier(self.path)):
             there = mark.read(self.path)
             if there.state == "finished" and overwrite:
                 return there
             if there.state == "finished":
-                raise checks.InputError(f"out: {self.path} holds a finished run; give another directory or overwrite")
+                raise InputError(f"out: {self.path} holds a finished run; give another directory or overwrite")
             if (there.kind, there.key) != (kind, key) and not overwrite:
-                raise checks.InputError(
+                raise InputError(
                     f"out: {self.path} holds an unfinished run of another plan; give another directory or overwrite"
                 )
         Mark(kind, key).write(self.path)
@@ -282,7 +282,7 @@ def _refuse_odd_lock(path: Path) -> None:
     except FileNotFoundError:
         return
     if not regular:
-        raise checks.InputError(f"{path}: a file is needed for the lock of a run; remove what stands there")
+        raise InputError(f"{path}: a file is needed for the lock of a run; remove what stands there")
 
 
 def _discard(path: Path) -> None:

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import lazy, store, tables
+import tomli_w
+
+from divulge import store, tables
 from divulge.dossier import mark
 from divulge.dossier.mark import Mark
 
@@ -18,11 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping
 
     import polars as pl
-    import tomli_w
 
     from divulge.types import Array
-else:
-    tomli_w = lazy.module("tomli_w")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from divulge import checks, store
+from divulge import store
 from divulge._version import __version__
 from divulge.dossier import shape
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,21 +60,21 @@ def read(folder: Path) -> Mark:
     """
     path = folder / NAME
     if not path.is_file() and not path.is_symlink() and not path.exists():
-        raise checks.InputError(f"{folder}: not a run directory (no {NAME})")
+        raise InputError(f"{folder}: not a run directory (no {NAME})")
     content = store.read_json(path, inside=folder)
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
-        raise checks.InputError(f"{path}: damaged, not the mark of a run")
+        raise InputError(f"{path}: damaged, not the mark of a run")
     if content["format"] != FORMAT:
-        raise checks.InputError(
+        raise InputError(
             f"{folder}: format {content['format']} is not {FORMAT}, the only one that divulge {__version__} reads; "
             "run it again into another directory, or over this one with --overwrite (finished models are reused)"
         )
     parsed = shape.parse(content, Mark, path)
     names = (*parsed.files, *parsed.parts)
     if set(content) != set(Mark.__slots__) or not all(map(is_below, names)):
-        raise checks.InputError(f"{path}: damaged, not the mark of a run")
+        raise InputError(f"{path}: damaged, not the mark of a run")
     if parsed.staged and not STAGED.fullmatch(parsed.staged):
-        raise checks.InputError(f"{path}: damaged, {parsed.staged!r} is no folder of staged files")
+        raise InputError(f"{path}: damaged, {parsed.staged!r} is no folder of staged files")
     return parsed
 
 
@@ -81,7 +82,7 @@ def peek(folder: Path) -> Mark | None:
     """The mark in ``folder``; None where there is none that this version reads."""
     try:
         return read(folder)
-    except checks.InputError:
+    except InputError:
         return None
 
 
@@ -89,7 +90,7 @@ def earlier(folder: Path) -> bool:
     """Whether ``folder`` is marked as a run of the format without digests."""
     try:
         content = store.read_json(folder / NAME, inside=folder)
-    except checks.InputError:
+    except InputError:
         return False
     return isinstance(content, dict) and set(content) == {"format", "kind", "key", "state"} and content["format"] == 1
 

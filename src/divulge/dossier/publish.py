@@ -13,10 +13,12 @@ import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from divulge import checks, store
+from divulge import store
 from divulge.dossier import mark, shape
 from divulge.dossier.draft import contents, walk
 from divulge.dossier.mark import Mark
+from divulge.errors import InputError
+from divulge.validation import format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,16 +78,16 @@ def _refuse_blocked(home: Path, name: str) -> None:
     for above in (home / name).relative_to(home).parents:
         at = home / above
         if at != home and (at.is_symlink() or (at.exists() and not at.is_dir())):
-            raise checks.InputError(f"out: {at} is where a folder of the run belongs; move it away")
+            raise InputError(f"out: {at} is where a folder of the run belongs; move it away")
     if (home / name).is_dir():
-        raise checks.InputError(f"out: the folder {home / name} is where a file of the run belongs; move it away")
+        raise InputError(f"out: the folder {home / name} is where a file of the run belongs; move it away")
 
 
 def _everything(home: Path, old: Mark) -> list[tuple[str, str]]:
     """Files of a run and of the runs inside it, with the digests they were published with."""
     files = list(old.files.items())
     for part in old.parts:
-        with contextlib.suppress(checks.InputError):
+        with contextlib.suppress(InputError):
             inner = mark.read(home / part)
             files += [(f"{part}/{name}", sha) for name, sha in _everything(home / part, inner)]
             files.append((f"{part}/{mark.NAME}", store.file_digest(home / part / mark.NAME, inside=home)))
@@ -100,7 +102,7 @@ def _remove(home: Path, listed: Path) -> None:
     for name, sha in superseded.items():
         path = home / name
         if not mark.is_below(name):
-            raise checks.InputError(f"{listed}: damaged, {checks.shown(name)} is no file of a run")
+            raise InputError(f"{listed}: damaged, {format_value(name)} is no file of a run")
         if path.is_symlink() or not path.is_file():
             continue
         if store.file_digest(path, inside=home) != sha:

@@ -6,14 +6,12 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from divulge import checks, lazy
+import pydantic
+
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pydantic
-else:
-    pydantic = lazy.module("pydantic")
 
 Shape = TypeVar("Shape")
 
@@ -38,9 +36,9 @@ def parse(value: object, shape: type[Shape], path: Path) -> Shape:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"])) or "the top"
         said = f"{first['msg'][:1].lower()}{first['msg'][1:]}"
-        raise checks.InputError(f"{path}: damaged at {where}: {said}, got {_short(first['input'])}") from None
+        raise InputError(f"{path}: damaged at {where}: {said}, got {_short(first['input'])}") from None
     except (ValueError, RecursionError) as error:
-        raise checks.InputError(f"{path}: damaged: {error}") from None
+        raise InputError(f"{path}: damaged: {error}") from None
 
 
 @cache

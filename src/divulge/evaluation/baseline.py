@@ -21,20 +21,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy import stats
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 from divulge.evaluation.comparison import measure, paired_difference
 from divulge.statistics import two_samples
 from divulge.statistics.tables import least_nonmembers, table
+from divulge.validation import as_list, check_choice, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import stats
-
     from divulge.types import Bools, Estimate, Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 BaselineAnswer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
 Ruling: TypeAlias = Literal["kept", "broken", "undecided"]
@@ -108,9 +106,9 @@ class BaselineComparison:
         Raises:
             divulge.InputError: a statistic that was not compared, a limit outside [0, 1].
         """
-        checks.number(limit, "limit", above=-1e-12, below=1 + 1e-12)
+        check_number(limit, "limit", above=-1e-12, below=1 + 1e-12)
         named = next(iter(self.attacks.values())).difference
-        checks.choice(statistic, "statistic", tuple(named))
+        check_choice(statistic, "statistic", tuple(named))
         ends = [(one.difference[statistic].low, one.difference[statistic].high) for one in self.attacks.values()]
         broken = any(low > limit and one.leak for (low, _), one in zip(ends, self.attacks.values(), strict=True))
         if statistic == "auc":
@@ -158,17 +156,17 @@ def against_baseline(
     """
     named = dict(scores) if isinstance(scores, Mapping) else {"attack": scores}
     if not named:
-        raise checks.InputError("scores: at least 1 attack is needed, got none")
+        raise InputError("scores: at least 1 attack is needed, got none")
     blind, truth = table(baseline, members, "baseline")
     attacks = {str(name): table(values, members, _argument(name, scores))[0] for name, values in named.items()}
     for name, values in attacks.items():
-        checks.vector(values, _argument(name, scores), length=len(blind))
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    levels = [level for level in checks.listed(fpr, "fpr") if (~truth).sum() >= least_nonmembers(level)]
+        check_vector(values, _argument(name, scores), length=len(blind))
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
+    levels = [level for level in as_list(fpr, "fpr") if (~truth).sum() >= least_nonmembers(level)]
     rates = [f"tpr@fpr={level:g}" for level in dict.fromkeys(levels)]
     each = 1 - error / (len(attacks) * (1 + len(rates)))
 
-    apart = two_samples.differ(blind[~truth], blind[truth], seed=checks.integer(seed, "seed", least=0))
+    apart = two_samples.differ(blind[~truth], blind[truth], seed=check_integer(seed, "seed", least=0))
     own = {one: measure(blind, truth, one, 1 - error / (2 * (1 + len(rates)))) for one in ("auc", *rates)}
     flipped = own["auc"].high < 0.5
     blind = -blind if flipped else blind

@@ -12,25 +12,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import linalg, special, stats
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.evaluation import likeness
 from divulge.evaluation.record_features import RecordFeatures, extract_features
 from divulge.statistics import canonical
 from divulge.statistics.duplicate_groups import are_divided_whole, digest_records, first_of_each, fold_groups
 from divulge.statistics.ranking import auc
 from divulge.types import Estimate
+from divulge.validation import check_integer, check_labels, check_number, check_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from scipy import linalg, special, stats
-
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    linalg = lazy.module("scipy.linalg")
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 FOLDS = 5
 # Shifts that are tried for `Blind.detectable`: how many standard errors apart the means are; each so many times.
@@ -127,23 +124,23 @@ def baseline(
         True
     """
     inside, outside = _pair(x_members, x_nonmembers)
-    level = checks.number(false_alarm, "false_alarm", above=1e-15, below=1)
-    draws = checks.integer(permutations, "permutations", least=math.ceil(1 / level - 1e-9) - 1)
+    level = check_number(false_alarm, "false_alarm", above=1e-15, below=1)
+    draws = check_integer(permutations, "permutations", least=math.ceil(1 / level - 1e-9) - 1)
     for name, side in (("x_members", inside), ("x_nonmembers", outside)):
         if len(side) < 2 * FOLDS:
-            raise checks.InputError(f"{name}: at least {2 * FOLDS} records are needed, got {len(side)}")
+            raise InputError(f"{name}: at least {2 * FOLDS} records are needed, got {len(side)}")
     labels = _labels(y_members, y_nonmembers, len(inside), len(outside))
 
-    rng = seeds.generator(checks.integer(seed, "seed", least=0), "blind")
+    rng = seeds.generator(check_integer(seed, "seed", least=0), "blind")
     both = np.concatenate([inside, outside])
     order, copies = canonical.order(both, labels, np.arange(len(both)) >= len(inside))
     if are_divided_whole(copies, order < len(inside)):
         units = first_of_each(copies, order < len(inside))
         order, copies = order[units], copies[units]
-    used = np.sort(rng.permutation(len(order))[: checks.integer(most, "most", least=4 * FOLDS)])
+    used = np.sort(rng.permutation(len(order))[: check_integer(most, "most", least=4 * FOLDS)])
     truth = order < len(inside)
     if not 0 < truth.sum() < len(truth):
-        raise checks.InputError("x_members, x_nonmembers: records of both kinds are needed")
+        raise InputError("x_members, x_nonmembers: records of both kinds are needed")
     own = None if labels is None else labels[order]
     features = extract_features(both[order], own, used)
     memberships = _memberships(truth, copies, draws, rng)
@@ -261,11 +258,11 @@ def duplicates(x_members: object, x_nonmembers: object) -> Duplicates:
 
 def _pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
     """Both sides as arrays of one type and one shape per record."""
-    inside, outside = checks.records(x_members, "x_members"), checks.records(x_nonmembers, "x_nonmembers")
+    inside, outside = check_records(x_members, "x_members"), check_records(x_nonmembers, "x_nonmembers")
     if (inside.dtype == object) != (outside.dtype == object):
-        raise checks.InputError("x_members, x_nonmembers: both must be texts, or both numbers")
+        raise InputError("x_members, x_nonmembers: both must be texts, or both numbers")
     if inside.shape[1:] != outside.shape[1:]:
-        raise checks.InputError(f"x_nonmembers: shape {inside.shape[1:]} per record is needed, got {outside.shape[1:]}")
+        raise InputError(f"x_nonmembers: shape {inside.shape[1:]} per record is needed, got {outside.shape[1:]}")
     if inside.dtype == object:
         return inside.ravel(), outside.ravel()
     kind = np.result_type(inside, outside)
@@ -274,10 +271,13 @@ def _pair(x_members: object, x_nonmembers: object) -> tuple[Array, Array]:
 
 def _labels(y_members: object, y_nonmembers: object, m: int, n: int) -> Ints | None:
     if (y_members is None) != (y_nonmembers is None):
-        raise checks.InputError("y_members, y_nonmembers: give both or neither")
+        raise InputError("y_members, y_nonmembers: give both or neither")
     if y_members is None:
         return None
-    return np.r_[checks.labels(y_members, "y_members", length=m), checks.labels(y_nonmembers, "y_nonmembers", length=n)]
+    return np.r_[
+        check_labels(y_members, "y_members", length=m),
+        check_labels(y_nonmembers, "y_nonmembers", length=n),
+    ]
 
 
 def _memberships(truth: Bools, copies: Ints, draws: int, rng: np.random.Generator) -> Bools:

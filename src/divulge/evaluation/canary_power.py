@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from scipy.special import bdtr
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.evaluation.families import GaussianMechanism, largest
 from divulge.evaluation.guess_bounds import GuessRule, best_errors, guess_counts
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,9 +71,9 @@ def canaries_needed(
         >>> canaries_needed(1.0, 8.0, 1e-5).canaries, canaries_needed(1.0, 8.0, 1e-5, family="gaussian").canaries
         (128, 32)
     """
-    checks.number(claimed, "claimed", above=0.0, below=64.0, closed=True)
-    checks.number(true, "true", above=claimed, below=64.0)
-    wanted = checks.number(power, "power", above=0, below=1)
+    check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
+    check_number(true, "true", above=claimed, below=64.0)
+    wanted = check_number(power, "power", above=0, below=1)
     test = _Test.of(claimed, delta, confidence, family, sides)
     strength = _strength(GaussianMechanism(), true, test.rule.delta)
     low, high = 2, _MOST.bit_length()
@@ -117,13 +118,13 @@ def smallest_violation(
         >>> 1.0 < smallest_violation(1000, 1.0, 1e-5).epsilon < 5.0
         True
     """
-    n = checks.integer(canaries, "canaries", least=1, most=10**9)
-    checks.number(claimed, "claimed", above=0.0, below=64.0, closed=True)
-    wanted = checks.number(power, "power", above=0, below=1)
+    n = check_integer(canaries, "canaries", least=1, most=10**9)
+    check_number(claimed, "claimed", above=0.0, below=64.0, closed=True)
+    wanted = check_number(power, "power", above=0, below=1)
     game = _Test.of(claimed, delta, confidence, family, sides).of_size(n)
     strength = largest(lambda strength: game.best(strength)[1] < wanted)
     guesses, reached = game.best(strength)
-    epsilon = GaussianMechanism().epsilon(strength, checks.number(delta, "delta", above=0, below=1, closed=True))
+    epsilon = GaussianMechanism().epsilon(strength, check_number(delta, "delta", above=0, below=1, closed=True))
     return CanaryPower(n, guesses, epsilon, reached) if reached >= 0.99 * wanted else None
 
 
@@ -143,9 +144,9 @@ class _Test:
     def of(
         cls, claimed: float, delta: float, confidence: float, family: Families | str | None, sides: Sides | str
     ) -> _Test:
-        error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-        if checks.number(delta, "delta", above=0, below=1, closed=True) == 0:
-            raise checks.InputError("delta: must be above 0, since a Gaussian mechanism has no finite ε at 0")
+        error = 1 - check_number(confidence, "confidence", above=0, below=1)
+        if check_number(delta, "delta", above=0, below=1, closed=True) == 0:
+            raise InputError("delta: must be above 0, since a Gaussian mechanism has no finite ε at 0")
         rule = GuessRule.of(family, None, sides, delta)
         level = claimed if rule.family is None else _strength(rule.family, claimed, rule.delta)
         return cls(rule, level, error)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.evaluation.curve import advantage, tpr_at_fpr
 from divulge.evaluation.epsilon import epsilon_lower_bound
 from divulge.statistics import intervals, placements, ranking
 from divulge.statistics.ranking import auc
 from divulge.statistics.tables import supported, table
 from divulge.types import Estimate
+from divulge.validation import check_number, check_string, check_vector, format_value
 
 if TYPE_CHECKING:
     from divulge.statistics.placements import Placements
@@ -49,14 +50,14 @@ def measure(
         0.0
     """
     if baseline is not None:
-        if checks.text(statistic, "statistic") == "epsilon":
-            raise checks.InputError(
+        if check_string(statistic, "statistic") == "epsilon":
+            raise InputError(
                 "statistic: scores bound ε from below only, so 'epsilon' has no difference from a baseline; compare "
                 "'auc', 'advantage' or 'tpr@fpr=…'"
             )
         return paired_difference(scores, baseline, members, statistic, confidence)
     simple = {"auc": auc, "advantage": advantage}
-    if checks.text(statistic, "statistic") in simple:
+    if check_string(statistic, "statistic") in simple:
         return simple[statistic](scores, members, confidence)
     if statistic == "epsilon":
         return epsilon_lower_bound(scores, members, confidence=confidence)
@@ -70,14 +71,14 @@ def asked_fpr(statistic: str) -> float:
         >>> asked_fpr("tpr@fpr=0.01")
         0.01
     """
-    head, _, tail = checks.text(statistic, "statistic").partition("=")
+    head, _, tail = check_string(statistic, "statistic").partition("=")
     if head != "tpr@fpr":
-        raise checks.InputError(f"statistic: {checks.shown(statistic)} is unknown (known: {', '.join(STATISTICS)})")
+        raise InputError(f"statistic: {format_value(statistic)} is unknown (known: {', '.join(STATISTICS)})")
     try:
         level = float(tail)
     except ValueError:
-        raise checks.InputError(f"statistic: a number is needed after 'tpr@fpr=', got {tail!r}") from None
-    return checks.number(level, "statistic: fpr", above=0, below=1)
+        raise InputError(f"statistic: a number is needed after 'tpr@fpr=', got {tail!r}") from None
+    return check_number(level, "statistic: fpr", above=0, below=1)
 
 
 def paired_difference(
@@ -112,9 +113,9 @@ def paired_difference(
         0.0000 [-0.7822, 0.7822]
     """
     first, truth = table(scores_a, members, "scores_a")
-    second = checks.vector(scores_b, "scores_b", length=len(first))
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    if checks.text(statistic, "statistic") == "auc":
+    second = check_vector(scores_b, "scores_b", length=len(first))
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
+    if check_string(statistic, "statistic") == "auc":
         return _auc_difference(first, second, truth, error)
     if statistic == "advantage":
         a, b = (advantage(values, truth, 1 - error / 2) for values in (first, second))

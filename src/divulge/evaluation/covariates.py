@@ -26,25 +26,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
+from sklearn import decomposition, linear_model, preprocessing
+from sklearn.feature_extraction import text as text_features
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.evaluation.likeness import MOST_CHARACTERS, YEAR
 from divulge.statistics.duplicate_groups import first_of_each
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from scipy import stats
-    from sklearn import decomposition, linear_model, preprocessing
-    from sklearn.feature_extraction import text as text_features
-
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    decomposition = lazy.module("sklearn.decomposition")
-    linear_model = lazy.module("sklearn.linear_model")
-    preprocessing = lazy.module("sklearn.preprocessing")
-    stats = lazy.module("scipy.stats")
-    text_features = lazy.module("sklearn.feature_extraction.text")
 
 LEAST_RECORDS = 10  # of a kind; fewer allow no prediction, and no verdict either
 FALSE_ALARM = 0.01  # chance that sets which are alike are called different after balancing
@@ -239,7 +233,7 @@ def of_columns(columns: Mapping[str, Array]) -> Covariates:
         if column.dtype.kind in "mM":
             column = column.astype("datetime64[s]" if column.dtype.kind == "M" else "timedelta64[s]").astype(np.int64)
         if column.dtype.kind in "biuf":
-            made[f"column:{name}"] = checks.vector(column.astype(np.float64), f"covariates: {name}")
+            made[f"column:{name}"] = check_vector(column.astype(np.float64), f"covariates: {name}")
             continue
         words, code, count = np.unique(column.astype(str), return_inverse=True, return_counts=True)
         often = np.argsort(-count, kind="stable")[: min(_MOST_CATEGORIES, len(words) - 1)]
@@ -281,7 +275,7 @@ def _topics(texts: Sequence[str], seed: int) -> Floats:
     count = min(_MOST_TOPICS, len(texts) // (2 * _FOLDS), table.shape[1] - 1)
     if count < 1:
         return np.zeros((len(texts), 0))
-    components = decomposition.TruncatedSVD(count, random_state=seeds.integer(seed, "topics"))
+    components = decomposition.TruncatedSVD(count, random_state=seeds.derive_seed(seed, "topics"))
     return np.asarray(components.fit_transform(table), dtype=np.float64)
 
 

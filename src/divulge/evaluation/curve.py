@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.statistics import intervals
 from divulge.statistics.tables import above, halves, least_nonmembers, supported
 from divulge.types import Estimate
+from divulge.validation import check_number
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -67,7 +68,7 @@ def roc(scores: object, members: object, confidence: float = 0.95) -> ROC:
         (array([0. , 0. , 0.5, 1. ]), array([0. , 0.5, 1. , 1. ]), array([inf, 0.9, 0.5, 0.1]))
     """
     inside, outside = halves(scores, members)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     distinct = np.unique(np.r_[inside, outside])[::-1]
     # Selected at a threshold t (score ≥ t) are the scores strictly above the next smaller one.
     below = np.r_[distinct, -np.inf]
@@ -106,8 +107,8 @@ def tpr_at_fpr(scores: object, members: object, fpr: float, confidence: float = 
         0.6290 [0.5211, 0.6895]
     """
     inside, outside = halves(scores, members)
-    level = supported(len(outside), checks.number(fpr, "fpr", above=0, below=1))
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    level = supported(len(outside), check_number(fpr, "fpr", above=0, below=1))
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     # The (floor(fpr n) + 1)-th largest non-member is the first that must stay below the threshold.
     allowed = int(np.floor(level * len(outside) + 1e-9))
     value = float(above(inside, outside[-1 - allowed])) / len(inside)
@@ -137,9 +138,9 @@ def tnr_at_fnr(scores: object, members: object, fnr: float, confidence: float = 
         0.52
     """
     inside, outside = halves(scores, members)
-    checks.number(fnr, "fnr", above=0, below=1)
+    check_number(fnr, "fnr", above=0, below=1)
     if len(inside) < (least := least_nonmembers(fnr)):
-        raise checks.InputError(f"fnr: {fnr:g} needs at least {least} members, got {len(inside)}")
+        raise InputError(f"fnr: {fnr:g} needs at least {least} members, got {len(inside)}")
     return tpr_at_fpr(-np.r_[inside, outside], np.arange(len(inside) + len(outside)) >= len(inside), fnr, confidence)
 
 
@@ -158,7 +159,7 @@ def advantage(scores: object, members: object, confidence: float = 0.95) -> Esti
         1.0000 [0.0000, 1.0000]
     """
     inside, outside = halves(scores, members)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     cuts = np.r_[inside, outside]
     gaps = above(inside, cuts) / len(inside) - above(outside, cuts) / len(outside)
     value = max(0.0, float(gaps.max()))

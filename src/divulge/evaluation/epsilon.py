@@ -11,21 +11,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.evaluation import families
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.statistics import intervals
 from divulge.statistics.tables import above, table
 from divulge.types import Estimate
+from divulge.validation import check_choice, check_integer, check_number, format_value
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.evaluation.families import Families
     from divulge.types import Bools, Floats
-else:
-    special = lazy.module("scipy.special")
 
 Strategy: TypeAlias = Literal["bonferroni", "split"]
 STRATEGIES: tuple[Strategy, ...] = ("bonferroni", "split")
@@ -79,15 +78,15 @@ def epsilon_lower_bound(
         5.0
     """
     values, truth = table(scores, members)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     slack = _delta(delta)
     assumed = families.named(family)
     if isinstance(assumed, SubsampledGaussian):
-        raise checks.InputError(f"family: None or 'gaussian' is needed here, got {checks.shown(family)}")
+        raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
     if assumed is not None and slack == 0:
-        raise checks.InputError("delta: must be above 0 for a family: a Gaussian mechanism has no finite ε at 0")
-    chosen = checks.choice(strategy, "strategy", STRATEGIES)
-    draw = checks.integer(seed, "seed", least=0)
+        raise InputError("delta: must be above 0 for a family: a Gaussian mechanism has no finite ε at 0")
+    chosen = check_choice(strategy, "strategy", STRATEGIES)
+    draw = check_integer(seed, "seed", least=0)
     tried = _split(values, truth, slack, error, draw) if chosen == "split" else _bonferroni(values, truth, error)
     if assumed is not None:
         bound = assumed.epsilon(tried.strength, slack)
@@ -102,8 +101,8 @@ def epsilon_lower_bound(
 
 
 def _delta(delta: float) -> float:
-    checked = checks.number(delta, "delta", above=0, below=1, closed=True)
-    return checks.number(checked, "delta", above=0, below=1) if checked else 0.0
+    checked = check_number(delta, "delta", above=0, below=1, closed=True)
+    return check_number(checked, "delta", above=0, below=1) if checked else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scipy import special
-
     from divulge.types import Floats
-else:
-    special = lazy.module("scipy.special")
 
 _REACH = 10.0  # standard deviations on either side that hold all but 1e-23 of a normal law
 _CELLS = 4000  # of the observation, for one step
@@ -156,9 +154,9 @@ class SubsampledGaussian:
     name: ClassVar[str] = "subsampled gaussian"
 
     def __post_init__(self) -> None:
-        rate = checks.number(self.rate, "rate", above=0.0, below=1.0, closed=True)
-        checks.number(rate, "rate", above=0.0)
-        checks.integer(self.steps, "steps", least=1, most=10**7)
+        rate = check_number(self.rate, "rate", above=0.0, below=1.0, closed=True)
+        check_number(rate, "rate", above=0.0)
+        check_integer(self.steps, "steps", least=1, most=10**7)
 
     @property
     def assumes(self) -> str:
@@ -211,7 +209,7 @@ def _composed(one: PrivacyLoss, steps: int) -> PrivacyLoss:
         cells *= 2
     width = 2.0 * max(reach, 1e-9) / cells
     if width > max(float(spreads.min()), harmless, 1e-9):
-        raise checks.InputError(
+        raise InputError(
             f"family: {steps} steps that tell so little each cannot be composed to any precision; take 'gaussian'"
         )
 
@@ -250,9 +248,9 @@ def named(family: Families | str | None) -> Families | None:
     if family is None or isinstance(family, GaussianMechanism | SubsampledGaussian):
         return family
     if isinstance(family, str):
-        checks.choice(family, "family", ("gaussian",))
+        check_choice(family, "family", ("gaussian",))
         return GaussianMechanism()
-    raise checks.InputError(
+    raise InputError(
         "family: None, 'gaussian', GaussianMechanism() or SubsampledGaussian(rate, steps) is needed, "
-        f"got {checks.shown(family)}"
+        f"got {format_value(family)}"
     )

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.statistics import intervals
 from divulge.statistics.ranking import auc
 from divulge.statistics.tables import supported, table
 from divulge.types import Estimate
+from divulge.validation import check_bool, check_ids, check_integer, check_mask, check_nonempty, check_number, to_numpy
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
@@ -53,10 +54,10 @@ def rates(selected: object, members: object, confidence: float = 0.95) -> Rates:
         >>> print(rates([True, False, True], [True, True, False]).tpr)
         0.5000 [0.0126, 0.9874]
     """
-    yes = checks.nonempty(checks.mask(selected, "selected", (None,)), "selected")
-    truth = checks.mask(members, "members", (None,))
+    yes = check_nonempty(check_mask(selected, "selected", (None,)), "selected")
+    truth = check_mask(members, "members", (None,))
     if truth.shape != yes.shape:
-        raise checks.InputError(f"members: {len(yes)} values are needed (one per decision), got {len(truth)}")
+        raise InputError(f"members: {len(yes)} values are needed (one per decision), got {len(truth)}")
     m, n = int(truth.sum()), int((~truth).sum())
     hits, alarms = int((yes & truth).sum()), int((yes & ~truth).sum())
     return Rates(
@@ -122,18 +123,18 @@ def subgroups(
         [('a', 1, 1.0), ('b', 1, 1.0)]
     """
     values, truth = table(scores, members)
-    names = checks.plain(groups, "groups")
+    names = to_numpy(groups, "groups")
     if names.shape != values.shape:
-        raise checks.InputError(f"groups: {len(values)} values are needed (one per score), got shape {names.shape}")
+        raise InputError(f"groups: {len(values)} values are needed (one per score), got shape {names.shape}")
     outside = np.sort(values[~truth])
-    level = supported(len(outside), checks.number(fpr, "fpr", above=0, below=1))
+    level = supported(len(outside), check_number(fpr, "fpr", above=0, below=1))
     cut = outside[-1 - int(np.floor(level * len(outside) + 1e-9))]
     try:
         distinct, index = np.unique(names, return_inverse=True)
     except TypeError as error:
-        raise checks.InputError(f"groups: values of one kind are needed, strings or numbers ({error})") from None
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    sure = 1 - error / len(distinct) if checks.flag(simultaneous, "simultaneous") else confidence
+        raise InputError(f"groups: values of one kind are needed, strings or numbers ({error})") from None
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
+    sure = 1 - error / len(distinct) if check_bool(simultaneous, "simultaneous") else confidence
     order = np.argsort(index, kind="stable")
     parts = np.split(order, np.cumsum(np.bincount(index))[:-1])
     return tuple(
@@ -176,12 +177,12 @@ def most_exposed(
         ['x']
     """
     values, truth = table(scores, members)
-    names = np.arange(len(values)) if ids is None else checks.identifiers(ids, "ids", len(values))
+    names = np.arange(len(values)) if ids is None else check_ids(ids, "ids", len(values))
     outside = np.sort(values[~truth])
     # By id first, then stably by score: ids may be objects, which lexsort refuses.
     order = np.argsort(names, kind="stable")
     order = order[truth[order]]
-    order = order[np.argsort(-values[order], kind="stable")][: checks.integer(k, "k", least=1)]
+    order = order[np.argsort(-values[order], kind="stable")][: check_integer(k, "k", least=1)]
     as_high = len(outside) - np.searchsorted(outside, values[order], side="left")
     return tuple(
         Exposure(name, float(values[i]), intervals.proportion(int(count), len(outside), confidence))

@@ -12,18 +12,16 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 from divulge.evaluation import families
 from divulge.evaluation.families import GaussianMechanism, largest
+from divulge.validation import check_choice, check_number, format_value
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.evaluation.families import Errors, Families
     from divulge.types import Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 Bound: TypeAlias = Literal["steinke", "f-dp", "tight"]
 Sides: TypeAlias = Literal["both", "in"]
@@ -70,19 +68,17 @@ class GuessRule:
         """
         assumed = families.named(family)
         default = "steinke" if assumed is None else "tight"
-        chosen = cast("Bound", default if bound is None else checks.choice(bound, "bound", BOUNDS))
+        chosen = cast("Bound", default if bound is None else check_choice(bound, "bound", BOUNDS))
         if (chosen == "steinke") != (assumed is None):
             holds = "holds for every mechanism" if assumed else "needs a family, such as 'gaussian'"
-            raise checks.InputError(f"family: the bound {chosen!r} {holds}, got {checks.shown(family)}")
+            raise InputError(f"family: the bound {chosen!r} {holds}, got {format_value(family)}")
         if chosen == "f-dp" and not isinstance(assumed, GaussianMechanism):
-            raise checks.InputError(f"family: the bound 'f-dp' takes 'gaussian', got {checks.shown(family)}")
-        side = cast("Sides", checks.choice(sides, "sides", SIDES))
-        slack = checks.number(delta, "delta", above=0, below=1, closed=True)
+            raise InputError(f"family: the bound 'f-dp' takes 'gaussian', got {format_value(family)}")
+        side = cast("Sides", check_choice(sides, "sides", SIDES))
+        slack = check_number(delta, "delta", above=0, below=1, closed=True)
         if assumed is not None and slack == 0:
-            raise checks.InputError(
-                "delta: must be above 0 for a family, since a Gaussian mechanism has no finite ε at 0"
-            )
-        return cls(chosen, assumed, side, checks.number(slack, "delta", above=0, below=1) if slack else 0.0)
+            raise InputError("delta: must be above 0 for a family, since a Gaussian mechanism has no finite ε at 0")
+        return cls(chosen, assumed, side, check_number(slack, "delta", above=0, below=1) if slack else 0.0)
 
     @property
     def method(self) -> str:

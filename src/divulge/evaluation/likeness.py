@@ -7,15 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from divulge import lazy
+from sklearn.feature_extraction import text as sklearn_text
 
 if TYPE_CHECKING:
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Array, Floats, Ints
-else:
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 MOST_COLUMNS = 4096
 MOST_CHARACTERS = 20_000

@@ -13,21 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy import special
+from sklearn import decomposition
+from sklearn import mixture as mixtures
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
+from divulge.errors import InputError
+from divulge.validation import check_mask, check_matrix, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scipy import special
-    from sklearn import decomposition
-    from sklearn import mixture as mixtures
-
     from divulge.types import Bools, Floats
-else:
-    decomposition = lazy.module("sklearn.decomposition")
-    mixtures = lazy.module("sklearn.mixture")
-    special = lazy.module("scipy.special")
 
 COMPONENTS = 2
 LEAST = 50
@@ -97,7 +94,7 @@ def measure(seen: object, query: object, *, seed: int = 0) -> Linearity:
     with np.errstate(over="ignore", invalid="ignore"):
         inside, outside = fitted(known), fitted(asked)
     if not (np.isfinite(outside).all() and np.isfinite(outside**2).all()):
-        raise checks.InputError(f"query: values up to {np.abs(asked).max():g} are too far from seen for a density")
+        raise InputError(f"query: values up to {np.abs(asked).max():g} are too far from seen for a density")
     near, far = mixture(inside, seed), mixture(outside, seed)
     ratio = np.exp(np.clip(far.score_samples(outside) - near.score_samples(outside), -_LARGEST, _LARGEST))
     rows = np.ones(len(asked), dtype=bool)
@@ -135,29 +132,27 @@ def multiaccuracy(embedding: object, selected: object, level: float) -> Violatio
         >>> size < 0.02, p_value > 0.01
         (True, True)
     """
-    rate = checks.number(level, "level", above=0, below=1)
-    rows = checks.matrix(embedding, "embedding")
+    rate = check_number(level, "level", above=0, below=1)
+    rows = check_matrix(embedding, "embedding")
     if len(rows) < LEAST:
-        raise checks.InputError(f"embedding: at least {LEAST} records are needed, got {len(rows)}")
-    chosen = checks.mask(selected, "selected", (len(rows),))
+        raise InputError(f"embedding: at least {LEAST} records are needed, got {len(rows)}")
+    chosen = check_mask(selected, "selected", (len(rows),))
     return violation(basis(rows), chosen.astype(np.float64) - rate, rate)
 
 
 def both(seen: object, query: object) -> tuple[Floats, Floats]:
     """Two embeddings of one width with enough records for a density."""
-    known = checks.matrix(seen, "seen")
-    asked = checks.matrix(query, "query", columns=known.shape[1])
+    known = check_matrix(seen, "seen")
+    asked = check_matrix(query, "query", columns=known.shape[1])
     for name, side in (("seen", known), ("query", asked)):
         if len(side) < LEAST:
-            raise checks.InputError(
-                f"{name}: at least {LEAST} records are needed to estimate a density, got {len(side)}"
-            )
+            raise InputError(f"{name}: at least {LEAST} records are needed to estimate a density, got {len(side)}")
     return known, asked
 
 
 def mixture(points: Floats, seed: int) -> mixtures.GaussianMixture:
     """The Gaussian mixture with the lowest BIC."""
-    state = seeds.integer(seed, "transfer", "mixture")
+    state = seeds.derive_seed(seed, "transfer", "mixture")
     most = max(1, min(_MIXTURES, len(points) // 20))
     fits = [mixtures.GaussianMixture(k, reg_covar=1e-3, random_state=state).fit(points) for k in range(1, most + 1)]
     return min(fits, key=lambda fitted: fitted.bic(points))

@@ -13,19 +13,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import checks, lazy
+from divulge.errors import InputError
+from divulge.validation import check_integer, check_number, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from scipy import sparse
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Floats, Ints
-else:
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
-    sparse = lazy.module("scipy.sparse")
 
 # What keeps the work in proportion to the number of documents: how many documents an n-gram leads to, how many of
 # these are compared in full, how many at a time, and rows looked at together.
@@ -133,14 +130,14 @@ def near_duplicates(
         >>> found.pairs[0].counts, found.pairs[0].examples
         ((1, 1), (Lookalike(row=0, other=0, share=0.666...),))
     """
-    size = checks.integer(words, "words", least=1, most=1000)
-    part = checks.number(share, "share", above=0, below=1, closed=True)
+    size = check_integer(words, "words", least=1, most=1000)
+    part = check_number(share, "share", above=0, below=1, closed=True)
     if not part:
-        raise checks.InputError("share: must be above 0, got 0")
+        raise InputError("share: must be above 0, got 0")
     given = {"members": members, "nonmembers": nonmembers, "population": population}
-    texts = {name: checks.texts(value, name) for name, value in given.items() if value is not None}
+    texts = {name: check_strings(value, name) for name, value in given.items() if value is not None}
     if empty := [name for name, value in texts.items() if not value]:
-        raise checks.InputError(f"{empty[0]}: at least 1 text is needed, got none")
+        raise InputError(f"{empty[0]}: at least 1 text is needed, got none")
     tables = dict(zip(texts, _tables(list(texts.values()), size), strict=True))
     pairs = tuple(_shared((one, other), tables, part) for one, other in itertools.combinations(tables, 2))
     return NearDuplicates(pairs, size, part)

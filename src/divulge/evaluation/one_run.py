@@ -16,21 +16,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.evaluation.families import SubsampledGaussian
 from divulge.evaluation.guess_bounds import GuessRule, guess_counts
 from divulge.statistics.tables import table
 from divulge.types import Estimate
+from divulge.validation import check_integer, check_number, format_value
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.evaluation.families import Families
     from divulge.evaluation.guess_bounds import Bound, Sides
     from divulge.types import Bools, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 _UNFAIR = 1e-9  # probability of a draw of fair coins below which it is taken for none
 
@@ -72,10 +71,10 @@ def one_run_bound(
         >>> round(one_run_bound(**counts).low, 3), round(one_run_bound(**counts, family="gaussian").low, 3)
         (1.674, 4.137)
     """
-    n = checks.integer(canaries, "canaries", least=1, most=10**9)
-    r = checks.integer(guesses, "guesses", least=1, most=n)
-    u = checks.integer(wrong, "wrong", least=0, most=r)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    n = check_integer(canaries, "canaries", least=1, most=10**9)
+    r = check_integer(guesses, "guesses", least=1, most=n)
+    u = check_integer(wrong, "wrong", least=0, most=r)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.of(family, bound, sides, delta)
     low = rule.epsilon(n, r, u, error)
     return Estimate(low, low, np.inf, confidence, f"{rule.method}, guesses fixed")
@@ -120,17 +119,17 @@ def epsilon_one_run(
         5.81
     """
     values, truth = table(scores, members)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.of(family, bound, sides, delta)
     n = len(values)
     refuse_unfair(truth)
-    draw = checks.integer(seed, "seed", least=0)
+    draw = check_integer(seed, "seed", least=0)
     if guesses is None:
         counts = guess_counts(n)
     else:
-        counts = [checks.integer(guesses, "guesses", least=1)]
+        counts = [check_integer(guesses, "guesses", least=1)]
         if counts[0] > n:
-            raise checks.InputError(f"guesses: must be at most {n} (the number of records), got {guesses}")
+            raise InputError(f"guesses: must be at most {n} (the number of records), got {guesses}")
     shares = [count // 2 if rule.sides == "both" else count for count in counts]
     ranking = _Ranking.of(values, truth, rule, draw)
     low = max(
@@ -149,7 +148,7 @@ def refuse_unfair(members: Bools) -> None:
     """
     least = int(min(members.sum(), (~members).sum()))
     if 2 * float(special.bdtr(least, len(members), 0.5)) < _UNFAIR:
-        raise checks.InputError(
+        raise InputError(
             f"members: {int(members.sum())} of {len(members)} is no draw of fair coins, on which the bound rests"
         )
 
@@ -188,12 +187,12 @@ def epsilon_fixed_count(
         True
     """
     values, truth = table(scores, members)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     rule = GuessRule.of(family, None, "both", delta)
     if isinstance(rule.family, SubsampledGaussian):
-        raise checks.InputError(f"family: None or 'gaussian' is needed here, got {checks.shown(family)}")
+        raise InputError(f"family: None or 'gaussian' is needed here, got {format_value(family)}")
     # By position alone: a pairing that looked at scores or at who was in would settle what is to be left to chance.
-    order = seeds.generator(checks.integer(seed, "seed", least=0), "epsilon", "pairs").permutation(len(values))
+    order = seeds.generator(check_integer(seed, "seed", least=0), "epsilon", "pairs").permutation(len(values))
     first, second = order[: len(order) // 2], order[len(order) // 2 : len(order) // 2 * 2]
     mixed = truth[first] != truth[second]
     lead, right = (values[first] - values[second])[mixed], truth[first][mixed]

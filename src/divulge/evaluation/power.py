@@ -8,16 +8,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
 from divulge.statistics import intervals, placements
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from scipy import special
-else:
-    special = lazy.module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +71,11 @@ def smallest_detectable(
         >>> print(smallest_detectable(2000, 2000, fpr=0.01))
         AUC ≥ 0.526, TPR ≥ 0.0349 at FPR 0.01 (power 80%)
     """
-    m = checks.integer(n_members, "n_members", least=1, most=_MOST)
-    n = checks.integer(n_nonmembers, "n_nonmembers", least=1, most=_MOST)
-    level = checks.number(fpr, "fpr", above=0, below=1)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    wanted = checks.number(power, "power", above=0, below=1)
+    m = check_integer(n_members, "n_members", least=1, most=_MOST)
+    n = check_integer(n_nonmembers, "n_nonmembers", least=1, most=_MOST)
+    level = check_number(fpr, "fpr", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
+    wanted = check_number(power, "power", above=0, below=1)
     area = _smallest(lambda d: _auc_power(d, m, n, error), wanted)
     share = _smallest(_tpr_power(m, n, level, error), wanted)
     return Detectable(
@@ -106,9 +103,9 @@ def records_to_see(auc: float, confidence: float = 0.95, power: float = 0.8) -> 
         >>> records_to_see(0.6)
         133
     """
-    distance = float(np.sqrt(2) * special.ndtri(checks.number(auc, "auc", above=0.5, below=1)))
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
-    wanted = checks.number(power, "power", above=0, below=1)
+    distance = float(np.sqrt(2) * special.ndtri(check_number(auc, "auc", above=0.5, below=1)))
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
+    wanted = check_number(power, "power", above=0, below=1)
     few, many = 1, 2
     while _auc_power(distance, many, many, error) < wanted:
         few, many = many, 2 * many
@@ -134,8 +131,8 @@ def nonmembers_to_tell(fpr: float, confidence: float = 0.95) -> int:
         >>> nonmembers_to_tell(0.01)
         437
     """
-    level = checks.number(fpr, "fpr", above=1e-15, below=1)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    level = check_number(fpr, "fpr", above=1e-15, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     # The highest non-member lies above the threshold except with probability (1 - fpr)^n: one of four steps.
     return math.ceil(math.log(error / 4) / math.log1p(-level))
 

@@ -6,20 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import linalg
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import lazy
 from divulge.evaluation import likeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scipy import linalg
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Array, Floats, Ints
-else:
-    linalg = lazy.module("scipy.linalg")
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
 
 MOST_LINEAR = 256
 LANDMARKS = 200

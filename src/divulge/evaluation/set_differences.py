@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy
 from divulge.evaluation import likeness
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.types import Array, Bools, Floats, Ints
-else:
-    stats = lazy.module("scipy.stats")
 
 _SUMMARIES = ("brightness", "contrast", "darkest pixel", "brightest pixel", "roughness", "share of the darkest value")
 _MOST_COLUMNS = 4096

@@ -16,17 +16,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn import decomposition
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
 from divulge.evaluation.linearity import COMPONENTS, basis, both, mixture, violation
 from divulge.types import Estimate
+from divulge.validation import check_mask, check_number
 
 if TYPE_CHECKING:
-    from sklearn import decomposition
-
     from divulge.types import Array, Floats
-else:
-    decomposition = lazy.module("sklearn.decomposition")
 
 # Less than this share of seen records may lie as far out as a query record that counts as outside.
 _TAIL = 0.01
@@ -133,9 +131,9 @@ def assess(seen: object, query: object, selected: object, level: float, *, seed:
         >>> far.holds, far.outside
         (False, 1.0)
     """
-    rate = checks.number(level, "level", above=0, below=1)
+    rate = check_number(level, "level", above=0, below=1)
     known, asked = both(seen, query)
-    chosen = checks.mask(selected, "selected", (len(known),))
+    chosen = check_mask(selected, "selected", (len(known),))
     plane = _plane(known, asked, seed)
     inside, outside = plane[: len(known)], plane[len(known) :]
     order = seeds.generator(seed, "transfer", "halves").permutation(len(inside))

@@ -78,7 +78,7 @@ class Asked:
         for first in range(0, len(used), _CHUNK):
             some = used[first : first + _CHUNK]
             parts.append(self._part(model, some, f"{name}-{self._done + first}.npz"))
-            with errors.theirs("progress"):
+            with errors.user_code_errors("progress"):
                 self._tell(self._done + first + len(some), self._total)
         columns = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         return Completed(*(columns[key] for key in _COLUMNS), texts=self._decoded(model, columns))

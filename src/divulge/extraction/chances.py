@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -29,7 +30,7 @@ def seen(log_p: object, draws: int) -> Floats:
         >>> seen(np.log([0.5, 0.01, 1e-12]), 100).round(3)
         array([1. , 0.634, 0. ])
     """
-    count = checks.integer(draws, "draws", least=1, most=_MOST_DRAWS)
+    count = check_integer(draws, "draws", least=1, most=_MOST_DRAWS)
     return -np.expm1(count * _log_rest(_checked(log_p)))
 
 
@@ -50,7 +51,7 @@ def draws_needed(log_p: object, chance: float = 0.5) -> Floats:
         array([ 1.,  1., 69.])
     """
     logs = _checked(log_p)
-    wanted = -math.log1p(-checks.number(chance, "chance", above=0, below=1))
+    wanted = -math.log1p(-check_number(chance, "chance", above=0, below=1))
     with np.errstate(over="ignore", divide="ignore"):
         exact = np.where(logs > -30, wanted / -_log_rest(np.maximum(logs, -30)), wanted * np.exp(-logs))
     # A hair, so that what is whole but for rounding is not rounded up.
@@ -65,7 +66,7 @@ def _log_rest(log_p: Floats) -> Floats:
 
 
 def _checked(log_p: object) -> Floats:
-    logs = checks.vector(log_p, "log_p", finite=False)
+    logs = check_vector(log_p, "log_p", finite=False)
     if np.isnan(logs).any() or (logs > 0).any():
-        raise checks.InputError("log_p: logarithms of probabilities are needed, some are NaN or above 0")
+        raise InputError("log_p: logarithms of probabilities are needed, some are NaN or above 0")
     return logs

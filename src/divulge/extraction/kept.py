@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks, lazy, results
+import polars as pl
+
+from divulge import results
 from divulge.dossier import Dossier
+from divulge.errors import InputError
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured
 from divulge.extraction.result import KIND, summarise_again
 from divulge.report import origin
 from divulge.results import ExtractionSummary, provenance
+from divulge.validation import format_exception
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.report import Page
-else:
-    pl = lazy.module("polars")
 
 
 def page(folder: Path) -> Page:
@@ -53,5 +53,5 @@ def _read(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:
         )
         told = summarise_again(results.read(folder, ExtractionSummary), members, nonmembers)
     except (KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
-        raise checks.InputError(f"{folder / 'documents.parquet'}: damaged ({checks.reason(error)})") from None
+        raise InputError(f"{folder / 'documents.parquet'}: damaged ({format_exception(error)})") from None
     return told, members, nonmembers

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import store
 from divulge.auditing import text_split
 from divulge.dossier import Dossier
+from divulge.errors import InputError
 from divulge.evaluation import blind
 from divulge.extraction.asking import FINISHED, Asked
 from divulge.extraction.completed import Measured
@@ -19,6 +20,16 @@ from divulge.extraction.result import KIND, Extraction
 from divulge.report import in_words
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
+from divulge.validation import (
+    as_list,
+    check_bool,
+    check_instance,
+    check_integer,
+    check_number,
+    check_path,
+    check_strings,
+    require_callable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -87,12 +98,12 @@ def measure(
     other = None if reference is None else _writes(reference, "reference")
     cut = Cut(prefix, suffix, place)
     counts = _counts(draws)
-    chosen = Decoding() if decoding is None else checks.instance(decoding, "decoding", Decoding, _DECODING)
-    close = checks.number(near, "near", above=0, below=1, closed=True)
-    level = checks.number(confidence, "confidence", above=0, below=1)
-    start = checks.integer(seed, "seed", least=0)
-    kept, replaced = checks.flag(texts, "texts"), checks.flag(overwrite, "overwrite")
-    tell = (lambda done, total: None) if progress is None else checks.able(progress, "progress")
+    chosen = Decoding() if decoding is None else check_instance(decoding, "decoding", Decoding, _DECODING)
+    close = check_number(near, "near", above=0, below=1, closed=True)
+    level = check_number(confidence, "confidence", above=0, below=1)
+    start = check_integer(seed, "seed", least=0)
+    kept, replaced = check_bool(texts, "texts"), check_bool(overwrite, "overwrite")
+    tell = (lambda done, total: None) if progress is None else require_callable(progress, "progress")
     sets = [_documents(given, name) for given, name in ((members, "members"), (nonmembers, "nonmembers"))]
     _refuse_shared(*sets)
     _refuse_other_tokens(model, other, *sets)
@@ -107,7 +118,7 @@ def measure(
     with contextlib.ExitStack() as held:
         draft = None
         if out is not None:
-            folder = Dossier(checks.path(out, "out"))
+            folder = Dossier(check_path(out, "out"))
             draft = held.enter_context(folder.writing(KIND, key, overwrite=replaced, keep=(FINISHED,)))
         finished = None if draft is None else draft.path / FINISHED
         asked = Asked(model, other, chosen, kept, tell, sum(map(len, used)), finished)
@@ -136,7 +147,7 @@ def measure(
 
 def _writes(target: Any, name: str) -> GivesContinuations:
     if isinstance(target, type) or not isinstance(target, GivesContinuations):
-        raise checks.InputError(
+        raise InputError(
             f"{name}: a language model that runs here is needed (divulge.targets.CausalLM), as its continuations are "
             f"computed token by token; {type(target).__name__} gives none"
         )
@@ -146,26 +157,26 @@ def _writes(target: Any, name: str) -> GivesContinuations:
 def _documents(given: Any, name: str) -> Records:
     if isinstance(given, Records):
         if given.x.dtype != object:
-            raise checks.InputError(f"{name}: documents are needed, one text per record, got shape {given.x.shape}")
+            raise InputError(f"{name}: documents are needed, one text per record, got shape {given.x.shape}")
         return given
-    texts = list(checks.texts(given, name))
+    texts = list(check_strings(given, name))
     for row, text in enumerate(texts):
         if _HALF.search(text):
-            raise checks.InputError(f"{name}: document {row} holds half of a surrogate pair, which is no text")
+            raise InputError(f"{name}: document {row} holds half of a surrogate pair, which is no text")
     return Records(texts)
 
 
 def _counts(draws: Sequence[int]) -> tuple[int, ...]:
-    counts = [checks.integer(count, "draws", least=1, most=10**15) for count in checks.listed(draws, "draws")]
+    counts = [check_integer(count, "draws", least=1, most=10**15) for count in as_list(draws, "draws")]
     if not counts:
-        raise checks.InputError("draws: at least 1 number of draws is needed, got none")
+        raise InputError("draws: at least 1 number of draws is needed, got none")
     return tuple(sorted(set(counts)))
 
 
 def _refuse_shared(members: Records, nonmembers: Records) -> None:
     both = blind.duplicates(members.x, nonmembers.x)
     if len(both):
-        raise checks.InputError(
+        raise InputError(
             f"nonmembers: {len(both)} documents are members as well (first: non-member {both.nonmembers[0]}, member "
             f"{both.members[0]}); a document that was trained on is no baseline"
         )
@@ -173,7 +184,7 @@ def _refuse_shared(members: Records, nonmembers: Records) -> None:
 
 def _refuse_other_tokens(target: GivesContinuations, reference: GivesContinuations | None, *sets: Records) -> None:
     if reference is not None and any(target.encode(list(one.x)) != reference.encode(list(one.x)) for one in sets):
-        raise checks.InputError("reference: a model with the target's tokenizer is needed, this one cuts other tokens")
+        raise InputError("reference: a model with the target's tokenizer is needed, this one cuts other tokens")
 
 
 def _apart(made: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
@@ -182,7 +193,7 @@ def _apart(made: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
     shared = inside & outside
     used = [_once(part.cut, shared) for part in made]
     if not all(used):
-        raise checks.InputError("nonmembers: every passage of one set stands in the other; nothing is left to compare")
+        raise InputError("nonmembers: every passage of one set stands in the other; nothing is left to compare")
     several = in_words.several(len(shared), "passage")
     said = f"in documents of both sets, and left out of both: {several}" if shared else ""
     return used, [said] if said else []

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +41,14 @@ class Cut:
     place: str = "start"
 
     def __post_init__(self) -> None:
-        checks.choice(self.place, "place", PLACES)
-        checks.integer(self.suffix, "suffix", least=1)
+        check_choice(self.place, "place", PLACES)
+        check_integer(self.suffix, "suffix", least=1)
         if not isinstance(self.prefix, float | np.floating):
-            checks.integer(self.prefix, "prefix", least=1)
+            check_integer(self.prefix, "prefix", least=1)
             return
-        checks.number(self.prefix, "prefix", above=0, below=1)
+        check_number(self.prefix, "prefix", above=0, below=1)
         if self.place != "start":
-            raise checks.InputError(f"place: a share of the document starts at its start, got {self.place!r}")
+            raise InputError(f"place: a share of the document starts at its start, got {self.place!r}")
 
     def prompt(self, tokens: int) -> int:
         """Tokens of the prompt of a document with so many tokens."""
@@ -112,7 +114,7 @@ def passages(target: GivesContinuations, texts: Sequence[str], cut: Cut, room: i
         divulge.InputError: a suffix that leaves no room for a prompt, no document that is long enough.
     """
     if cut.suffix >= room:
-        raise checks.InputError(f"suffix: must be below {room}, the tokens that the model takes, got {cut.suffix}")
+        raise InputError(f"suffix: must be below {room}, the tokens that the model takes, got {cut.suffix}")
     made, short, shortened = [], 0, 0
     for row, (text, tokens) in enumerate(zip(texts, target.encode(texts), strict=True)):
         prompt = cut.prompt(len(tokens))
@@ -125,5 +127,5 @@ def passages(target: GivesContinuations, texts: Sequence[str], cut: Cut, room: i
         made.append(Passage(row, tokens[middle - kept : middle], tokens[middle : middle + cut.suffix]))
     if not made:
         asked = f"{cut.prefix} + {cut.suffix}" if cut.prompt(1) == cut.prefix else f"enough for {cut.suffix} + a prompt"
-        raise checks.InputError(f"{name}: none of {len(texts)} documents has the tokens that are needed ({asked})")
+        raise InputError(f"{name}: none of {len(texts)} documents has the tokens that are needed ({asked})")
     return Passages(tuple(made), short, shortened)

@@ -7,8 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, store
+from divulge import store
 from divulge.dossier import Dossier
 from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
@@ -16,12 +17,11 @@ from divulge.extraction.completed import Measured, RateOf
 from divulge.extraction.finding import Finding, finding_of
 from divulge.report import html, origin
 from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance, write
+from divulge.validation import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from divulge.dossier import Draft
     from divulge.evaluation.blind import Blind
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from divulge.report import Page
     from divulge.targets import Decoding
     from divulge.types import Array, Bools
-else:
-    pl = lazy.module("polars")
 
 KIND = "extraction"
 _FALSE_ALARM = 0.01  # of the blind baseline
@@ -130,7 +128,7 @@ class Extraction:
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(origin.added(self._page(), provenance.now()), checks.path(path, "path"))
+        html.write(origin.added(self._page(), provenance.now()), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write one row per document, the summary and the report into a run directory.
@@ -140,7 +138,7 @@ class Extraction:
         """
         parts = [(side.ids, side.target.log_p, side.target.overlap) for side in (self.members, self.nonmembers)]
         key = store.digest(KIND, *parts[0], *parts[1], str(self.cut), str(self.decoding), self.draws, self.near)
-        with Dossier(checks.path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
+        with Dossier(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
             self.into(draft)
 
     def into(self, draft: Draft) -> None:

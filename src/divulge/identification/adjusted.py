@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import controls, strata, weighted_fdr
 from divulge.decisions import fdr as step_up
 from divulge.decisions.methods import BH, Auto
 from divulge.decisions.strata import Strata
 from divulge.decisions.weighted import Weights
+from divulge.errors import InputError
 from divulge.identification import standing
 from divulge.identification.standing import LEVEL, together
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from divulge.decisions.controls import Control
@@ -52,7 +53,7 @@ def select(
     step_up.refuse_constant(judged, np.sort(known))
     if isinstance(adjust, Weights):
         if holdout is not None:
-            raise checks.InputError(
+            raise InputError(
                 "holdout: no control compares it by weights; hand its features to weighted.density_ratio as like"
             )
         made = weighted_fdr.select(judged, known, adjust, fdr=fdr, seed=seed)
@@ -60,7 +61,7 @@ def select(
         said = (UNCHECKED, orientation, *made.warnings)
         return replace(made, guarantee=guarantee, warnings=tuple(text for text in said if text))
     if (holdout is None) != (adjust.holdout is None):
-        raise checks.InputError("holdout: its scores and its strata are needed, both or neither")
+        raise InputError("holdout: its scores and its strata are needed, both or neither")
     made = strata.select(judged, known, adjust, fdr=fdr)
     evidence = together(_within(judged, known, holdout, adjust, seed))
     guarantee = made.guarantee.at_most(standing.standing(evidence))
@@ -75,12 +76,12 @@ def refuse(asked: object, dimensions: int, **others: object) -> None:
         divulge.InputError: in that case, with its name.
     """
     if not isinstance(asked, BH | Auto):
-        raise checks.InputError("method: an adjusted decision is made by 'bh'; 'auto' takes it as well")
+        raise InputError("method: an adjusted decision is made by 'bh'; 'auto' takes it as well")
     if dimensions != 1:
-        raise checks.InputError("adjust: one score is needed, got several signals")
+        raise InputError("adjust: one score is needed, got several signals")
     for name, value in others.items():
         if value is not None:
-            raise checks.InputError(f"{name}: has no place beside adjust")
+            raise InputError(f"{name}: has no place beside adjust")
 
 
 def _left_out(adjust: Strata) -> str:
@@ -97,9 +98,9 @@ def _within(judged: Floats, known: Floats, holdout: Floats | None, adjust: Strat
     found = [controls.low_scores(known[beside], judged[mine], level=LEVEL) for mine, beside in adjust.each()]
     evidence = [controls.strongest(found)]
     if holdout is not None:
-        checks.vector(holdout, "holdout", length=len(adjust.holdout))
+        check_vector(holdout, "holdout", length=len(adjust.holdout))
         if not np.isin(adjust.holdout, adjust.calibration).any():
-            raise checks.InputError("holdout: none of its strata has calibration records to be compared with")
+            raise InputError("holdout: none of its strata has calibration records to be compared with")
         apart = Strata(adjust.holdout, adjust.calibration)
         compared = [
             controls.exchangeability(known[beside], holdout[mine], level=LEVEL, seed=seed)

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import blind_score, controls
 from divulge.decisions import fdr as step_up
 from divulge.decisions.blind_score import Adjustment
 from divulge.decisions.controls import Control
+from divulge.errors import InputError
 from divulge.evaluation import against_baseline, auc, paired_difference
 from divulge.identification.several import held_out, mean_rank
 from divulge.identification.standing import LEVEL
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,9 +107,9 @@ def gather_blind_scores(given: Mapping[str, tuple[object, Floats | None]]) -> Bl
     for name, (values, scores) in given.items():
         if (values is None) != (scores is None):
             said = "is needed as well: blind scores of all records, or of none"
-            raise checks.InputError(f"{name}: {said if values is None else 'there are no such records'}")
+            raise InputError(f"{name}: {said if values is None else 'there are no such records'}")
         if scores is not None:
-            found[name] = checks.vector(values, name, length=len(scores))
+            found[name] = check_vector(values, name, length=len(scores))
     return BlindScores(
         found["baseline"],
         found["calibration_baseline"],

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from divulge import checks
 from divulge.decisions import fdr as step_up
 from divulge.decisions.methods import BH, PTDI, AdaDetect, Adaptive, Auto, Storey
 from divulge.identification import standing
 from divulge.types import Guarantee
+from divulge.validation import check_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ class Policy:
     method: Auto | AdaDetect | StepUp = field(default_factory=Auto)
 
     def __post_init__(self) -> None:
-        checks.number(self.fdr, "fdr", above=0, below=1)
+        check_number(self.fdr, "fdr", above=0, below=1)
 
 
 @dataclass(frozen=True, slots=True)

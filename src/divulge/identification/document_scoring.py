@@ -8,20 +8,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, store, tables
+from divulge import lazy, store, tables
 from divulge.dossier import Dossier
+from divulge.errors import InputError
 from divulge.identification import score_files
 from divulge.results import ScoringSummary, Skipped
 from divulge.signals import tokens as signals
 from divulge.targets import token_spans
 from divulge.targets.endpoint import Endpoint
+from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    import polars as pl
 
     from divulge.dossier import Draft
     from divulge.identification.from_tables import Progress
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from divulge.targets.statistics import GivesTokens
     from divulge.types import Array
 else:
-    pl = lazy.module("polars")
     folders = lazy.module("divulge.targets.folders")
 
 KIND = "scores"
@@ -104,7 +104,7 @@ def score(
     Raises:
         divulge.InputError: no text column, a directory in use, or one that holds a run.
     """
-    checks.integer(options.shard, "shard", least=1)
+    check_integer(options.shard, "shard", least=1)
     with written(out, target.key(), options, overwrite=overwrite) as draft:
         return into(draft, paths, target, options, progress)
 
@@ -151,7 +151,7 @@ def written(out: Path, target: Mapping[str, Any], options: ScoringOptions, *, ov
         if isinstance(there, dict) and (
             other := sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
         ):
-            raise checks.InputError(
+            raise InputError(
                 f"out: {out} holds token statistics made with another {', '.join(other)}; give another folder"
             )
     with Dossier(out).writing(KIND, key(target, options), overwrite=overwrite, keep=KEPT) as draft:
@@ -211,7 +211,7 @@ def texts(table: Table, options: ScoringOptions, to: Path) -> int:
         total += len(batch)
     writer.close()
     if not total:
-        raise checks.InputError(f"{table.name}: at least 1 row is needed, got 0")
+        raise InputError(f"{table.name}: at least 1 row is needed, got 0")
     return total
 
 
@@ -276,7 +276,7 @@ def load(name: str | None, endpoint: str | None, **options: Any) -> GivesTokens:
         divulge.InputError: neither, or an option that the kind of target does not have.
     """
     if not name:
-        raise checks.InputError("--model: a folder, hf:NAME, or with --endpoint a name there, is needed")
+        raise InputError("--model: a folder, hf:NAME, or with --endpoint a name there, is needed")
     if endpoint:
         return Endpoint(endpoint, name, length=options.get("length"))
-    return checks.able(folders.load(name, **options), "--model: a language model", "tokens")
+    return require_callable(folders.load(name, **options), "--model: a language model", "tokens")

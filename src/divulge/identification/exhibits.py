@@ -7,23 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, store, tables
+from divulge import store, tables
 from divulge.dossier import shape
+from divulge.errors import InputError
 from divulge.identification import score_files, selected_rows
-from divulge.results import HeatStrip, plain
+from divulge.results import HeatStrip, to_json_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.dossier import Draft
     from divulge.identification.score_files import Columns
     from divulge.tables import Table
-else:
-    pl = lazy.module("polars")
 
 NAME = "exhibits"
 TOKENS = "tokens"
@@ -59,7 +57,7 @@ def keep(draft: Draft, table: Table, columns: Columns, given: Sequence[Path]) ->
     told = {str(row["id"]): texts[row["row"]][columns.text] for row in sorted(best, key=lambda row: row["row"])}
     strips = {} if columns.id is None else _strips(given, told.keys())
     rows = [Document(one, text[:_LONGEST], strips.get(one)) for one, text in told.items() if text]
-    draft.write_json(NAME, plain(rows))
+    draft.write_json(NAME, to_json_values(rows))
 
 
 def _strips(given: Sequence[Path], wanted: Collection[str]) -> dict[str, HeatStrip]:
@@ -109,9 +107,9 @@ def read(*folders: Path) -> dict[str, Document]:
         return {}
     rows = store.read_json(path, inside=path.parent)
     if not isinstance(rows, list):
-        raise checks.InputError(f"{path}: damaged: a list of documents is needed")
+        raise InputError(f"{path}: damaged: a list of documents is needed")
     documents = [shape.parse(row, Document, path) for row in rows]
     for one in documents:
         if one.heat is not None and not one.heat.fits(one.text):
-            raise checks.InputError(f"{path}: damaged: the heat of {one.id} does not belong to its text")
+            raise InputError(f"{path}: damaged: the heat of {one.id} does not belong to its text")
     return {one.id: one for one in documents}

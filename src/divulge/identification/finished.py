@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, results, tables
+from divulge import results, tables
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import named
 from divulge.dossier import Dossier
+from divulge.errors import InputError
 from divulge.identification import truth
 from divulge.identification.decide import METHODS, USED, Choice, Policy, decide
 from divulge.results import IdentificationSummary
@@ -20,11 +22,7 @@ from divulge.results import IdentificationSummary
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import polars as pl
-
     from divulge.decisions.methods import AdaDetect, StepUp
-else:
-    pl = lazy.module("polars")
 
 KIND = "identification"
 Made = TypeVar("Made")
@@ -62,7 +60,7 @@ def decided(folder: Path) -> IdentificationSummary:
             rows.select(pl.len(), chosen.sum().alias("kept"), pl.col("score").filter(chosen).min()).collect().row(0)
         )
     if (total, kept) != (counts.total, selected):
-        raise checks.InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
+        raise InputError(f"{path}: damaged, it holds another selection than counts.npz leads to")
     return replace(
         told,
         claim=str(made.guarantee),

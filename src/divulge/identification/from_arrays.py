@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
 from divulge.decisions import controls, knockoff
 from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, Knockoff, named
 from divulge.decisions.strata import Strata
 from divulge.decisions.weighted import Weights
+from divulge.errors import InputError
 from divulge.identification import adjusted, against_blind, standing
 from divulge.identification.against_blind import AdjustedScores
 from divulge.identification.decide import METHODS, Policy, choose, decide
@@ -20,6 +20,15 @@ from divulge.identification.several import held_out, learned, mean_rank
 from divulge.identification.standing import LEVEL, together
 from divulge.identification.truth import orientation
 from divulge.types import Guarantee
+from divulge.validation import (
+    check_array,
+    check_instance,
+    check_integer,
+    check_mask,
+    check_nonempty,
+    check_number,
+    check_vector,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,8 +115,8 @@ def identify(
         (104, 1.39, None)
     """
     asked = named(method, (*METHODS, Knockoff), eta=eta, lam=lam)
-    checks.number(fdr, "fdr", above=0, below=1)
-    checks.integer(seed, "seed", least=0)
+    check_number(fdr, "fdr", above=0, below=1)
+    check_integer(seed, "seed", least=0)
     judged, known = _signals(candidates, "candidates"), _signals(calibration, "calibration")
     _same_width(judged, known, "calibration")
     apart = None if holdout is None else _signals(holdout, "holdout")
@@ -115,7 +124,7 @@ def identify(
         _same_width(judged, apart, "holdout")
     if adjust is not None:
         if not isinstance(adjust, Weights):
-            checks.instance(adjust, "adjust", Strata, "a decisions.strata.Strata or weighted.Weights")
+            check_instance(adjust, "adjust", Strata, "a decisions.strata.Strata or weighted.Weights")
         adjusted.refuse(
             asked,
             judged.ndim,
@@ -131,11 +140,11 @@ def identify(
         told = orientation(judged, truth)
         return adjusted.select(judged, known, apart, adjust, fdr=fdr, orientation=told, seed=seed)
     if knockoffs is not None:
-        knockoffs = checks.vector(knockoffs, "knockoffs", length=len(judged))
+        knockoffs = check_vector(knockoffs, "knockoffs", length=len(judged))
     if calibration_knockoffs is not None:
-        calibration_knockoffs = checks.vector(calibration_knockoffs, "calibration_knockoffs", length=len(known))
+        calibration_knockoffs = check_vector(calibration_knockoffs, "calibration_knockoffs", length=len(known))
     _needs(asked, judged.ndim, knockoffs, members, baseline)
-    taught = None if members is None else checks.vector(members, "members")
+    taught = None if members is None else check_vector(members, "members")
     blind = against_blind.gather_blind_scores(
         {
             "baseline": (baseline, judged),
@@ -172,13 +181,13 @@ def identify(
 
 
 def _signals(value: object, name: str) -> Floats:
-    signals = checks.nonempty(checks.array(value, name, finite=False), name)
+    signals = check_nonempty(check_array(value, name, finite=False), name)
     if signals.ndim not in (1, 2) or not signals.size:
-        raise checks.InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
+        raise InputError(f"{name}: one or two dimensions are needed, got shape {signals.shape}")
     signals = signals.astype(np.float64, copy=False)
     finite = np.isfinite(signals) if signals.ndim == 1 else np.isfinite(signals).all(axis=1)
     if not finite.all():
-        raise checks.InputError(f"{name}: NaN or infinite scores in {rows(np.flatnonzero(~finite))}; leave these out")
+        raise InputError(f"{name}: NaN or infinite scores in {rows(np.flatnonzero(~finite))}; leave these out")
     return signals[:, 0] if signals.ndim == 2 and signals.shape[1] == 1 else signals
 
 
@@ -195,7 +204,7 @@ def rows(index: Sequence[int] | np.ndarray) -> str:
 
 def _same_width(judged: Floats, other: Floats, name: str) -> None:
     if judged.shape[1:] != other.shape[1:]:
-        raise checks.InputError(
+        raise InputError(
             f"{name}: the same signals as in candidates are needed, got shapes {other.shape} and {judged.shape}"
         )
 
@@ -203,15 +212,15 @@ def _same_width(judged: Floats, other: Floats, name: str) -> None:
 def _needs(asked: Method, dimensions: int, knockoffs: object, members: object, baseline: object) -> None:
     method = asked.name
     if method == "knockoff" and baseline is not None:
-        raise checks.InputError("baseline: 'knockoff' compares paraphrases and has no place for it")
+        raise InputError("baseline: 'knockoff' compares paraphrases and has no place for it")
     if members is not None and dimensions == 2:
-        raise checks.InputError("members: the share is estimated from one score column, got several")
+        raise InputError("members: the share is estimated from one score column, got several")
     if method == "adadetect" and dimensions == 1:
-        raise checks.InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
+        raise InputError("candidates: 'adadetect' learns from at least two signals, an array [m, d] is needed")
     if method not in ("auto", "adadetect") and dimensions == 2:
-        raise checks.InputError(f"candidates: {method!r} uses one score, got several; use 'adadetect' or one column")
+        raise InputError(f"candidates: {method!r} uses one score, got several; use 'adadetect' or one column")
     if method == "knockoff" and knockoffs is None:
-        raise checks.InputError("knockoffs: 'knockoff' needs the scores of paraphrases of the candidates")
+        raise InputError("knockoffs: 'knockoff' needs the scores of paraphrases of the candidates")
 
 
 def _adjusted_scores(
@@ -221,7 +230,7 @@ def _adjusted_scores(
     judged, known, apart, taught = scores
     if blind is None:
         return AdjustedScores(judged, known, taught)
-    membership = None if truth is None else checks.mask(truth, "truth", (len(judged),))
+    membership = None if truth is None else check_mask(truth, "truth", (len(judged),))
     return against_blind.adjust(judged, known, blind, holdout=apart, members=taught, truth=membership, seed=seed)
 
 
@@ -232,10 +241,10 @@ def _texts_control(
         return []
     if judged is None or known is None:
         missing = "candidate_texts" if judged is None else "calibration_texts"
-        raise checks.InputError(f"{missing}: the texts of both sides are needed to compare them, got those of one")
+        raise InputError(f"{missing}: the texts of both sides are needed to compare them, got those of one")
     for name, texts, length in (("candidate_texts", judged, m), ("calibration_texts", known, n)):
         if len(texts) != length:
-            raise checks.InputError(f"{name}: {length} texts are needed (one per score), got {len(texts)}")
+            raise InputError(f"{name}: {length} texts are needed (one per score), got {len(texts)}")
     refuse_overlap(judged, known)
     return [controls.blind_text(known, judged, level=LEVEL, seed=seed)]
 
@@ -249,7 +258,7 @@ def refuse_overlap(judged: Sequence[str], known: Sequence[str]) -> None:
     unseen = set(known)
     both = [i for i, text in enumerate(judged) if text in unseen]
     if both:
-        raise checks.InputError(
+        raise InputError(
             f"candidate_texts: {rows(both)} are also among the calibration texts; a document cannot be both "
             "a candidate and known to be unseen"
         )

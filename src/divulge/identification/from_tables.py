@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from divulge import checks, tables
+from divulge import tables
 from divulge.decisions import controls, fdr, usage
 from divulge.decisions.counts import Counts
 from divulge.decisions.methods import BH, AdaDetect, Auto
 from divulge.dossier import Dossier, Draft
+from divulge.errors import InputError
 from divulge.identification import against_blind, exhibits, score_files, several, table_results, truth
 from divulge.identification.against_blind import BlindScores
 from divulge.identification.decide import Choice, Policy, choose, decide
@@ -66,9 +67,9 @@ class DecisionPlan:
         method = self.policy.method
         several = len(self.columns.scores) > 1
         if isinstance(method, AdaDetect) and not several:
-            raise checks.InputError("score: 'adadetect' learns from at least two score columns, got 1")
+            raise InputError("score: 'adadetect' learns from at least two score columns, got 1")
         if several and not isinstance(method, Auto | AdaDetect):
-            raise checks.InputError(f"score: {method.name!r} uses one column, got {len(self.columns.scores)}")
+            raise InputError(f"score: {method.name!r} uses one column, got {len(self.columns.scores)}")
 
 
 def run(
@@ -216,7 +217,7 @@ def _members(paths: Sequence[Path], folder: Path, plan: DecisionPlan) -> Gathere
     if not paths:
         return None
     if len(plan.columns.scores) > 1:
-        raise checks.InputError("members: the share is estimated from one score column, got several")
+        raise InputError("members: the share is estimated from one score column, got several")
     return _other(paths, "members", folder, plan)
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, tables
+from divulge import tables
+from divulge.errors import InputError
 from divulge.identification import text_digests
 from divulge.identification.score_files import check
 from divulge.identification.text_digests import Lowest
@@ -15,13 +17,9 @@ from divulge.identification.text_digests import Lowest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.identification.score_files import Columns
     from divulge.tables import Table
     from divulge.types import Array, Bools, Floats
-else:
-    pl = lazy.module("polars")
 
 _NAMED = 10  # rows in a message
 _SHOWN = 5  # values in a message
@@ -168,17 +166,15 @@ class _Work:
         if self._columns.truth:
             self._membership.check(self._columns.truth, name)
         if self.unusable.number and not self._cleaning.drop_nan:
-            raise checks.InputError(
-                f"{name}: missing, NaN or infinite scores in {self.unusable}; --drop-nan leaves them out"
-            )
+            raise InputError(f"{name}: missing, NaN or infinite scores in {self.unusable}; --drop-nan leaves them out")
         if self.total == self.unusable.number:
-            raise checks.InputError(
+            raise InputError(
                 f"{name}: at least 1 row with a score is needed, got {self.total} rows, {self.total} without"
             )
         if self.unusable.number:
             notes.append(f"{self.unusable.number} {name} rows without a usable score were left out")
         if self.shared.number and not self._cleaning.drop_overlap:
-            raise checks.InputError(
+            raise InputError(
                 f"{name}: the text of {self.shared} is also in the calibration; a document cannot "
                 "be both a candidate and known to be unseen (--drop-overlap leaves it out of the candidates)"
             )
@@ -240,14 +236,12 @@ class Membership:
         """
         if self._unread:
             shown = ", ".join(map(repr, self._unread[:_SHOWN])) + (", …" if len(self._unread) > _SHOWN else "")
-            raise checks.InputError(
+            raise InputError(
                 f"truth: column {column!r} of {name} must hold yes and no, true and false, 1 and 0 or member and "
                 f"nonmember, got {shown}"
             )
         if not self._known:
-            raise checks.InputError(
-                f"truth: column {column!r} of {name} is empty in every row; membership is known of none"
-            )
+            raise InputError(f"truth: column {column!r} of {name} is empty in every row; membership is known of none")
 
 
 _SEED = 0  # of hashes of ids, which decide nothing: those that repeat are compared themselves
@@ -264,4 +258,4 @@ def _refuse_repeats(rows: pl.LazyFrame, hashes: list[Array], name: str) -> None:
     counted = suspects.group_by("id", maintain_order=True).len().filter(pl.col("len") > 1).collect()
     if repeated := counted["id"].to_list():
         sample = ", ".join(repr(value) for value in repeated[:_SHOWN])
-        raise checks.InputError(f"{name}: ids must be unique; {len(repeated)} occur more than once ({sample})")
+        raise InputError(f"{name}: ids must be unique; {len(repeated)} occur more than once ({sample})")

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, tables
+from divulge import tables
 from divulge.decisions.counts import Counts
 from divulge.identification import best, doubt, selected_rows
 from divulge.report import (
@@ -37,14 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.identification.exhibits import Document
     from divulge.report.page import Block
     from divulge.results import IdentificationSummary
     from divulge.types import Tone
-else:
-    pl = lazy.module("polars")
 
 _SHOWN = 20_000  # scores of each kind in the histogram
 _STATES = {"passed": "passed", "doubtful": "doubtful", "failed": "FAILED"}

@@ -132,7 +132,7 @@ def train(texts: list[str], recipe: DemoModel, *, seed: int = 0, progress: Progr
     tokenizer = _tokenizer(texts, recipe.vocabulary)
     encoded = [[tokenizer.bos_token_id, *tokenizer(text)["input_ids"]][: recipe.longest] for text in texts]
     with torch.random.fork_rng():  # transformers draws initial weights from torch's global generator
-        torch.manual_seed(seeds.integer(seed, "demo weights"))
+        torch.manual_seed(seeds.derive_seed(seed, "demo weights"))
         model = transformers.LlamaForCausalLM(
             transformers.LlamaConfig(
                 vocab_size=len(tokenizer),

@@ -7,6 +7,8 @@ import itertools
 import logging
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from divulge import lazy, tables
 from divulge.identification import document_scoring, score_files
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    import polars as pl
     import ray.data
 
     from divulge.identification.document_scoring import ScoringOptions, Shard
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from divulge.results import ScoringSummary
     from divulge.targets.statistics import GivesTokens
 else:
-    pl = lazy.module("polars")
     ray = lazy.module("ray")
 
 _WAVE = 1024  # shards handed to the cluster at a time; bounds what the driver holds

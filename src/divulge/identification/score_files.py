@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divulge import checks, tables
+from divulge import tables
 from divulge.dossier import Dossier
+from divulge.errors import InputError
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +46,7 @@ class Score:
         column, separator, end = text.rpartition(":")
         if not separator:
             return cls(text, assumed=True)
-        checks.choice(end, "score", ("low", "high"))
+        check_choice(end, "score", ("low", "high"))
         return cls(column, -1 if end == "low" else 1)
 
     def __str__(self) -> str:
@@ -75,7 +77,7 @@ class Columns:
         words = [column for column in (self.id, self.text, self.truth) if column]
         numbers = [score.column for score in (*self.scores, *([self.baseline] if self.baseline else []))]
         if twice := sorted({*words} & {*numbers}):
-            raise checks.InputError(f"score: column {twice[0]!r} is named for another thing, too")
+            raise InputError(f"score: column {twice[0]!r} is named for another thing, too")
         return dict.fromkeys(words, tables.TEXT) | dict.fromkeys(numbers, tables.NUMBER)
 
 
@@ -110,20 +112,18 @@ def check(table: Table, columns: Columns) -> None:
     scores = [score.column for score in columns.scores]
     if columns.baseline:
         if columns.baseline.column in scores:
-            raise checks.InputError(
-                f"baseline: {columns.baseline.column!r} is the score itself; another column is needed"
-            )
+            raise InputError(f"baseline: {columns.baseline.column!r} is the score itself; another column is needed")
         scores.append(columns.baseline.column)
     words = [column for column in (columns.id, columns.text, columns.truth) if column]
     require(table, [*scores, *words])
     if not table.has_rows():
-        raise checks.InputError(f"{table.name}: at least 1 row is needed, got 0")
+        raise InputError(f"{table.name}: at least 1 row is needed, got 0")
     for column in scores:
         if (kind := table.kind(column)) not in (tables.NUMBER, "any", "empty"):
-            raise checks.InputError(f"{table.name}: score column {column!r} is {kind}, not numeric")
+            raise InputError(f"{table.name}: score column {column!r} is {kind}, not numeric")
     for column in words:
         if (kind := table.kind(column)) not in (tables.NUMBER, tables.TEXT, "any", "empty", "true or false"):
-            raise checks.InputError(f"{table.name}: column {column!r} is {kind}, which is neither text nor numeric")
+            raise InputError(f"{table.name}: column {column!r} is {kind}, which is neither text nor numeric")
 
 
 def resolve(
@@ -141,7 +141,7 @@ def resolve(
         divulge.InputError: no score column named.
     """
     if not scores:
-        raise checks.InputError("score: name at least one column and its member-like end, such as loss:low")
+        raise InputError("score: name at least one column and its member-like end, such as loss:low")
     return Columns(
         tuple(Score.parse(score) for score in scores),
         id=id or ("id" if "id" in table else None),
@@ -161,7 +161,7 @@ def require(table: Table, wanted: Sequence[str]) -> None:
         if column not in table:
             near = difflib.get_close_matches(column, table.columns, n=3, cutoff=0.4)
             hint = f"; nearest: {', '.join(near)}" if near else ""
-            raise checks.InputError(f"{table.name}: no column {column!r}{hint} (columns: {_some(table.columns)})")
+            raise InputError(f"{table.name}: no column {column!r}{hint} (columns: {_some(table.columns)})")
 
 
 def _some(names: Iterable[str]) -> str:

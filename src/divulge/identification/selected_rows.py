@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
-from divulge import lazy, tables
+from divulge import tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import polars as pl
-else:
-    pl = lazy.module("polars")
 
 
 def highest(path: Path, names: Sequence[str], count: int, *, selected: bool = False) -> list[dict[str, Any]]:

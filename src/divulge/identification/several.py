@@ -6,19 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy
 from divulge.decisions import adadetect, controls, low_end
 from divulge.decisions import fdr as step_up
 from divulge.identification.standing import LEVEL
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.decisions.controls import Control
     from divulge.types import Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 
 def learned(judged: Floats, known: Floats, level: float, seed: int) -> tuple[Floats, Floats]:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, results, store, tables
+from divulge import results, store, tables
 from divulge.decisions.controls import Control
 from divulge.decisions.counts import Counts, ranks
 from divulge.decisions.methods import BH, AdaDetect, Auto, named, parameters
 from divulge.dossier import Dossier, Draft
+from divulge.errors import InputError
 from divulge.identification import exhibits, finished, identification_page, truth
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
 from divulge.identification.finished import KIND
@@ -22,16 +24,12 @@ from divulge.results import Asked, ControlResult, IdentificationSummary, provena
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import polars as pl
-
     from divulge.decisions.fdr import Rule
     from divulge.decisions.methods import Method
     from divulge.identification.decide import Decision
     from divulge.report import Page
     from divulge.results import BlindScoreResult
     from divulge.types import Estimate, Floats
-else:
-    pl = lazy.module("polars")
 
 
 KEPT = ("row", "id", "score", "unadjusted", "baseline", "truth")
@@ -151,7 +149,7 @@ def _choose_again(policy: Policy, evidence: Sequence[Control], before: Identific
     if learned and isinstance(choice.method, BH):
         choice = replace(choice, method=AdaDetect())
     if learned != isinstance(choice.method, AdaDetect):
-        raise checks.InputError(
+        raise InputError(
             f"method: this run decided by {before.used!r}; {choice.method.name!r} needs the signals again, run "
             "`divulge identify`"
         )

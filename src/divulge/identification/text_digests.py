@@ -26,7 +26,7 @@ def of(texts: Array, seed: int) -> Array:
         >>> of(np.array(["a", None], object), 0)
         array([512022889870262686,                  0], dtype=uint64)
     """
-    salt = seeds.integer(seed, "digests of texts").to_bytes(16, "little")
+    salt = seeds.derive_seed(seed, "digests of texts").to_bytes(16, "little")
     make = hashlib.blake2b
     told = [
         _MISSING if text is None else make(text.encode(), digest_size=8, salt=salt).digest() for text in texts.tolist()

@@ -5,23 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, tables
+from divulge import tables
 from divulge.results import Realised
 from divulge.statistics import ranking
 from divulge.statistics.intervals import proportion
 from divulge.types import Estimate
+from divulge.validation import check_mask
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars as pl
-
     from divulge.decisions.counts import Counts
     from divulge.identification.score_files import Score
     from divulge.types import Bools, Floats
-else:
-    pl = lazy.module("polars")
 
 _FAR = 3.09  # standard deviations, beyond which a normal variable lies with a chance of 1 in 1000
 
@@ -30,7 +28,7 @@ def orientation(scores: Floats, truth: object) -> str:
     """A warning when declared members score below declared non-members; empty when not."""
     if truth is None:
         return ""
-    member = checks.mask(truth, "truth", (len(scores),))
+    member = check_mask(truth, "truth", (len(scores),))
     if member.all() or not member.any():
         return ""
     area = ranking.auc(scores, member)
@@ -84,8 +82,8 @@ def realised(selected: Bools, truth: Bools) -> tuple[Estimate, Estimate]:
         >>> fdp.value, power.value
         (0.5, 0.5)
     """
-    chosen = checks.mask(selected, "selected", (None,))
-    member = checks.mask(truth, "truth", (len(chosen),))
+    chosen = check_mask(selected, "selected", (None,))
+    member = check_mask(truth, "truth", (len(chosen),))
     both = int((chosen & member).sum())
     return portion(int(chosen.sum()) - both, int(chosen.sum())), portion(both, int(member.sum()))
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from divulge import checks
 from divulge.labels import accuracy_bounds, floats
 from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.spec import OracleSpec
+from divulge.validation import check_instance, check_integer, check_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def capacity(spec: OracleSpec) -> Capacity:
         >>> capacity(OracleSpec(n=198, clip=1e-15, decimals=5)).queries
         10
     """
-    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
     if spec.name not in ("accuracy", "f1", "auc") and not spec.adds_up:
         return _by_range(spec)
     span, units = _range(spec)
@@ -114,8 +114,8 @@ def distinct_answers(low: float, high: float, decimals: int) -> int:
         >>> distinct_answers(0, 1, 5), distinct_answers(-1, 1, 2), distinct_answers(0, 0.004, 2)
         (100001, 201, 1)
     """
-    checks.integer(decimals, "decimals", least=0, most=300)
-    low, high = checks.number(low, "low"), checks.number(high, "high")
+    check_integer(decimals, "decimals", least=0, most=300)
+    low, high = check_number(low, "low"), check_number(high, "high")
     step = Fraction(1, 10**decimals)
     # The nearest multiples of the step; at a tie either of them may be shown.
     first = math.ceil(Fraction(low) / step - Fraction(1, 2))

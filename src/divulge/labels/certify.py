@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.oracles import check_predictions
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import OracleSpec
+from divulge.validation import check_array, check_instance, check_nonempty
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -46,13 +47,13 @@ def certify(spec: OracleSpec, predictions: Any) -> Certificate:
         >>> certify(OracleSpec(n=2, noise=0.01), rows).why
         'two labellings give the same answers'
     """
-    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
     if isinstance(predictions, QueryPlan):
         if predictions.spec != spec:
-            raise checks.InputError("predictions: the plan was made for another oracle")
+            raise InputError("predictions: the plan was made for another oracle")
         return predictions.certificate
-    checked = checks.array(predictions, "predictions")
-    checked = checks.nonempty(checked, "predictions")
+    checked = check_array(predictions, "predictions")
+    checked = check_nonempty(checked, "predictions")
     single = len(spec.loss().shape) + 1
     queries = [checked] if checked.ndim == single else list(checked)
     results = [_one(spec, check_predictions(spec, query)) for query in queries]
@@ -88,7 +89,7 @@ def _losses(spec: OracleSpec, predictions: Any) -> tuple[Floats, float]:
     """Losses ``[n, K]`` and a bound on how far the oracle's sum of them may lie from the sum of the true ones."""
     table = spec.loss().table(predictions)
     if not np.isfinite(table).all():
-        raise checks.InputError("predictions: some label has an infinite loss; clip them or keep away from 0 and 1")
+        raise InputError("predictions: some label has an infinite loss; clip them or keep away from 0 and 1")
     if spec.name != "log_loss" or spec.submission != "rows":
         return table, 4 * float(np.spacing(table.max(axis=1)).sum())
     kind = np.dtype(spec.float_dtype).type

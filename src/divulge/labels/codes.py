@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels.blocks import shape
 from divulge.labels.distinct import most_digits
 
@@ -62,7 +62,7 @@ class Code:
                 return index, query % block.count, row + query // block.count * block.capacity
             query -= repeats * block.count
             row += repeats * block.capacity
-        raise checks.InputError(f"query: the code has {self.count} queries, there is no number {query + self.count}")
+        raise InputError(f"query: the code has {self.count} queries, there is no number {query + self.count}")
 
     def alphabet(self) -> Ints:
         """Every weight that occurs, with 0, in ascending order."""
@@ -198,7 +198,7 @@ def build(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code:
         207
     """
     if bound < 1:
-        raise checks.InputError(f"bound: at least 1 distinguishable step is needed, got {bound}")
+        raise InputError(f"bound: at least 1 distinguishable step is needed, got {bound}")
     whole, size, last = fewest(n, base, bound, dense, most)
     sizes = [(size, whole), (last, 1)]
     used = [(count, repeats) for count, repeats in sizes if count and repeats]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import blocks, codes
 from divulge.labels.certificate import Certificate
 from divulge.labels.plans import QueryPlan
@@ -36,10 +36,10 @@ def plan(spec: OracleSpec) -> QueryPlan:
         divulge.InputError: noise or rounding hides single counts, or the noise is stochastic.
     """
     if spec.noise_kind != "bounded":
-        raise checks.InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
     threshold = {"accuracy": 1 / (2 * spec.n), "f1": 1 / (4 * spec.n), "auc": 1 / (4 * spec.n**2)}[spec.name]
     if spec.tolerance >= threshold:
-        raise checks.InputError(
+        raise InputError(
             f"metric: {spec.name} leaks no label for certain at this precision: an error of ±{spec.tolerance:.3g} "
             f"hides single labels; it leaks once the error is below {threshold:.3g}"
         )
@@ -247,7 +247,7 @@ def _offsets(size: int) -> Ints:
 
 def _auc(spec: OracleSpec) -> AucPlan:
     if spec.n < 2:
-        raise checks.InputError(f"n: AUC needs at least 2 rows, got {spec.n}")
+        raise InputError(f"n: AUC needs at least 2 rows, got {spec.n}")
     starts = [0, 1]
     while starts[-1] < spec.n:
         known = starts[-1]

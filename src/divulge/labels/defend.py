@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import accuracy_bounds, ranking
 from divulge.labels.spec import OracleSpec
 from divulge.types import Estimate
+from divulge.validation import check_instance, check_integer, check_number
 
 _MOST_DECIMALS = 15  # more than that, floats have none
 _CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection
@@ -114,11 +115,11 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed
         >>> print(found.remedies[0].says)
         clip predictions into [0.01, 0.99] and add Gaussian noise of standard deviation 0.0831 to every score
     """
-    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
-    checks.integer(queries, "queries", least=1, most=10**15)
-    checks.number(accuracy, "accuracy", above=1 / spec.classes, below=1.0)
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    check_integer(queries, "queries", least=1, most=10**15)
+    check_number(accuracy, "accuracy", above=1 / spec.classes, below=1.0)
     if spec.scored == "unknown":
-        raise checks.InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
+        raise InputError("scored: whoever defends an endpoint knows how many rows it scores; give the number")
     return Defence(
         queries,
         accuracy,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import (
     codes,
     count_metrics,
@@ -28,6 +28,7 @@ from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.linear import LinearPlan
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import COUNTS, RATIOS, OracleSpec
+from divulge.validation import check_bool, check_choice, check_instance, check_integer, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -77,16 +78,16 @@ def design(
         >>> design(OracleSpec(n=2201, noise=1e-4), method="weighing").count
         207
     """
-    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
-    checks.choice(method, "method", METHODS)
-    checks.flag(guard, "guard")
-    checks.flag(rigorous, "rigorous")
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    check_choice(method, "method", METHODS)
+    check_bool(guard, "guard")
+    check_bool(rigorous, "rigorous")
     if queries is not None:
-        checks.integer(queries, "queries", least=1)
+        check_integer(queries, "queries", least=1)
     _can_end(spec)
-    most = codes.MOST_ADDRESS_BITS if block is None else min(checks.integer(block, "block", least=0), 13)
+    most = codes.MOST_ADDRESS_BITS if block is None else min(check_integer(block, "block", least=0), 13)
     if isinstance(spec.metric, KnownRange):
-        raise checks.InputError(
+        raise InputError(
             f"metric: of {spec.name} only the range is known, so there is no code; labels.capacity says what it tells"
         )
     if isinstance(spec.metric, Evaluated) or spec.name in RATIOS:
@@ -108,9 +109,9 @@ def design(
 def _plan_ratio(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
     """The plan for a metric that is no sum over rows and has a code of its own, or that is only evaluated."""
     if method != "auto":
-        raise checks.InputError(f"method: {spec.name} has one code of its own; use auto, got {method}")
+        raise InputError(f"method: {spec.name} has one code of its own; use auto, got {method}")
     if spec.scored != "all":
-        raise checks.InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
+        raise InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
     if spec.name == "r2":
         return r_squared.plan(spec, lambda squared: linear_plan(squared, method, options))
     if spec.name == "map_at_k":
@@ -124,9 +125,9 @@ def _can_end(spec: OracleSpec) -> None:
     """Refuse what could not be designed in reasonable time, or not be submitted."""
     for name, value, most in (("n", spec.n, _MOST_ROWS), ("classes", spec.classes, _MOST_CLASSES)):
         if value > most:
-            raise checks.InputError(f"{name}: a design takes at most {most:,}, got {value:,}")
+            raise InputError(f"{name}: a design takes at most {most:,}, got {value:,}")
     columns = 1 if spec.submission == "positive" else spec.classes
-    checks.memory(8.0 * spec.n * columns, "n", f"one submission has {spec.n:,} rows of {columns:,} numbers; take fewer")
+    check_memory(8.0 * spec.n * columns, "n", f"one submission has {spec.n:,} rows of {columns:,} numbers; take fewer")
 
 
 def _against_chance(spec: OracleSpec, method: str, options: _Options, queries: int | None) -> QueryPlan:
@@ -154,7 +155,7 @@ def linear_plan(spec: OracleSpec, method: str, options: _Options) -> QueryPlan:
     """The shortest integer code for a loss that is a sum over rows."""
     loss = spec.loss()
     if loss.reach(np.arange(spec.classes)) <= 0:
-        raise checks.InputError(
+        raise InputError(
             f"clip: {spec.epsilon:g} leaves no probabilities of {spec.classes} classes that add up to one inside the "
             "clip; labels may leak all the same, but no code is known here"
         )
@@ -320,9 +321,9 @@ def _unbounded(
     return _shortest([best, _best(spec, loss, digits, kinds, options, spans)])
 
 
-def _nothing_leaks(spec: OracleSpec, loss: Loss) -> checks.InputError:
+def _nothing_leaks(spec: OracleSpec, loss: Loss) -> InputError:
     threshold = loss.span / (2 * spec.rows_per_answer)
-    return checks.InputError(
+    return InputError(
         f"metric: {spec.name} leaks no label for certain at this precision: one label moves the answer by at most "
         f"{2 * threshold:.3g}, and an error of ±{spec.tolerance:.3g} hides it; it leaks once the error is below "
         f"{threshold:.3g}"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import linear
 from divulge.labels.certificate import Certificate
 from divulge.labels.reading import Reading
@@ -119,9 +119,9 @@ def plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
         divulge.InputError: the code is not stated for the metric, or no row fits.
     """
     if method == "corollary2" and spec.name != "itakura_saito":
-        raise checks.InputError(f"method: corollary2 is stated for itakura_saito, got {spec.name}")
+        raise InputError(f"method: corollary2 is stated for itakura_saito, got {spec.name}")
     if method == "primes" and spec.classes > 2 and spec.name not in _CROSS_ENTROPIES:
-        raise checks.InputError(f"method: for {spec.name} primes are stated for 2 classes, got {spec.classes}")
+        raise InputError(f"method: for {spec.name} primes are stated for 2 classes, got {spec.classes}")
     most = min(int(math.log(_MOST_LABELLINGS) / math.log(spec.classes)), spec.n)
     if method == "corollary2":
         # The losses are exponential in the log-odds, and must stay within the doubles.
@@ -133,7 +133,7 @@ def plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
             break
         best = table
     if best is None:
-        raise checks.InputError(f"method: {method} cannot read even one label per query at this noise")
+        raise InputError(f"method: {method} cannot read even one label per query at this noise")
     return best
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from divulge import checks, errors
+from divulge import errors
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_instance, check_number, check_string, format_value, require_callable
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
@@ -43,14 +45,14 @@ class Evaluated:
     name: str = ""
 
     def __post_init__(self) -> None:
-        checks.able(self.function, "function")
-        checks.choice(self.depends_on, "depends_on", ("labels", "counts"))
+        require_callable(self.function, "function")
+        check_choice(self.depends_on, "depends_on", ("labels", "counts"))
         _check_range(self)
-        checks.instance(self.name, "name", str, "a text")
+        check_instance(self.name, "name", str, "a text")
         if not self.name:
             module, name = getattr(self.function, "__module__", ""), getattr(self.function, "__qualname__", "")
             object.__setattr__(self, "name", f"{module}:{name}" if name else type(self.function).__name__)
-        checks.text(self.name, "name")
+        check_string(self.name, "name")
 
     def values(self, cases: Iterable[tuple[Ints, Array]]) -> Floats:
         """Scores of hypothetical labels and predictions; NaN where the metric is not defined."""
@@ -83,24 +85,24 @@ class KnownRange:
     def __post_init__(self) -> None:
         _check_range(self)
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
-            raise checks.InputError(f"high: a range with two ends is needed, got {self.low} to {self.high}")
-        checks.text(self.name, "name")
+            raise InputError(f"high: a range with two ends is needed, got {self.low} to {self.high}")
+        check_string(self.name, "name")
 
 
 def _check_range(metric: Evaluated | KnownRange) -> None:
     for name in ("low", "high"):
         value = getattr(metric, name)
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise checks.InputError(f"{name}: a number is needed, got {checks.shown(value)}")
+            raise InputError(f"{name}: a number is needed, got {format_value(value)}")
         try:
             number = float(value)
         except OverflowError:
-            raise checks.InputError(f"{name}: {checks.shown(value)} is larger than any float64") from None
+            raise InputError(f"{name}: {format_value(value)} is larger than any float64") from None
         if math.isnan(number):
-            raise checks.InputError(f"{name}: a number is needed, got NaN")
+            raise InputError(f"{name}: a number is needed, got NaN")
         object.__setattr__(metric, name, number)
     if not metric.low < metric.high:
-        raise checks.InputError(f"high: must be above low = {metric.low:g}, got {metric.high:g}")
+        raise InputError(f"high: must be above low = {metric.low:g}, got {metric.high:g}")
 
 
 def evaluate(metric: Evaluated, y: Ints, predictions: Array) -> float:
@@ -110,9 +112,9 @@ def evaluate(metric: Evaluated, y: Ints, predictions: Array) -> float:
         divulge.errors.UserCodeError: the function raises an error.
         divulge.InputError: it returns no finite number.
     """
-    with errors.theirs("metric"):
+    with errors.user_code_errors("metric"):
         value = metric.function(y, predictions)
-    return checks.number(value, f"metric: what {metric.name} returns")
+    return check_number(value, f"metric: what {metric.name} returns")
 
 
 def draw_submission(spec: OracleSpec, rng: np.random.Generator) -> Array:

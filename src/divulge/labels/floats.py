@@ -12,16 +12,11 @@ import functools
 import math
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import flint
 import numpy as np
 
-from divulge import lazy
-
 if TYPE_CHECKING:
-    import flint
-
     from divulge.types import Floats
-else:
-    flint = lazy.module("flint")
 
 _TINY = 1e-40
 _BITS = 120  # of ball arithmetic

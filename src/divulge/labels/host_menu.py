@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.labels import accuracy_bounds, ranking
 from divulge.labels.capacity import capacity
 from divulge.labels.design import design
@@ -17,6 +18,7 @@ from divulge.labels.oracles import Ladder, LocalOracle
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import OracleSpec
 from divulge.types import Estimate
+from divulge.validation import check_instance, check_integer, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints
@@ -78,21 +80,21 @@ def menu(
         private split 50 60 60
         submissions per day 10 200 150
     """
-    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
-    checks.integer(days, "days", least=1, most=10**6)
-    checks.integer(per_day, "per_day", least=1, most=10**6)
-    checks.number(public, "public", above=0.0, below=1.0)
-    checks.integer(decimals, "decimals", least=0, most=15)
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    check_integer(days, "days", least=1, most=10**6)
+    check_integer(per_day, "per_day", least=1, most=10**6)
+    check_number(public, "public", above=0.0, below=1.0)
+    check_integer(decimals, "decimals", least=0, most=15)
     if spec.scored != "all":
-        raise checks.InputError(f"scored: the menu starts from an oracle that scores all rows, got {spec.scored}")
+        raise InputError(f"scored: the menu starts from an oracle that scores all rows, got {spec.scored}")
     season = days * per_day
     shown = round(public * spec.n)
     if not 0 < shown < spec.n:
-        raise checks.InputError(f"public: of {spec.n} rows, {public:g} leaves {shown} public; both parts need a row")
+        raise InputError(f"public: of {spec.n} rows, {public:g} leaves {shown} public; both parts need a row")
     if step is None:
         width = accuracy_bounds.spread(spec)
         step = min(width, 1.0) / (2 * math.sqrt(spec.n))
-    step = checks.number(step, "step", above=0.0)
+    step = check_number(step, "step", above=0.0)
 
     def item(name: str, setting: str, now: OracleSpec, queries: int, cost: ranking.Shown, most: int) -> MenuItem:
         found = ranking.rank_correlation(spec, cost, seed=seed)
@@ -147,7 +149,7 @@ def _read(spec: OracleSpec, queries: int, seed: int) -> int | None:
     for method in ("auto", "positional"):
         try:
             plans.append(design(spec, method))
-        except checks.InputError:
+        except InputError:
             continue
     if not plans:
         return None

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, web
+from divulge import web
+from divulge.errors import InputError
 from divulge.labels.journal import Submission
 from divulge.labels.quota import QuotaReachedError
+from divulge.validation import check_instance, check_integer, check_number, check_string, check_strings
 
 if TYPE_CHECKING:
     from divulge.types import Array
@@ -58,15 +60,15 @@ class HttpOracle:
 
     def __post_init__(self) -> None:
         web.address(self.url, "url")
-        checks.instance(self.submission, "submission", Submission, "a labels.Submission")
-        checks.instance(self.headers, "headers", Mapping, "a mapping of names to texts")
+        check_instance(self.submission, "submission", Submission, "a labels.Submission")
+        check_instance(self.headers, "headers", Mapping, "a mapping of names to texts")
         for part in self.headers.items():
-            checks.texts(part, "headers")
+            check_strings(part, "headers")
         web.headers(self.headers, "headers")
-        checks.text(self.key, "key")
-        checks.integer(self.retries, "retries", least=0)
+        check_string(self.key, "key")
+        check_integer(self.retries, "retries", least=0)
         for name in ("pause", "patience", "timeout"):
-            checks.number(getattr(self, name), name, above=0)
+            check_number(getattr(self, name), name, above=0)
 
     def __call__(self, predictions: Array) -> float:
         """The score of one submission."""
@@ -91,7 +93,7 @@ class HttpOracle:
                     self.sleep(wait)
         if status == 429:
             raise QuotaReachedError(f"{where}: still busy after {self.retries + 1} tries (429)")
-        raise checks.InputError(f"oracle: {where} failed {self.retries + 1} times, last: {trouble}")
+        raise InputError(f"oracle: {where} failed {self.retries + 1} times, last: {trouble}")
 
     def _patience(self, answer: web.Answer, where: str) -> float:
         """Seconds to wait for a busy server; one that names none, or too many, takes no more submissions."""
@@ -102,7 +104,7 @@ class HttpOracle:
 
     def _score(self, answer: web.Answer, where: str) -> float:
         if answer.status >= 300:
-            raise checks.InputError(f"oracle: {where} refused: HTTP {answer.status}: {answer.excerpt()}")
+            raise InputError(f"oracle: {where} refused: HTTP {answer.status}: {answer.excerpt()}")
         try:
             value: Any = answer.json()
         except web.WebError:
@@ -112,11 +114,9 @@ class HttpOracle:
                 value = reduce(lambda level, part: level[part], self.key.split("."), value)
             score = _number(value)
         except (ValueError, KeyError, TypeError, OverflowError):
-            raise checks.InputError(
-                f"oracle: {where} answered without a number at {self.key!r}: {answer.excerpt()}"
-            ) from None
+            raise InputError(f"oracle: {where} answered without a number at {self.key!r}: {answer.excerpt()}") from None
         if not math.isfinite(score):
-            raise checks.InputError(f"oracle: {where} answered {str(value)[:60]}; a finite number is needed")
+            raise InputError(f"oracle: {where} answered {str(value)[:60]}; a finite number is needed")
         return score
 
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from divulge import checks, errors
+from divulge import errors
+from divulge.errors import InputError
 from divulge.labels import contradiction, probing
 from divulge.labels.answers import LabelInference
 from divulge.labels.plans import QueryPlan
 from divulge.labels.quota import QuotaReachedError
+from divulge.validation import check_bool, check_instance, check_vector, format_value, require_callable
 
 if TYPE_CHECKING:
     from divulge.types import Array
@@ -52,13 +54,13 @@ def infer(
     Raises:
         divulge.InputError: the oracle answered something that is no finite number (the query is named).
     """
-    checks.able(oracle, "oracle")
-    checks.instance(plan, "plan", QueryPlan, "what labels.design returned")
+    require_callable(oracle, "oracle")
+    check_instance(plan, "plan", QueryPlan, "what labels.design returned")
     if journal is not None:
-        checks.able(journal, "journal", "answers", "keep")
+        require_callable(journal, "journal", "answers", "keep")
     if progress is not None:
-        checks.able(progress, "progress")
-    checks.flag(control, "control")
+        require_callable(progress, "progress")
+    check_bool(control, "control")
     answers = _Answers(oracle, plan, journal, progress)
     answers.ask_all()
     inference = read(plan, answers.known)
@@ -93,7 +95,7 @@ class _Answers:
             if question is None or not self.ask(index, question):
                 return
             if self.progress is not None:
-                with errors.theirs("progress"):
+                with errors.user_code_errors("progress"):
                     self.progress(index + 1, self.plan.count)
 
     def ask(self, index: int, predictions: Array) -> bool:
@@ -101,7 +103,7 @@ class _Answers:
         if not math.isnan(self.known[index]):
             return True
         try:
-            with errors.theirs("oracle", QuotaReachedError):
+            with errors.user_code_errors("oracle", QuotaReachedError):
                 answer = self.oracle(predictions)
         except QuotaReachedError:
             return False
@@ -122,12 +124,12 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
     Raises:
         divulge.InputError: another number of answers than the plan has queries.
     """
-    checks.instance(plan, "plan", QueryPlan, "what labels.design returned")
-    given = checks.vector(answers, "answers", finite=False)
+    check_instance(plan, "plan", QueryPlan, "what labels.design returned")
+    given = check_vector(answers, "answers", finite=False)
     if len(given) not in (plan.count, plan.count + 1):
-        raise checks.InputError(f"answers: {plan.count} are needed (one per query of the plan), got {len(given)}")
+        raise InputError(f"answers: {plan.count} are needed (one per query of the plan), got {len(given)}")
     if np.isinf(given).any():
-        raise checks.InputError(f"answers: query {int(np.flatnonzero(np.isinf(given))[0])} has an infinite answer")
+        raise InputError(f"answers: query {int(np.flatnonzero(np.isinf(given))[0])} has an infinite answer")
     given = contradiction.decimal(given, plan.spec.decimals)
     known = given[: plan.count]
     reading = plan.inner.read(known)
@@ -148,5 +150,5 @@ def _number(answer: Any, index: int, count: int) -> float:
         number = math.nan
     if not math.isfinite(number):
         which = f"query {index} of {count}" if index < count else "the control query"
-        raise checks.InputError(f"oracle: {which} was answered with {checks.shown(answer)}; a number is needed")
+        raise InputError(f"oracle: {which} was answered with {format_value(answer)}; a number is needed")
     return number

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store, untrusted
+from divulge import store, untrusted
+from divulge.errors import InputError
+from divulge.validation import as_list, check_string, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,16 +57,16 @@ class Journal:
             self._answers.update({int(line["query"]): float(line["score"]) for line in rest})
             key = first["plan"]
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            raise checks.InputError(f"{self.path}: not a journal of answers") from None
+            raise InputError(f"{self.path}: not a journal of answers") from None
         if not all(map(math.isfinite, self._answers.values())):
-            raise checks.InputError(f"{self.path}: an answer is not a finite number")
+            raise InputError(f"{self.path}: an answer is not a finite number")
         if key != self.plan.key:
-            raise checks.InputError(
+            raise InputError(
                 f"{self.path}: holds answers to another plan ({first.get('method')}, {first.get('queries')} queries); "
                 "its queries differ, so its answers cannot be used here"
             )
         if any(not 0 <= index <= self.plan.count for index in self._answers):
-            raise checks.InputError(f"{self.path}: names a query the plan does not have")
+            raise InputError(f"{self.path}: names a query the plan does not have")
 
     def answers(self) -> Mapping[int, float]:
         """Answers kept so far, by query number."""
@@ -101,9 +103,9 @@ class Submission:
 
     def __post_init__(self) -> None:
         for name in ("ids", "columns"):
-            object.__setattr__(self, name, tuple(map(str, checks.listed(getattr(self, name), name))))
-        if len(checks.text(self.separator, "separator")) != 1 or self.separator in '\r\n"':
-            raise checks.InputError(f"separator: one character is needed, got {checks.shown(self.separator)}")
+            object.__setattr__(self, name, tuple(map(str, as_list(getattr(self, name), name))))
+        if len(check_string(self.separator, "separator")) != 1 or self.separator in '\r\n"':
+            raise InputError(f"separator: one character is needed, got {format_value(self.separator)}")
 
     def text(self, predictions: Any) -> str:
         """The submission as text; numbers are written so that they read back as the very same floats.
@@ -116,9 +118,9 @@ class Submission:
         ids = self.ids or [str(i) for i in range(len(table))]
         columns = self.columns or ("id", *(f"p{c}" for c in range(table.shape[1])))
         if len(ids) != len(table):
-            raise checks.InputError(f"template: {len(ids)} identifiers (ids) for {len(table)} rows of predictions")
+            raise InputError(f"template: {len(ids)} identifiers (ids) for {len(table)} rows of predictions")
         if len(columns) != table.shape[1] + 1:
-            raise checks.InputError(
+            raise InputError(
                 f"template: {len(columns)} columns, but an identifier and {table.shape[1]} predictions are needed"
             )
         out = io.StringIO()
@@ -138,9 +140,9 @@ class Submission:
         try:
             rows = list(csv.reader(io.StringIO(store.read_text(path, limit=untrusted.LINES), newline="")))
         except csv.Error as error:
-            raise checks.InputError(f"template: {path}: not a CSV file ({error})") from None
+            raise InputError(f"template: {path}: not a CSV file ({error})") from None
         if len(rows) < 2 or not all(rows):
-            raise checks.InputError(f"template: {path}: a header and at least one row are needed, and no empty line")
+            raise InputError(f"template: {path}: a header and at least one row are needed, and no empty line")
         return cls(tuple(row[0] for row in rows[1:]), tuple(rows[0]))
 
 
@@ -167,9 +169,9 @@ def read_scores(path: Path, plan: QueryPlan) -> Floats:
         except ValueError:
             scores[number - 1] = math.nan
         if not math.isfinite(scores[number - 1]):
-            raise checks.InputError(f"scores: line {number} of {path} is {checks.shown(line)}; a number is needed")
+            raise InputError(f"scores: line {number} of {path} is {format_value(line)}; a number is needed")
     if len(scores) != plan.count + 1:
-        raise checks.InputError(
+        raise InputError(
             f"scores: {plan.count + 1} are needed (one per submission, the control query's last), got {len(scores)} "
             f"in {path}"
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.noise import reach, too_loud
@@ -53,7 +53,7 @@ class LinearPlan:
             if index < part.count:
                 return part.query(index)
             index -= part.count
-        raise checks.InputError(f"query: the plan has {self.count} queries only")
+        raise InputError(f"query: the plan has {self.count} queries only")
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers ``[count]``, NaN where not yet asked."""
@@ -157,7 +157,7 @@ def check_counting(spec: OracleSpec) -> None:
     _, answers = counting_answers(spec)
     closest = float(np.abs(np.diff(answers)).min())
     if closest <= 2 * _reach(spec) + 1e-12:
-        raise checks.InputError(
+        raise InputError(
             f"class_weight: the class counts must be read first, and their answers lie {closest:.3g} apart; "
             f"errors reach ±{_reach(spec):.3g}"
         )

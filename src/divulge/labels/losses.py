@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, errors
+from divulge import errors
+from divulge.errors import InputError
 from divulge.labels import probability_losses
 from divulge.labels.loss import Loss, bisect, squared
+from divulge.validation import check_array, check_number, check_string, check_vector, require_callable
 
 if TYPE_CHECKING:
     from divulge.types import Array, Floats, Ints
@@ -50,10 +52,10 @@ class Linear:
     name: str = "linear"
 
     def __post_init__(self) -> None:
-        checks.able(self.loss, "loss")
-        checks.number(self.high, "high")
-        checks.number(self.low, "low", below=self.high)
-        checks.text(self.name, "name")
+        require_callable(self.loss, "loss")
+        check_number(self.high, "high")
+        check_number(self.low, "low", below=self.high)
+        check_string(self.name, "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def norm_like(alpha: float) -> Metric:
         >>> norm_like(3)
         Metric(name='norm_like', parameter=3.0)
     """
-    return Metric("norm_like", checks.number(alpha, "alpha", above=1.0))
+    return Metric("norm_like", check_number(alpha, "alpha", above=1.0))
 
 
 def mahalanobis(matrix: object) -> Metric:
@@ -96,15 +98,15 @@ def mahalanobis(matrix: object) -> Metric:
         >>> mahalanobis(1.0)
         Metric(name='mahalanobis', parameter=2.0)
     """
-    values = np.asarray(checks.array(matrix, "matrix"), dtype=float)
+    values = np.asarray(check_array(matrix, "matrix"), dtype=float)
     values = values * np.eye(2) if values.ndim == 0 else values
     if values.shape != (2, 2):
-        raise checks.InputError(f"matrix: shape (2, 2) is needed, got {values.shape}")
+        raise InputError(f"matrix: shape (2, 2) is needed, got {values.shape}")
     least = float(np.linalg.eigvalsh(values / 2 + values.T / 2).min())
     if not least > 0:
-        raise checks.InputError(f"matrix: must be positive definite, but its smallest eigenvalue is {least:g}")
+        raise InputError(f"matrix: must be positive definite, but its smallest eigenvalue is {least:g}")
     (a, b), (c, d) = values.tolist()
-    return Metric("mahalanobis", checks.number((a + d) - (b + c), "matrix: a + d - b - c", above=0.0, below=math.inf))
+    return Metric("mahalanobis", check_number((a + d) - (b + c), "matrix: a + d - b - c", above=0.0, below=math.inf))
 
 
 def of(
@@ -153,7 +155,7 @@ def of(
 
 def _two(name: str, classes: int) -> None:
     if classes != 2:
-        raise checks.InputError(f"classes: {name} is defined for 2 classes here, got {classes}")
+        raise InputError(f"classes: {name} is defined for 2 classes here, got {classes}")
 
 
 # --- losses on logits
@@ -216,19 +218,19 @@ def _linear(metric: Linear, classes: int) -> Loss:
     def gap(theta: Any) -> Any:
         return np.asarray(metric.loss(theta, 1), dtype=float) - np.asarray(metric.loss(theta, 0), dtype=float)
 
-    with errors.theirs("loss"):
-        ends = checks.vector(gap(np.array([metric.low, metric.high])), "loss", length=2, finite=False)
+    with errors.user_code_errors("loss"):
+        ends = check_vector(gap(np.array([metric.low, metric.high])), "loss", length=2, finite=False)
     # Both signs of a gap are needed, so the span is the smaller of the two sides.
     span = float(min(abs(ends[0]), abs(ends[1]))) if ends[0] * ends[1] < 0 else 0.0
     if not math.isfinite(span) or span <= 0:
-        raise checks.InputError(
+        raise InputError(
             f"metric: {metric.name} must prefer label 0 at one end of [low, high] and label 1 at the other; "
             f"loss(θ, 1) - loss(θ, 0) is {ends[0]:g} and {ends[1]:g} there"
         )
 
     def table(theta: Any) -> Floats:
-        with errors.theirs("loss"):
-            columns = [checks.vector(metric.loss(theta, label), "loss", length=len(theta)) for label in (0, 1)]
+        with errors.user_code_errors("loss"):
+            columns = [check_vector(metric.loss(theta, label), "loss", length=len(theta)) for label in (0, 1)]
         return np.stack(columns, axis=1)
 
     return Loss(span, lambda gaps, digits: bisect(gap, gaps * digits[1], metric.low, metric.high), table, ())

@@ -7,16 +7,11 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from divulge import lazy
+from scipy import stats
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.labels.spec import OracleSpec
     from divulge.types import Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 FALSE_ALARM = 1e-6  # chance of each of these tests to refute an oracle that is what was declared
 

@@ -10,19 +10,26 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn import metrics
 
-from divulge import checks, errors, lazy, seeds
+from divulge import errors, seeds
+from divulge.errors import InputError
 from divulge.labels import ratios
 from divulge.labels.evaluated import Evaluated, evaluate
 from divulge.labels.quota import QuotaReachedError
 from divulge.labels.spec import OracleSpec
+from divulge.validation import (
+    check_array,
+    check_choice,
+    check_instance,
+    check_labels,
+    check_mask,
+    check_number,
+    require_callable,
+)
 
 if TYPE_CHECKING:
-    from sklearn import metrics
-
     from divulge.types import Array, Bools, Ints
-else:
-    metrics = lazy.module("sklearn.metrics")
 
 _PATTERNS = ("edge", "uniform", "plus", "minus")
 
@@ -52,15 +59,15 @@ class LocalOracle:
     _draws: np.random.Generator = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checks.instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
-        checks.choice(self.pattern, "pattern", _PATTERNS)
-        checks.choice(self.arithmetic, "arithmetic", ("numpy", "exact"))
-        y = checks.labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
+        check_instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
+        check_choice(self.pattern, "pattern", _PATTERNS)
+        check_choice(self.arithmetic, "arithmetic", ("numpy", "exact"))
+        y = check_labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
         object.__setattr__(self, "y", y)
         if self.scored is not None:
             object.__setattr__(self, "scored", public(self.spec, self.scored))
         elif self.spec.scored != "all":
-            raise checks.InputError("scored: the specification has a hidden split; say which rows are scored")
+            raise InputError("scored: the specification has a hidden split; say which rows are scored")
         object.__setattr__(self, "_draws", seeds.generator(self.seed, "labels", "oracle"))
 
     def __call__(self, predictions: object) -> float:
@@ -92,12 +99,12 @@ class LocalOracle:
 
 def public(spec: OracleSpec, scored: object) -> Bools:
     """The mask of scored rows, if it is what the specification says."""
-    counted = checks.mask(scored, "scored", (spec.n,))
+    counted = check_mask(scored, "scored", (spec.n,))
     number = int(counted.sum())
     if not number:
-        raise checks.InputError("scored: at least one row must be scored")
+        raise InputError("scored: at least one row must be scored")
     if not isinstance(spec.scored, str) and number != spec.scored:
-        raise checks.InputError(f"scored: the specification says {spec.scored} rows, the mask has {number}")
+        raise InputError(f"scored: the specification says {spec.scored} rows, the mask has {number}")
     return counted
 
 
@@ -107,7 +114,7 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
     Raises:
         divulge.InputError: another shape, NaN, probabilities outside [0, 1] or rows that do not sum to one.
     """
-    values = checks.array(predictions, "predictions")
+    values = check_array(predictions, "predictions")
     probabilities = spec.name in ("log_loss", "squared_euclidean", "norm_like", "itakura_saito", "mahalanobis")
     one_column = spec.name == "mahalanobis" or (
         spec.submission == "positive" and spec.name in ("log_loss", "squared_euclidean")
@@ -116,24 +123,24 @@ def check_predictions(spec: OracleSpec, predictions: object) -> Array:
         probabilities, one_column = spec.submission != "labels", spec.submission != "rows"
     if spec.name == "map_at_k":
         if values.ndim != 2 or len(values) != spec.n:
-            raise checks.InputError(f"predictions: shape ({spec.n}, k) is needed, got {values.shape}")
+            raise InputError(f"predictions: shape ({spec.n}, k) is needed, got {values.shape}")
         return values
     matrix = spec.name == "softmax_cross_entropy" or (probabilities and not one_column)
     shape = (spec.n, spec.classes) if matrix else (spec.n,)
     if values.shape != shape:
-        raise checks.InputError(f"predictions: shape {shape} is needed, got {values.shape}")
+        raise InputError(f"predictions: shape {shape} is needed, got {values.shape}")
     if not probabilities:
         if spec.submission == "labels" or spec.name in ratios.OF_CLASS_NUMBERS:
-            return checks.labels(values.astype(np.int64), "predictions", length=spec.n, classes=spec.classes)
+            return check_labels(values.astype(np.int64), "predictions", length=spec.n, classes=spec.classes)
         return values
     if values.min() < 0 or values.max() > 1:
-        raise checks.InputError(f"predictions: must lie in [0, 1], got {values.min():g} to {values.max():g}")
+        raise InputError(f"predictions: must lie in [0, 1], got {values.min():g} to {values.max():g}")
     if matrix:
         allowed = math.sqrt(float(np.finfo(values.dtype if values.dtype.kind == "f" else np.float64).eps))
         off = np.abs(values.sum(axis=1) - 1)
         if off.max() > allowed:
             row = int(off.argmax())
-            raise checks.InputError(f"predictions: row {row} sums to {values[row].sum():.9g}, not to 1")
+            raise InputError(f"predictions: row {row} sums to {values[row].sum():.9g}, not to 1")
     return values
 
 
@@ -177,7 +184,7 @@ def _auc(y: Ints, predictions: Array) -> float:
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     ones = int(y.sum())
     if ones in (0, len(y)):
-        raise checks.InputError("y: AUC is not defined when only one class occurs")
+        raise InputError("y: AUC is not defined when only one class occurs")
     return float((ranks[y == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(y) - ones)))
 
 
@@ -199,8 +206,8 @@ class ScikitLearn:
     y: Ints
 
     def __post_init__(self) -> None:
-        checks.instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
-        y = checks.labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
+        check_instance(self.spec, "spec", OracleSpec, "a labels.OracleSpec")
+        y = check_labels(self.y, "y", length=self.spec.n, classes=self.spec.classes)
         object.__setattr__(self, "y", y)
 
     def __call__(self, predictions: Array) -> float:
@@ -229,7 +236,7 @@ class ScikitLearn:
                 labels=list(range(spec.classes)),
             ),
         }
-        return float(functions[checks.choice(spec.name, "metric", functions)](self.y, predictions))
+        return float(functions[check_choice(spec.name, "metric", functions)](self.y, predictions))
 
 
 @dataclass(slots=True, eq=False)
@@ -246,15 +253,15 @@ class Ladder:
     best: float = math.inf
 
     def __post_init__(self) -> None:
-        checks.able(self.oracle, "oracle")
-        self.step = checks.number(self.step, "step", above=0)
-        self.best = checks.number(self.best, "best", above=-math.inf, below=math.inf, closed=True)
+        require_callable(self.oracle, "oracle")
+        self.step = check_number(self.step, "step", above=0)
+        self.best = check_number(self.best, "best", above=-math.inf, below=math.inf, closed=True)
 
     def __call__(self, predictions: object) -> float:
         """The best rounded score so far."""
-        with errors.theirs("oracle", QuotaReachedError):
+        with errors.user_code_errors("oracle", QuotaReachedError):
             answer = self.oracle(predictions)
-        score = checks.number(answer, "oracle: its answer")
+        score = check_number(answer, "oracle: its answer")
         if score < self.best - self.step:
             self.best = round(score / self.step) * self.step
         return self.best

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import enumerated_codes, linear, questions
 from divulge.labels.plans import QueryPlan
 from divulge.labels.reading import Reading
@@ -36,7 +36,7 @@ def plan(spec: OracleSpec, method: str) -> QueryPlan:
         divulge.InputError: stochastic noise, a metric without per-row losses, or no row fits.
     """
     if spec.noise_kind != "bounded" or spec.class_weight is not None:
-        raise checks.InputError(f"method: {method} is stated for bounded noise and unweighted classes only")
+        raise InputError(f"method: {method} is stated for bounded noise and unweighted classes only")
     loss = spec.loss()
     if method in enumerated_codes.METHODS:
         table = enumerated_codes.plan(spec, loss, method)
@@ -46,9 +46,9 @@ def plan(spec: OracleSpec, method: str) -> QueryPlan:
 
 def _theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
     if method == "theorem14" and spec.classes != 2:
-        raise checks.InputError(f"method: theorem14 is stated for 2 classes, got {spec.classes}")
+        raise InputError(f"method: theorem14 is stated for 2 classes, got {spec.classes}")
     if not math.isfinite(loss.span) and spec.name not in questions.LOGITS:
-        raise checks.InputError(f"method: {method} is for cross-entropies and bounded losses; {spec.name} has no bound")
+        raise InputError(f"method: {method} is for cross-entropies and bounded losses; {spec.name} has no bound")
     digits = np.arange(2) if method == "theorem14" else 2 ** np.arange(spec.classes) - 1
     base = 2 if method == "theorem14" else 2**spec.classes
     question: Question | None = None
@@ -58,7 +58,7 @@ def _theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
             break
         question = longer
     if question is None:
-        raise checks.InputError(f"method: {method} cannot read even one label per query at this noise")
+        raise InputError(f"method: {method} cannot read even one label per query at this noise")
     inner = PaperPlan(spec, question)
     return QueryPlan(spec, method, inner, linear.certificate(spec, (question,)))
 

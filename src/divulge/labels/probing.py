@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels.contradiction import shown
 from divulge.labels.noise import reach
 from divulge.labels.quota import QuotaReachedError
@@ -45,7 +45,7 @@ def explain(
     try:
         looks = shown(answers, plan.spec) or _noisy(oracle, plan, answers, against)
         looks = looks or against.looks or _opposite(oracle, plan.spec)
-    except (QuotaReachedError, checks.InputError):
+    except (QuotaReachedError, InputError):
         # Nothing more is to be had; what was found stands.
         return against
     return replace(against, looks=looks)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.losses import Linear
@@ -98,29 +98,29 @@ def plan(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) -> QueryPl
         divulge.InputError: noise without a bound, or nothing leaks at this precision.
     """
     if spec.noise_kind != "bounded":
-        raise checks.InputError(f"noise_kind: r2 is attacked under bounded noise only, got {spec.noise_kind}")
+        raise InputError(f"noise_kind: r2 is attacked under bounded noise only, got {spec.noise_kind}")
     gaps = np.diff(np.sort(_first_answers(spec.n)))
     separation, needed = float(gaps.min()), 2 * (spec.tolerance + _FLOAT_ERROR)
     if separation <= needed:
-        raise checks.InputError(
+        raise InputError(
             f"metric: r2 leaks no label for certain at this precision: the number of ones has to be read first, and an "
             f"error of ±{spec.tolerance:.3g} hides it; it leaks once the error is below {separation / 2:.3g}"
         )
     # s (n - s)/n² is at most 1/4. What floats add to R² grows with the largest square, so predictions need a limit.
     best: QueryPlan | None = None
-    refusal: checks.InputError | None = None
+    refusal: InputError | None = None
     for reach in 4.0 ** np.arange(14):
         square = Linear(_squares, low=-reach, high=1 + reach, name="squares")
         steps = 8 * floats.depth(spec.n, spec.summation) + 32
         own = ((1 + reach) ** 2 + 0.25) * steps * floats.roundoff(spec.float_dtype)
         try:
             squares = design(replace(spec, metric=square, decimals=None, noise=spec.tolerance / 4 + own))
-        except checks.InputError as error:
+        except InputError as error:
             refusal = refusal or error
             continue
         best = squares if best is None or squares.count < best.count else best
     if best is None:
-        raise checks.InputError(f"metric: r2 leaks no label for certain at this precision ({refusal})")
+        raise InputError(f"metric: r2 leaks no label for certain at this precision ({refusal})")
     proof = best.certificate
     method = "the number of ones first; then " + proof.method
     certificate = Certificate(proof.certified, min(separation, 4 * proof.separation), needed, method, proof.why)

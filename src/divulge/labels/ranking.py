@@ -7,22 +7,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from scipy import special, stats
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.losses import Linear
 from divulge.labels.oracles import score
 from divulge.labels.spec import COUNTS, RATIOS
 from divulge.types import Estimate
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
-    from scipy import special, stats
-
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
-else:
-    special = lazy.module("scipy.special")
-    stats = lazy.module("scipy.stats")
 
 TEAMS = 30
 _COMPETITIONS = (4, 20)  # fewest and most that are simulated
@@ -49,7 +47,7 @@ def rank_correlation(spec: OracleSpec, shown: Shown, *, teams: int = TEAMS, seed
         The mean over competitions, with Student's interval; None where no submissions can be made up: nothing is known
         of the metric but its range, or there are too many rows to simulate.
     """
-    checks.integer(teams, "teams", least=3)
+    check_integer(teams, "teams", least=3)
     if isinstance(spec.metric, KnownRange) or spec.n * spec.classes > _MOST_ROWS:
         return None
     few, many = _COMPETITIONS
@@ -107,7 +105,7 @@ def exact_score(spec: OracleSpec, y: Ints, evidence: Floats) -> float:
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             value = score(spec, y, submission(spec, evidence))
-    except checks.InputError:  # such as AUC where all labels are alike
+    except InputError:  # such as AUC where all labels are alike
         return 0.0
     return value if math.isfinite(value) else 0.0
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.labels.certificate import Certificate
 from divulge.labels.evaluated import Evaluated, draw_submission
 from divulge.labels.plans import QueryPlan
@@ -42,9 +43,9 @@ def plan(spec: OracleSpec) -> QueryPlan:
     metric = spec.metric
     assert isinstance(metric, Evaluated), "only what can be evaluated is searched"
     if spec.noise_kind != "bounded" or spec.scored != "all":
-        raise checks.InputError(f"metric: {metric.name} is attacked under bounded noise and without a split only")
+        raise InputError(f"metric: {metric.name} is attacked under bounded noise and without a split only")
     if spec.n * math.log(spec.classes) > math.log(MOST_LABELLINGS) + 1e-9:
-        raise checks.InputError(
+        raise InputError(
             f"metric: {metric.name} is known by evaluation alone, and {spec.n} rows of {spec.classes} classes have "
             f"more labellings than can be tried ({MOST_LABELLINGS}); no code is known for such a metric. If it depends "
             "on counts alone, say labels.Evaluated(…, depends_on='counts'); a mean over rows is a labels.Linear"
@@ -71,7 +72,7 @@ class SearchPlan:
     def query(self, index: int) -> Array:
         """The first question; later ones depend on the answers (`query_after`)."""
         if index:
-            raise checks.InputError(
+            raise InputError(
                 f"query: question {index} of a search depends on the answers before it; ask them one at a time"
             )
         question = self.query_after(0, np.full(self.count, np.nan))

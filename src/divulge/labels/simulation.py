@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels.answers import LabelInference
 from divulge.labels.design import design
 from divulge.labels.inference import infer
 from divulge.labels.oracles import LocalOracle, public
 from divulge.labels.plans import QueryPlan
 from divulge.labels.spec import OracleSpec
+from divulge.validation import check_instance, check_labels
 
 if TYPE_CHECKING:
     from divulge.types import Array, Ints
@@ -69,8 +70,8 @@ def simulate(
         >>> simulate(OracleSpec(n=6, noise=1e-3), [0, 1, 1, 0, 0, 1]).accuracy
         1.0
     """
-    checks.instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
-    truth = checks.labels(y, "y", length=spec.n, classes=spec.classes)
+    check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
+    truth = check_labels(y, "y", length=spec.n, classes=spec.classes)
     made = design(spec) if plan is None else plan
     check_plan(made, spec)
     mask = None if scored is None else public(spec, scored)
@@ -83,6 +84,6 @@ def simulate(
 
 def check_plan(plan: QueryPlan, spec: OracleSpec) -> None:
     """Refuse a plan that was made for another oracle."""
-    checks.instance(plan, "plan", QueryPlan, "what labels.design returned")
+    check_instance(plan, "plan", QueryPlan, "what labels.design returned")
     if plan.spec != spec:
-        raise checks.InputError(f"plan: made for another oracle ({plan.spec}), not for {spec}")
+        raise InputError(f"plan: made for another oracle ({plan.spec}), not for {spec}")

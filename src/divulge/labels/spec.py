@@ -9,11 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import losses
 from divulge.labels.evaluated import Evaluated, KnownRange
 from divulge.labels.loss import Loss
 from divulge.labels.losses import Linear, Metric
+from divulge.validation import as_list, check_choice, check_integer, check_number
 
 COUNTS = ("accuracy", "f1", "auc")
 RATIOS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa", "r2", "map_at_k")
@@ -79,19 +80,19 @@ class OracleSpec:
     scored: int | str = "all"
 
     def __post_init__(self) -> None:
-        checks.integer(self.n, "n", least=1, most=_MOST)
-        checks.integer(self.classes, "classes", least=2, most=_MOST)
+        check_integer(self.n, "n", least=1, most=_MOST)
+        check_integer(self.classes, "classes", least=2, most=_MOST)
         self._check_metric()
         if self.decimals is not None:
-            checks.integer(self.decimals, "decimals", least=0, most=300)
-        checks.number(self.noise, "noise", above=0.0, closed=True)
+            check_integer(self.decimals, "decimals", least=0, most=300)
+        check_number(self.noise, "noise", above=0.0, closed=True)
         if not math.isfinite(self.noise):
-            raise checks.InputError(f"noise: must be finite, got {self.noise}")
-        checks.choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
-        checks.choice(self.reduction, "reduction", ("mean", "sum"))
-        checks.choice(self.submission, "submission", ("rows", "positive", "labels"))
-        checks.choice(self.noise_kind, "noise_kind", ("bounded", "gaussian", "laplace"))
-        checks.choice(self.summation, "summation", ("pairwise", "sequential"))
+            raise InputError(f"noise: must be finite, got {self.noise}")
+        check_choice(self.float_dtype, "float_dtype", ("float64", "float32", "float16"))
+        check_choice(self.reduction, "reduction", ("mean", "sum"))
+        check_choice(self.submission, "submission", ("rows", "positive", "labels"))
+        check_choice(self.noise_kind, "noise_kind", ("bounded", "gaussian", "laplace"))
+        check_choice(self.summation, "summation", ("pairwise", "sequential"))
         if self.noise == 0:
             object.__setattr__(self, "noise_kind", "bounded")  # no noise is bounded noise, whatever it would be like
         _ = self.epsilon
@@ -104,41 +105,41 @@ class OracleSpec:
             object.__setattr__(self, "metric", Evaluated(self.metric))
         if isinstance(self.metric, Evaluated) and self.metric.depends_on == "counts":
             if self.classes != 2:
-                raise checks.InputError(f"classes: a metric that depends on counts has 2, got {self.classes}")
+                raise InputError(f"classes: a metric that depends on counts has 2, got {self.classes}")
             object.__setattr__(self, "submission", "labels")
         if not isinstance(self.metric, Metric | Linear | Evaluated | KnownRange):
-            checks.choice(self.metric, "metric", NAMES)
+            check_choice(self.metric, "metric", NAMES)
             if self.metric in ("norm_like", "mahalanobis"):
-                raise checks.InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
+                raise InputError(f"metric: {self.metric} has a parameter; use labels.{self.metric}(...)")
 
     def _check_scored(self) -> None:
         if not isinstance(self.scored, str):
-            if checks.integer(self.scored, "scored", least=1) > self.n:
-                raise checks.InputError(f"scored: at most all {self.n} rows can be scored, got {self.scored}")
+            if check_integer(self.scored, "scored", least=1) > self.n:
+                raise InputError(f"scored: at most all {self.n} rows can be scored, got {self.scored}")
         else:
-            checks.choice(self.scored, "scored", ("all", "unknown"))
+            check_choice(self.scored, "scored", ("all", "unknown"))
 
     def _check_form(self) -> None:
         if self.submission == "positive" and self.classes != 2:
-            raise checks.InputError(f"submission: 'positive' needs 2 classes, got {self.classes}")
+            raise InputError(f"submission: 'positive' needs 2 classes, got {self.classes}")
         if self.submission == "labels" and not isinstance(self.metric, Evaluated):
-            raise checks.InputError("submission: 'labels' is for a metric that is a function; others say it themselves")
+            raise InputError("submission: 'labels' is for a metric that is a function; others say it themselves")
         if self.reduction == "sum" and (self.name == "rmse" or not self.adds_up):
-            raise checks.InputError(f"reduction: {self.name} is no sum over rows; use 'mean'")
+            raise InputError(f"reduction: {self.name} is no sum over rows; use 'mean'")
         if self.adds_up:
             self.loss()
         elif self.classes != 2 and self.name in (*COUNTS, "balanced_accuracy", "mcc", "r2"):
-            raise checks.InputError(f"classes: {self.name} is defined for 2 classes here, got {self.classes}")
+            raise InputError(f"classes: {self.name} is defined for 2 classes here, got {self.classes}")
 
     def _check_weights(self) -> None:
         if self.class_weight is None:
             return
-        given = checks.listed(self.class_weight, "class_weight")
-        weights = tuple(checks.number(weight, "class_weight", above=0.0) for weight in given)
+        given = as_list(self.class_weight, "class_weight")
+        weights = tuple(check_number(weight, "class_weight", above=0.0) for weight in given)
         if len(weights) != self.classes:
-            raise checks.InputError(f"class_weight: {self.classes} positive weights are needed, got {len(weights)}")
+            raise InputError(f"class_weight: {self.classes} positive weights are needed, got {len(weights)}")
         if self.name != "log_loss" or self.classes != 2 or self.reduction != "mean":
-            raise checks.InputError("class_weight: known for the mean log_loss of 2 classes only")
+            raise InputError("class_weight: known for the mean log_loss of 2 classes only")
         object.__setattr__(self, "class_weight", weights)
 
     @property
@@ -157,9 +158,9 @@ class OracleSpec:
         if self.clip is None:
             return 0.0
         if isinstance(self.clip, str):
-            checks.choice(self.clip, "clip", ("float64", "float32", "float16"))
+            check_choice(self.clip, "clip", ("float64", "float32", "float16"))
             return float(np.finfo(self.clip).eps)
-        return checks.number(self.clip, "clip", above=0.0, below=0.5)
+        return check_number(self.clip, "clip", above=0.0, below=0.5)
 
     @property
     def rounding(self) -> float:
@@ -195,7 +196,7 @@ class OracleSpec:
             divulge.InputError: for the counting metrics, which are no sums over single rows.
         """
         if not self.adds_up:
-            raise checks.InputError(f"metric: {self.name} is not a sum of per-row losses")
+            raise InputError(f"metric: {self.name} is not a sum of per-row losses")
         assert isinstance(self.metric, str | Metric | Linear), "as adds_up says"
         loss = losses.of(
             self.metric,

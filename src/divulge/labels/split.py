@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.labels import alphabet, codes, floats, losses
 from divulge.labels.certificate import Certificate
 from divulge.labels.plans import QueryPlan
 from divulge.labels.reading import Reading
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
@@ -180,17 +182,17 @@ def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
         divulge.InputError: more than two classes, stochastic noise, class weights, a metric that is no sum over rows
             or does not treat both labels alike, or nothing leaks at this precision.
     """
-    checks.choice(method, "method (for a split)", METHODS)
+    check_choice(method, "method (for a split)", METHODS)
     if spec.classes != 2 or spec.noise_kind != "bounded" or spec.class_weight is not None:
-        raise checks.InputError("scored: a split is read for 2 unweighted classes under bounded noise only")
+        raise InputError("scored: a split is read for 2 unweighted classes under bounded noise only")
     if spec.name in ("f1", "auc", "rmse"):
-        raise checks.InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
+        raise InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
     loss = _accuracy() if spec.name == "accuracy" else spec.loss()
     sizes = [0] if method == "positional" else [0, most]
     plans = [one for span in _spans(spec, loss) for size in sizes if (one := _pairs(spec, loss, span, size, guard))]
     if not plans:
         threshold = min(loss.two_sided, 1e300) / (4 * spec.rows_per_answer)
-        raise checks.InputError(
+        raise InputError(
             f"metric: {spec.name} leaks no row of the split for certain at this precision: an error of "
             f"±{spec.tolerance:.3g} hides single rows; it leaks once the error is below {threshold:.3g} "
             "(if the metric treats both labels alike)"

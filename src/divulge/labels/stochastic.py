@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.labels import floats
 from divulge.labels.certificate import Certificate
 from divulge.labels.noise import largest_norm, least_norm
 from divulge.labels.plans import QueryPlan
 from divulge.labels.reading import Reading
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
@@ -55,17 +57,15 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
         divulge.InputError: more than two classes, or an unbounded loss (which never needs this).
     """
     if spec.classes != 2 or spec.class_weight is not None:
-        raise checks.InputError("noise: this much stochastic noise is handled for 2 unweighted classes only")
+        raise InputError("noise: this much stochastic noise is handled for 2 unweighted classes only")
     span = spec.loss().two_sided
     if not math.isfinite(span):
-        raise checks.InputError(
-            f"queries: {spec.name} has no bound and needs no extra queries under noise; leave it out"
-        )
+        raise InputError(f"queries: {spec.name} has no bound and needs no extra queries under noise; leave it out")
     own = floats.summation(1, spec.loss().table(_sure(spec)).max(), "sequential", spec.float_dtype)
     if spec.reduction == "sum":
         own *= spec.n
     if own > spec.sigma / 10:
-        raise checks.InputError(
+        raise InputError(
             f"noise: {spec.noise:g} is no more than what {spec.float_dtype} arithmetic adds to an answer ({own:.3g}); "
             "signs read labels through larger noise only"
         )
@@ -73,7 +73,7 @@ def plan(spec: OracleSpec, queries: int | None) -> QueryPlan:
     if queries is None:
         quantile = NormalDist().inv_cdf(1 - min(0.01 / spec.n, 0.25))
         queries = max(math.ceil((quantile / step) ** 2), math.ceil(_LEAST_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1)
-    inner = SignPlan(spec, checks.integer(queries, "queries", least=1), _order(max(spec.n, 4)))
+    inner = SignPlan(spec, check_integer(queries, "queries", least=1), _order(max(spec.n, 4)))
     right = NormalDist().cdf(step * math.sqrt(queries))
     why = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {right:.6f} per label"
     return QueryPlan(

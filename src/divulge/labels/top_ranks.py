@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.labels import count_metrics
 from divulge.labels.certificate import Certificate
 from divulge.labels.plans import QueryPlan
@@ -89,10 +89,10 @@ def plan(spec: OracleSpec) -> QueryPlan:
         divulge.InputError: noise or rounding hides single rows, or the noise has no bound.
     """
     if spec.noise_kind != "bounded":
-        raise checks.InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
     needed = 2 * (spec.tolerance + FLOAT_ERROR)
     if needed >= 1 / spec.n:
-        raise checks.InputError(
+        raise InputError(
             f"metric: {spec.name} leaks no label for certain at this precision: an error of ±{spec.tolerance:.3g} "
             f"hides single labels; it leaks once the error is below {1 / (2 * spec.n):.3g}"
         )

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.labels import codes, count_metrics
 from divulge.labels.certificate import Certificate
 from divulge.labels.evaluated import Evaluated
@@ -216,10 +217,10 @@ def plan(spec: OracleSpec) -> QueryPlan:
         divulge.InputError: noise or rounding hides single counts, the noise has no bound, or there are too many rows.
     """
     if spec.noise_kind != "bounded":
-        raise checks.InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
     most = spec.classes - 1
     if most > 1 and spec.n * most > _MOST_SUM:
-        raise checks.InputError(f"n: for {spec.classes} classes at most {_MOST_SUM // most} rows, got {spec.n}")
+        raise InputError(f"n: for {spec.classes} classes at most {_MOST_SUM // most} rows, got {spec.n}")
     if isinstance(spec.metric, Evaluated):
         _check_counts(spec)
     if most == 1:
@@ -237,9 +238,7 @@ def _check_counts(spec: OracleSpec) -> None:
     metric = spec.metric
     assert isinstance(metric, Evaluated), "only evaluated metrics are checked"
     if spec.n > _MOST_EVALUATED:
-        raise checks.InputError(
-            f"n: a metric that is evaluated is read for at most {_MOST_EVALUATED} rows, got {spec.n}"
-        )
+        raise InputError(f"n: a metric that is evaluated is read for at most {_MOST_EVALUATED} rows, got {spec.n}")
     rng = seeds.generator(0, "labels", "counts")
     for _ in range(20):
         y, p = rng.integers(0, 2, spec.n), rng.integers(0, 2, spec.n)
@@ -247,7 +246,7 @@ def _check_counts(spec: OracleSpec) -> None:
         if not math.isclose(value, again, rel_tol=1e-9, abs_tol=1e-12) and not (
             math.isnan(value) and math.isnan(again)
         ):
-            raise checks.InputError(
+            raise InputError(
                 f"metric: {metric.name} was declared to depend on counts alone, but rows in another order change it "
                 f"from {value:g} to {again:g}"
             )
@@ -279,7 +278,7 @@ def _certificate(inner: TotalsPlan) -> Certificate:
     steps = [float(coefficients(spec, ones, ones, _first(spec.n, size))[1].min()) for size in sizes]
     best = max(float(coefficients(spec, ones, ones, _first(spec.n, size))[1].max()) for size in {1, *sizes})
     if best <= needed:
-        raise checks.InputError(
+        raise InputError(
             f"metric: {spec.name} leaks no label for certain at this precision: one label moves the answer by at "
             f"most {best:.3g}, and an error of ±{spec.tolerance:.3g} hides it; it leaks once the error is "
             f"below {best / 2:.3g}"

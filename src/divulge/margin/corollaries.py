@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.margin.geometry import Orthogonality
 from divulge.margin.shallow_relu import ShallowReLU, inputs
 from divulge.types import Guarantee
+from divulge.validation import as_list, check_instance, check_number, format_value
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
@@ -78,8 +79,8 @@ def known_margin(
         >>> known_margin(net, [[-2.0], [0.5], [2.001]], m=2.0).members
         array([ True, False,  True])
     """
-    checks.number(m, "m", above=0.0, below=np.inf)
-    checks.number(band, "band", above=0.0)
+    check_number(m, "m", above=0.0, below=np.inf)
+    check_number(band, "band", above=0.0)
     return _decide(net, x, m, m * (1.0 - band), m * (1.0 + band), (), geometry)
 
 
@@ -105,12 +106,12 @@ def leaked_point(
         >>> found.margin, found.members
         (2.0, array([ True, False]))
     """
-    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     margin = float(np.max(np.abs(net(inputs(z, "z", net.dimension)))))
     if margin == 0:
-        raise checks.InputError("z: the network answers 0 on every record, so none of them was learnt")
+        raise InputError("z: the network answers 0 on every record, so none of them was learnt")
     assumed = ("at least one record of z was trained on",)
-    checks.number(band, "band", above=0.0)
+    check_number(band, "band", above=0.0)
     candidates = z if x is None else x
     return _decide(net, candidates, margin, margin * (1.0 - band), margin * (1.0 + band), assumed, geometry)
 
@@ -137,13 +138,13 @@ def bounded_margin(
         >>> bounded_margin(net, [[-2.0], [0.5]], c=1.0).members
         array([ True, False])
     """
-    bounds = checks.listed(c, "c") if isinstance(c, tuple) else [c, np.inf]
+    bounds = as_list(c, "c") if isinstance(c, tuple) else [c, np.inf]
     if len(bounds) != 2:
-        raise checks.InputError(f"c: one bound, or a lower and an upper one, are needed, got {checks.shown(c)}")
-    low = checks.number(bounds[0], "c", above=0.0, below=np.inf)
-    high = checks.number(bounds[1], "c", above=0.0, closed=True)
+        raise InputError(f"c: one bound, or a lower and an upper one, are needed, got {format_value(c)}")
+    low = check_number(bounds[0], "c", above=0.0, below=np.inf)
+    high = check_number(bounds[1], "c", above=0.0, closed=True)
     if high < low:
-        raise checks.InputError(f"c: the upper bound {high:g} is below the lower bound {low:g}")
+        raise InputError(f"c: the upper bound {high:g} is below the lower bound {low:g}")
     return _decide(net, x, low, low, high, (f"the margin lies in [{low:g}, {high:g}]",), geometry)
 
 
@@ -156,9 +157,9 @@ def _decide(
     assumed: tuple[str, ...],
     geometry: Orthogonality | None,
 ) -> MarginDecision:
-    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     if geometry is not None:
-        checks.instance(geometry, "geometry", Orthogonality, "what margin.orthogonality returned")
+        check_instance(geometry, "geometry", Orthogonality, "what margin.orthogonality returned")
     outputs = net(inputs(x, "x", net.dimension))
     size = np.abs(outputs)
     members = (size >= low) & (size <= high)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.margin.shallow_relu import augment, inputs
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -67,7 +68,7 @@ def orthogonality(x: object, fresh: object = None) -> Orthogonality:
     data = inputs(x, "x")
     n = len(data)
     if n < 2:
-        raise checks.InputError(f"x: at least 2 records are needed to compare them, got {n}")
+        raise InputError(f"x: at least 2 records are needed to compare them, got {n}")
     plain_delta, plain_least = _extremes(data)
     full = augment(data)
     delta, least = _extremes(full)
@@ -107,5 +108,5 @@ def least_margin(loss: float, n: int = 1) -> float:
         >>> round(least_margin(1 / math.e), 2), abs(least_margin(math.log(2) / 7, n=7)) < 1e-12
         (0.81, True)
     """
-    total = checks.number(loss, "loss", above=0.0, below=1e9) * checks.integer(n, "n", least=1, most=10**15)
+    total = check_number(loss, "loss", above=0.0, below=1e9) * check_integer(n, "n", least=1, most=10**15)
     return float(-total - np.log1p(-np.exp(-total)))

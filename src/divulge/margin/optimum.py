@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import optimize
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
 from divulge.margin.shallow_training import contradiction, span
+from divulge.validation import check_integer
 
 if TYPE_CHECKING:
-    from scipy import optimize
-
     from divulge.types import Bools, Floats
-else:
-    optimize = lazy.module("scipy.optimize")
 
 _ROUGH = 1e-3  # violation at which cutting planes hand over to quadratic programming
 _NEAR = 0.1  # constraints further than this from tight at the rough solution are left out
@@ -85,7 +84,7 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
     sign = signs(y, "y", len(data))
     both_classes(sign, "y")
     contradiction(data, sign)
-    checks.integer(max_rounds, "max_rounds", least=1)
+    check_integer(max_rounds, "max_rounds", least=1)
     full = augment(data)
     basis = span(full)
     points = full @ basis
@@ -113,8 +112,8 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
     return _primal(points, sign, basis, cones, best, violation)
 
 
-def _unsolved(why: str) -> checks.InputError:
-    return checks.InputError(
+def _unsolved(why: str) -> InputError:
+    return InputError(
         f"x: no KKT point was found ({why}); records of different labels may be too close to each other, or too far "
         "from the origin, for float64"
     )
@@ -162,7 +161,7 @@ def _cut(
     for _ in range(max_rounds):
         table = np.array([row for row in rows if row.any()])
         if not table.size:
-            raise checks.InputError("x: the values are too small; bring them to a scale of about 1")
+            raise InputError("x: the values are too small; bring them to a scale of about 1")
         solved = optimize.linprog(
             -np.ones(len(sign)), A_ub=table, b_ub=np.ones(len(table)), bounds=(0.0, box), method="highs"
         )
@@ -291,7 +290,7 @@ def _primal(
     responses = (sign[:, None] * np.maximum(points @ directions.T, 0.0)) * outputs
     solved = optimize.linprog(np.ones(len(outputs)), A_ub=-responses, b_ub=-np.ones(len(sign)), method="highs")
     if not solved.success:
-        raise checks.InputError(f"x: the tight directions do not separate the records ({solved.message})")
+        raise InputError(f"x: the tight directions do not separate the records ({solved.message})")
     # The linear programme is accurate to 1e-7; on the records that carry a multiplier the margin is exactly 1,
     # which pins the weights down to rounding.
     used = solved.x > 1e-9 * solved.x.max()

@@ -7,19 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import safetensors
+from safetensors import numpy as tensors
 
-from divulge import checks, lazy, store
+from divulge import store
+from divulge.errors import InputError
+from divulge.validation import check_array, check_matrix, check_nonempty, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import safetensors
-    from safetensors import numpy as tensors
-
     from divulge.types import Array, Floats
-else:
-    safetensors = lazy.module("safetensors")
-    tensors = lazy.module("safetensors.numpy")
 
 _LARGEST = 1e60  # an input; products of several would overflow
 _BLOCK = 2**24  # hidden activations held at once when a large network is evaluated
@@ -51,10 +49,10 @@ class ShallowReLU:
     v: Floats
 
     def __init__(self, w: object, b: object, v: object) -> None:
-        weights = checks.matrix(w, "w").astype(np.float64, copy=False)
+        weights = check_matrix(w, "w").astype(np.float64, copy=False)
         object.__setattr__(self, "w", weights)
-        object.__setattr__(self, "b", checks.vector(b, "b", length=len(weights)))
-        object.__setattr__(self, "v", checks.vector(v, "v", length=len(weights)))
+        object.__setattr__(self, "b", check_vector(b, "b", length=len(weights)))
+        object.__setattr__(self, "v", check_vector(v, "v", length=len(weights)))
 
     @property
     def width(self) -> int:
@@ -103,7 +101,7 @@ class ShallowReLU:
             divulge.InputError: another architecture, an output bias, outputs that differ.
         """
         if not hasattr(module, "state_dict"):
-            raise checks.InputError(f"module: a torch module is needed, got {type(module).__name__}")
+            raise InputError(f"module: a torch module is needed, got {type(module).__name__}")
         state = module.state_dict()
         net = cls._from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
         if callable(module):
@@ -120,19 +118,19 @@ class ShallowReLU:
         try:
             arrays = tensors.load_file(path)
         except FileNotFoundError:
-            raise checks.InputError(f"{path}: no such file") from None
+            raise InputError(f"{path}: no such file") from None
         except (safetensors.SafetensorError, OSError) as error:
-            raise checks.InputError(f"{path}: not a readable safetensors file ({error})") from None
+            raise InputError(f"{path}: not a readable safetensors file ({error})") from None
         try:
             if odd := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
-                raise checks.InputError(
+                raise InputError(
                     f"{path}: weights as floats are needed, and {odd[0]} is stored as {arrays[odd[0]].dtype}; "
                     "quantised weights mean nothing without their scales; save them dequantised"
                 )
             return cls._from_arrays(arrays, str(path))
-        except checks.InputError as error:
+        except InputError as error:
             said = str(error)
-            raise checks.InputError(said if str(path) in said else f"{path}: {said}") from None
+            raise InputError(said if str(path) in said else f"{path}: {said}") from None
 
     def to_safetensors(self, path: str | Path) -> None:
         """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``."""
@@ -148,7 +146,7 @@ class ShallowReLU:
         first, second = _layers(arrays, source)
         bias = arrays.get(second.removesuffix("weight") + "bias")
         if bias is not None and np.any(bias != 0):
-            raise checks.InputError(
+            raise InputError(
                 f"{source}: the output layer has a bias ({np.ravel(bias)[0]:g}), so the network is not homogeneous "
                 "in its parameters and training does not drive it to a KKT point of the margin problem; "
                 "every membership claim here rests on that. Train with bias=False in the output layer"
@@ -163,7 +161,7 @@ def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
     rest = set(arrays) - set(weights) - {name.removesuffix("weight") + "bias" for name in weights}
     if len(weights) != 2 or rest:
         shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in arrays.items())
-        raise checks.InputError(
+        raise InputError(
             f"{source}: exactly two linear layers are needed (weight [k, d] and weight [1, k]), found: {shapes}"
         )
     a, b = weights
@@ -172,7 +170,7 @@ def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
     for first, second in ((a, b), (b, a)):
         if arrays[second].shape == (1, len(arrays[first])):
             return first, second
-    raise checks.InputError(
+    raise InputError(
         f"{source}: a scalar output is needed, weight [k, d] then weight [1, k]; "
         f"found {a} {list(arrays[a].shape)} and {b} {list(arrays[b].shape)}"
     )
@@ -187,13 +185,13 @@ def _same_outputs(net: ShallowReLU, module: Any, like: Any) -> None:
             module.eval()  # dropout is no part of what was learnt
         told = np.ravel(module(like.detach().new_tensor(probes)).detach().cpu().numpy()).astype(np.float64)
     except Exception as error:
-        raise checks.InputError(f"module: cannot be applied to records [n, {net.dimension}] ({error})") from None
+        raise InputError(f"module: cannot be applied to records [n, {net.dimension}] ({error})") from None
     finally:
         if training:
             module.train()
     wanted = net(probes)
     if told.shape != wanted.shape or np.abs(told - wanted).max() > 1e-3 * (1e-6 + np.abs(wanted).max()):
-        raise checks.InputError(
+        raise InputError(
             "module: its outputs differ from Σ v·relu(w·x + b) with its own weights; "
             "only one hidden ReLU layer without an output transform can be read"
         )
@@ -205,14 +203,14 @@ def inputs(x: object, name: str, dimension: int | None = None) -> Floats:
     Raises:
         divulge.InputError: NaN, no record, or another dimension than the network's.
     """
-    values = checks.nonempty(checks.array(x, name), name)
+    values = check_nonempty(check_array(x, name), name)
     if values.ndim == 1:
-        raise checks.InputError(f"{name}: records [n, d] are needed, got shape {values.shape}")
+        raise InputError(f"{name}: records [n, d] are needed, got shape {values.shape}")
     data = values.reshape(len(values), -1).astype(np.float64)
     if np.abs(data).max(initial=0.0) > _LARGEST:
-        raise checks.InputError(f"{name}: values beyond ±{_LARGEST:g} are too large; bring them to a scale of about 1")
+        raise InputError(f"{name}: values beyond ±{_LARGEST:g} are too large; bring them to a scale of about 1")
     if dimension is not None and data.shape[1] != dimension:
-        raise checks.InputError(f"{name}: records have {data.shape[1]} values, the network takes {dimension}")
+        raise InputError(f"{name}: records have {data.shape[1]} values, the network takes {dimension}")
     return data
 
 
@@ -222,10 +220,10 @@ def signs(y: object, name: str, length: int) -> Floats:
     Raises:
         divulge.InputError: another value, or a wrong length.
     """
-    values = checks.vector(y, name, length=length)
+    values = check_vector(y, name, length=length)
     bad = values[np.abs(values) != 1]
     if bad.size:
-        raise checks.InputError(f"{name}: labels must be -1 or +1, got {bad[0]:g} (0/1 labels become 2*y - 1)")
+        raise InputError(f"{name}: labels must be -1 or +1, got {bad[0]:g} (0/1 labels become 2*y - 1)")
     return values
 
 
@@ -237,4 +235,4 @@ def augment(x: Floats) -> Floats:
 def both_classes(y: Floats, name: str) -> None:
     """Refuse labels of one class alone: there is no margin between one class and nothing."""
     if len(np.unique(y)) < 2:
-        raise checks.InputError(f"{name}: both labels -1 and +1 are needed, all are {y[0]:+g}")
+        raise InputError(f"{name}: both labels -1 and +1 are needed, all are {y[0]:+g}")

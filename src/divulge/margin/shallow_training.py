@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.margin.flow import ARMIJO, State, evaluate, implicit_step, least_step, log_sum_exp
 from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.validation import check_bool, check_integer, check_memory, check_number
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -96,15 +98,15 @@ def train(
         (True, True)
     """
     data, sign = _problem(x, y)
-    checks.flag(reduced, "reduced")
+    check_bool(reduced, "reduced")
     if implicit is not None:
-        checks.flag(implicit, "implicit")
+        check_bool(implicit, "implicit")
     n, d = len(data), data.shape[1] - 1
     implicit = d <= _CROWDED and n <= _FEW if implicit is None else implicit
     scale = (0.2 if d <= _FLAT else 1e-4) if initial_scale is None else initial_scale
-    most = checks.integer((5_000 if implicit else 50_000) if max_steps is None else max_steps, "max_steps", least=1)
-    target_margin = checks.number(target_margin, "target_margin", above=0.0)
-    scale = checks.number(scale, "initial_scale", above=0.0, below=1e6)
+    most = check_integer((5_000 if implicit else 50_000) if max_steps is None else max_steps, "max_steps", least=1)
+    target_margin = check_number(target_margin, "target_margin", above=0.0)
+    scale = check_number(scale, "initial_scale", above=0.0, below=1e6)
     start, basis, frozen = _initial(data, width, seed, scale, reduced=reduced)
     points = data @ basis
     rest = float(np.sum(frozen**2)) if reduced else 0.0
@@ -148,8 +150,8 @@ def descend(
         50
     """
     data, sign = _problem(x, y)
-    checks.integer(steps, "steps", least=1)
-    learning_rate = checks.number(learning_rate, "learning_rate", above=0.0)
+    check_integer(steps, "steps", least=1)
+    learning_rate = check_number(learning_rate, "learning_rate", above=0.0)
     (w, v), basis, frozen = _initial(data, width, seed, 1e-4, reduced=True)
     points = data @ basis
     state = evaluate(w, v, points)
@@ -184,15 +186,15 @@ def contradiction(data: Floats, sign: Floats) -> None:
     bad = np.flatnonzero(np.abs(total) != size)
     if bad.size:
         which = np.flatnonzero(group.ravel() == bad[0])
-        raise checks.InputError(f"x: records {which.tolist()} are equal but their labels differ; no margin exists")
+        raise InputError(f"x: records {which.tolist()} are equal but their labels differ; no margin exists")
 
 
 def _initial(
     data: Floats, width: int, seed: int, scale: float, *, reduced: bool
 ) -> tuple[tuple[Floats, Floats], Floats, Floats]:
     """Start values (in the basis), the basis, and the part of the initial weights outside its span."""
-    checks.integer(width, "width", least=1, most=10**12)
-    checks.memory(64.0 * width * data.shape[1], "width", "fewer neurons need less")
+    check_integer(width, "width", least=1, most=10**12)
+    check_memory(64.0 * width * data.shape[1], "width", "fewer neurons need less")
     rng = seeds.generator(seed, "margin", "initialisation")
     w = scale * rng.normal(size=(width, data.shape[1]))
     v = rng.uniform(-1.0, 1.0, size=width) / np.sqrt(width)
@@ -206,7 +208,7 @@ def _initial(
 def _assemble(state: State, basis: Floats, frozen: Floats) -> ShallowReLU:
     full = state.w @ basis.T + frozen
     if not (np.isfinite(full).all() and np.isfinite(state.v).all()):
-        raise checks.InputError(
+        raise InputError(
             "x: training diverged, a weight became NaN or infinite; smaller values, a smaller initial_scale or a "
             "smaller learning_rate may help"
         )

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from scipy import stats
 
-from divulge import checks, lazy, seeds
+from divulge import seeds
+from divulge.errors import InputError
+from divulge.validation import check_integer, check_matrix, check_number, require_callable
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.types import Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 
 _MOST = 10**7  # inputs, and records
@@ -50,7 +49,7 @@ class Sphere:
     dimension: int
 
     def __post_init__(self) -> None:
-        checks.integer(self.dimension, "Sphere.dimension", least=1, most=_MOST)
+        check_integer(self.dimension, "Sphere.dimension", least=1, most=_MOST)
 
     def sample(self, n: int, seed: int) -> Floats:
         """``n`` independent records ``[n, d]``."""
@@ -80,9 +79,9 @@ class Mixture:
     means: Floats
 
     def __post_init__(self) -> None:
-        means = checks.matrix(self.means, "Mixture.means")
+        means = check_matrix(self.means, "Mixture.means")
         if not means.shape[1] or np.abs(means).max() > _FARTHEST:
-            raise checks.InputError(f"Mixture.means: at least 1 input is needed, and no value beyond ±{_FARTHEST:g}")
+            raise InputError(f"Mixture.means: at least 1 input is needed, and no value beyond ±{_FARTHEST:g}")
         object.__setattr__(self, "means", means)
 
     @property
@@ -123,8 +122,8 @@ class Gaussian:
     mean: float = 0.0
 
     def __post_init__(self) -> None:
-        checks.integer(self.dimension, "Gaussian.dimension", least=1, most=_MOST)
-        checks.number(self.mean, "Gaussian.mean", above=-_FARTHEST, below=_FARTHEST, closed=True)
+        check_integer(self.dimension, "Gaussian.dimension", least=1, most=_MOST)
+        check_number(self.mean, "Gaussian.mean", above=-_FARTHEST, below=_FARTHEST, closed=True)
 
     def _mixture(self) -> Mixture:
         means = np.zeros((1, self.dimension))
@@ -176,9 +175,9 @@ def assumption(source: Source, n: int, tau: float = 0.05) -> Assumption:
         >>> assumption(Sphere(1000), n=20).says_something, assumption(Sphere(200_000), n=20).says_something
         (False, True)
     """
-    checks.able(source, "source", "extremes")
-    checks.integer(n, "n", least=2, most=_MOST)
-    checks.number(tau, "tau", above=0.0, below=1.0)
+    require_callable(source, "source", "extremes")
+    check_integer(n, "n", least=2, most=_MOST)
+    check_number(tau, "tau", above=0.0, below=1.0)
     delta, least = source.extremes(n + 1, tau)
     # The bias appends a 1 to every record, which adds 1 to every product.
     room = (least + 1.0) - 2 * (n - 1) * (delta + 1.0)

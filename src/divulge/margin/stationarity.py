@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import optimize
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU, augment, both_classes, inputs, signs
+from divulge.validation import check_bool, check_instance, check_number
 
 if TYPE_CHECKING:
-    from scipy import optimize
-
     from divulge.types import Bools, Floats, Ints
-else:
-    optimize = lazy.module("scipy.optimize")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,18 +66,18 @@ def kkt(
         >>> bool(kkt(net, [[-1.0], [1.0]], [-1, 1]).residual < 1e-9)
         True
     """
-    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
-    checks.flag(clarke, "clarke")
+    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_bool(clarke, "clarke")
     data = inputs(x, "x", net.dimension)
     sign = signs(y, "y", len(data))
     both_classes(sign, "y")
-    checks.number(tolerance, "tolerance", above=0.0, below=1.0)
-    checks.number(band, "band", above=0.0)
+    check_number(tolerance, "tolerance", above=0.0, below=1.0)
+    check_number(band, "band", above=0.0)
     outputs = net(data)
     margins = outputs * sign
     wrong = np.flatnonzero(margins <= 0)
     if wrong.size:
-        raise checks.InputError(
+        raise InputError(
             f"x: {wrong.size} records are misclassified (first: record {wrong[0]}, y·Φ = {margins[wrong[0]]:.3g}), "
             "so they have no margin and cannot be the whole training set of a network at a KKT point"
         )
@@ -152,10 +150,10 @@ def explain(net: ShallowReLU, pool: object, y: object = None, *, tolerance: floa
     Raises:
         divulge.InputError: as `multipliers`.
     """
-    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     data = inputs(pool, "pool", net.dimension)
     sign = np.where(net(data) < 0, -1.0, 1.0) if y is None else signs(y, "y", len(data))
-    checks.number(tolerance, "tolerance", above=0.0, below=1.0)
+    check_number(tolerance, "tolerance", above=0.0, below=1.0)
     return fit(net, data, sign, tolerance)
 
 
@@ -165,7 +163,7 @@ def fit(net: ShallowReLU, data: Floats, sign: Floats, tolerance: float) -> Fit:
     With κ_ij = λ_i·σ'_ij the problem is linear in (λ, κ) under 0 ≤ κ_ij ≤ λ_i.
     """
     if net.squared_norm == 0:
-        raise checks.InputError("net: every weight is zero; such a network carries no information")
+        raise InputError("net: every weight is zero; such a network carries no information")
     points, weights = augment(data), net.augmented
     before = points @ weights.T
     size = np.linalg.norm(points, axis=1)[:, None] * np.linalg.norm(weights, axis=1)

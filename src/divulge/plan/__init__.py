@@ -11,10 +11,11 @@ import narwhals as nw
 import numpy as np
 from pydantic import ValidationError
 
-from divulge import access, checks, completion, datafiles, imports
+from divulge import access, completion, datafiles, imports
 from divulge import recipes as book
 from divulge.columns import has_pandas
 from divulge.datafiles import DataFile, FileLayout
+from divulge.errors import InputError
 from divulge.plan.keys import AccessPlan, DataPlan, LoRAPlan, Plan, ReferencesPlan, TargetPlan
 from divulge.references import FineTune, LoRA, Train
 from divulge.request import Options, Subject
@@ -23,6 +24,7 @@ from divulge.targets import files as models
 from divulge.targets.estimators import fitted_library
 from divulge.types import Records
 from divulge.untrusted import read_untrusted
+from divulge.validation import check_choice, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,18 +81,18 @@ def read(path: str | Path) -> Plan:
     try:
         content = tomllib.loads(read_untrusted(where).decode())
     except FileNotFoundError:
-        raise checks.InputError(f"plan: no such file: {where}") from None
+        raise InputError(f"plan: no such file: {where}") from None
     except (OSError, ValueError, RecursionError) as error:
-        raise checks.InputError(f"plan: {where} is not readable TOML ({error})") from None
+        raise InputError(f"plan: {where} is not readable TOML ({error})") from None
     if isinstance(content.get("target"), str):
-        raise checks.InputError(
+        raise InputError(
             f"plan: {where} records an audit started from Python; its target and data were objects, not files, so it "
             "cannot be run again from here"
         )
     try:
         return Plan.model_validate(content)
     except ValidationError as error:
-        raise checks.InputError(f"plan: {where}: " + "; ".join(_say(e) for e in error.errors())) from None
+        raise InputError(f"plan: {where}: " + "; ".join(_say(e) for e in error.errors())) from None
 
 
 def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
@@ -106,7 +108,7 @@ def resolve(plan: Plan, folder: Path, trust: Sequence[str] = ()) -> Ready:
     """
     folder = (folder / (plan.folder or ".")).resolve()
     if not folder.is_dir():
-        raise checks.InputError(f"folder: no such directory: {folder}")
+        raise InputError(f"folder: no such directory: {folder}")
     origins = _origins(plan, folder)
     sets = {key: _records(folder, plan.data, key) for key in ("members", "nonmembers", "population")}
     if codes := _codes(plan.data, sets):
@@ -180,7 +182,7 @@ def _origins(plan: Plan, folder: Path) -> dict[str, str]:
     """Where the code comes from that the plan names; run here, so that recipes in a file are known from now on."""
     model = plan.target.model
     code = plan.target.endpoint is None and ":" in model and not model.startswith("hf:")
-    there = code and checks.path(folder / model, "target.model").exists()
+    there = code and check_path(folder / model, "target.model").exists()
     wanted = {
         "target.model": model if code and not there else None,
         "target.factory": plan.target.factory,
@@ -201,8 +203,8 @@ def _say(error: Any) -> str:
         for part in error["loc"][:-1]:
             place = _PARTS.get(str(part), place)
         try:
-            checks.choice(str(error["loc"][-1]), f"unknown key {key}", place.model_fields)
-        except checks.InputError as found:
+            check_choice(str(error["loc"][-1]), f"unknown key {key}", place.model_fields)
+        except InputError as found:
             return str(found)
     if error["type"] == "missing":
         return f"{key} is missing"
@@ -214,7 +216,7 @@ def _references(plan: ReferencesPlan, device: str, folder: Path) -> Train | Fine
     kind = Train if plan.base is None else FineTune
     known = [field.name for field in fields(kind)]
     for key in options:
-        checks.choice(key, f"plan: unknown key references.{key}", known)
+        check_choice(key, f"plan: unknown key references.{key}", known)
     if plan.make_model is not None:
         made = imports.named(plan.make_model, "references.make_model", folder).value
         options = {"count": _MODELS, "epochs": _EPOCHS} | options | {"make_model": made}
@@ -237,11 +239,11 @@ def _frames(
 
 def _base(name: str, folder: Path) -> str:
     """A base from its folder, relative to the plan's, or from the hub."""
-    place = checks.path(folder / name, "references.base")
+    place = check_path(folder / name, "references.base")
     if name.startswith("hf:") and not place.exists():
         return name
     if not place.is_dir():
-        raise checks.InputError(f"references.base: no such folder: {place} (and no 'hf:NAME' either)")
+        raise InputError(f"references.base: no such folder: {place} (and no 'hf:NAME' either)")
     return str(place)
 
 
@@ -251,7 +253,7 @@ def _same_columns(sets: dict[str, DataFile]) -> None:
     for key, read in sets.items():
         if read.folders != folders and read.folders and folders:
             odd = sorted(set(folders) ^ set(read.folders))
-            raise checks.InputError(
+            raise InputError(
                 f"data.{key}: the folders of the classes differ from those of data.members in {', '.join(odd)}; set "
                 "data.classes to all of them, in the order of the model's outputs"
             )
@@ -262,7 +264,7 @@ def _same_columns(sets: dict[str, DataFile]) -> None:
                 if odd
                 else "are in another order than in data.members"
             )
-            raise checks.InputError(f"data.{key}: the columns {what}")
+            raise InputError(f"data.{key}: the columns {what}")
 
 
 def _known(plan: Plan, members: DataFile) -> Bools | tuple[Bools, ...] | None:
@@ -304,14 +306,14 @@ def _held(plan: AccessPlan, file: DataFile, seed: int) -> tuple[Records, tuple[i
         for setting in settings:
             kept = setting.mask(population, groups, seed)
             population, groups = population[kept], None if groups is None else groups[kept]
-    except checks.InputError as error:
-        raise checks.InputError(f"access: {error}") from None
+    except InputError as error:
+        raise InputError(f"access: {error}") from None
     return population, dropped
 
 
 def _once(names: Sequence[str], key: str) -> None:
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise checks.InputError(f"{key}: each may be named once, got {repeated[0]!r} more than once")
+        raise InputError(f"{key}: each may be named once, got {repeated[0]!r} more than once")
 
 
 def _layout(plan: DataPlan) -> FileLayout:
@@ -341,8 +343,8 @@ def _records(folder: Path, plan: DataPlan, key: str, codes: tuple[str, ...] = ()
     name = getattr(plan, key)
     try:
         read = datafiles.read(folder / name, replace(_layout(plan), codes=codes))
-    except checks.InputError as error:
-        raise checks.InputError(f"data.{key}: {error}") from None
+    except InputError as error:
+        raise InputError(f"data.{key}: {error}") from None
     if not read.folders:
         return read
     ids = [f"{Path(name).as_posix()}/{one}" for one in np.asarray(read.records.ids)]  # each set may have a cat/0.png

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_path, check_string
 
 Kind: TypeAlias = Literal["images", "table", "text"]
 Ask: TypeAlias = Callable[[str, str], str]
@@ -96,20 +97,20 @@ class Answers:
             said = given.get(name)
             if said is None:
                 said = default if ask is None else ask(question, default)
-            return checks.text(said, f"--{name}")
+            return check_string(said, f"--{name}")
 
         said = answer("records", f"A record is ({', '.join(kinds)})", "images")
-        kind = cast("Kind", checks.choice(said, "--records", kinds))
+        kind = cast("Kind", check_choice(said, "--records", kinds))
         told = {name: answer(name, question, _DEFAULTS[kind][name]) for name, question in _QUESTIONS.items()}
         count = told.pop("references")
         if not count.isdecimal():
-            raise checks.InputError(f"--references: a whole number from 0 is needed, got {count!r}")
+            raise InputError(f"--references: a whole number from 0 is needed, got {count!r}")
         return cls(records=kind, references=_count(int(count), kind), **told)
 
 
 def _count(count: int, kind: Kind) -> int:
     if count == 1 and kind != "text":
-        raise checks.InputError("--references: 0 or at least 2 are needed, got 1")
+        raise InputError("--references: 0 or at least 2 are needed, got 1")
     return count
 
 
@@ -125,16 +126,16 @@ def write(folder: Path, answers: Answers) -> list[Path]:
         name: _seen_from(folder, getattr(answers, name)) for name in ("model", "members", "nonmembers", "population")
     }
     files = {"plan.toml": plan(replace(answers, **seen))} | ({"my_model.py": _STUB} if _named(answers) else {})
-    paths = {checks.path(folder / name, "folder"): text for name, text in files.items()}
+    paths = {check_path(folder / name, "folder"): text for name, text in files.items()}
     if there := [path for path in paths if path.exists()]:
-        raise checks.InputError(f"folder: {there[0]} is there already; move it away, or name another folder")
+        raise InputError(f"folder: {there[0]} is there already; move it away, or name another folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in paths.items():
             with path.open("x", encoding="utf-8") as opened:
                 opened.write(text)
     except OSError as error:
-        raise checks.InputError(f"folder: {folder} cannot be written ({error.strerror or error})") from None
+        raise InputError(f"folder: {folder} cannot be written ({error.strerror or error})") from None
     return list(paths)
 
 

@@ -6,13 +6,22 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from divulge import checks
 from divulge.attacks import adapt
+from divulge.errors import InputError
 from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.label_only import label_recipes
 from divulge.recipes.measured import Kind, Performance, measured
 from divulge.recipes.white_box import weight_recipes, white_box_recipes
 from divulge.recipes.whole import recipes
+from divulge.validation import (
+    as_list,
+    check_bool,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_string,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,11 +81,11 @@ class Circumstances:
     kind: Kind | None = None
 
     def __post_init__(self) -> None:
-        checks.choice(self.right, "right", ("labels", "probabilities", "logits", "weights"))
-        checks.integer(self.references, "references", least=0, most=10**6)
-        checks.flag(self.unseen, "unseen")
+        check_choice(self.right, "right", ("labels", "probabilities", "logits", "weights"))
+        check_integer(self.references, "references", least=0, most=10**6)
+        check_bool(self.unseen, "unseen")
         if self.kind is not None:
-            checks.choice(self.kind, "kind", ("images", "tables", "text"))
+            check_choice(self.kind, "kind", ("images", "tables", "text"))
 
     @classmethod
     def parse(cls, text: str) -> Circumstances:
@@ -87,11 +96,11 @@ class Circumstances:
                 all that is understood.
         """
         said: dict[str, object] = {}
-        parts = [" ".join(part.split()) for part in re.split(r"[,;]|\band\b", checks.text(text, "for").lower())]
+        parts = [" ".join(part.split()) for part in re.split(r"[,;]|\band\b", check_string(text, "for").lower())]
         for phrase in filter(None, parts) if any(parts) else parts:
             field, value = _understood(phrase.replace("reference model", "reference"))
             if said.setdefault(field, value) != value:
-                raise checks.InputError(f"for: {checks.shown(text)} says two things about {_SAID[field]}; say one")
+                raise InputError(f"for: {format_value(text)} says two things about {_SAID[field]}; say one")
         return cls(**said)  # ty: ignore[invalid-argument-type]
 
     def __str__(self) -> str:
@@ -136,10 +145,10 @@ def advise(circumstances: Circumstances | str, figures: Sequence[Performance] | 
     if isinstance(circumstances, str):
         asked = Circumstances.parse(circumstances)
     else:
-        asked = checks.instance(circumstances, "circumstances", Circumstances, "a text or a Circumstances")
-    known = measured() if figures is None else checks.listed(figures, "figures")
+        asked = check_instance(circumstances, "circumstances", Circumstances, "a text or a Circumstances")
+    known = measured() if figures is None else as_list(figures, "figures")
     for figure in known:
-        checks.instance(figure, "figures", Performance, "a divulge.recipes.Performance")
+        check_instance(figure, "figures", Performance, "a divulge.recipes.Performance")
     suggested = [Suggestion(recipe, _fitting(known, recipe, asked)) for recipe in _runnable(asked)]
     best: dict[str, float] = {}
     for figure in (figure for one in suggested for figure in one.figures):
@@ -156,7 +165,7 @@ def _understood(phrase: str) -> tuple[str, object]:
     if counted := _COUNT.fullmatch(phrase):
         return "references", int(counted[1])
     if phrase not in _WORDS:
-        raise checks.InputError(f"for: {checks.shown(phrase)} is not understood; understood are {UNDERSTOOD}")
+        raise InputError(f"for: {format_value(phrase)} is not understood; understood are {UNDERSTOOD}")
     return _WORDS[phrase]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from divulge import attacks, checks, errors, imports
+from divulge import attacks, errors, imports
+from divulge.errors import InputError
 from divulge.recipes.augmented import augmented_recipes
 from divulge.recipes.documents import document_recipes
 from divulge.recipes.label_only import label_recipes
@@ -12,6 +13,7 @@ from divulge.recipes.partial import partial_recipes
 from divulge.recipes.recipe import Recipe
 from divulge.recipes.white_box import weight_recipes, white_box_recipes
 from divulge.recipes.whole import recipes
+from divulge.validation import check_choice, check_instance
 
 
 def everything() -> tuple[Recipe, ...]:
@@ -38,11 +40,11 @@ def resolve(wanted: object, *, documents: bool = False) -> Recipe:
     if isinstance(wanted, Recipe):
         return wanted
     if not isinstance(wanted, str):
-        raise checks.InputError(f"recipes: a name or a Recipe is needed, got {type(wanted).__name__}")
+        raise InputError(f"recipes: a name or a Recipe is needed, got {type(wanted).__name__}")
     if ":" in wanted:
         return _third_party(wanted)
     known = {recipe.name: recipe for recipe in (document_recipes() if documents else everything())}
-    return known[checks.choice(wanted, "recipes", known)]
+    return known[check_choice(wanted, "recipes", known)]
 
 
 def seeded(recipe: Recipe, seed: int) -> Recipe:
@@ -55,7 +57,7 @@ def _third_party(name: str) -> Recipe:
     if isinstance(named, Recipe):
         return named
     if not callable(named):
-        raise checks.InputError(f"recipes: {name!r} is a {type(named).__name__}, not a divulge.recipes.Recipe")
-    with errors.theirs(f"recipes: {name!r}"):
+        raise InputError(f"recipes: {name!r} is a {type(named).__name__}, not a divulge.recipes.Recipe")
+    with errors.user_code_errors(f"recipes: {name!r}"):
         made = named()
-    return checks.instance(made, f"recipes: what {name!r} returns", Recipe, "a divulge.recipes.Recipe")
+    return check_instance(made, f"recipes: what {name!r} returns", Recipe, "a divulge.recipes.Recipe")

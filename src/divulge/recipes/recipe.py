@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
-from divulge import checks
 from divulge.attacks import Need, Scores, adapt
 from divulge.attacks.protocol import REFERENCES
+from divulge.errors import InputError
 from divulge.signals import classification, internals, tokens
 from divulge.signals.versions import Versions
+from divulge.validation import as_list, check_choice, check_integer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,8 +98,8 @@ class Imputed:
     average: Literal["signal", "likelihood", "score"] = "signal"
 
     def __post_init__(self) -> None:
-        checks.integer(self.draws, "draws", least=1)
-        checks.choice(self.average, "average", ("signal", "likelihood", "score"))
+        check_integer(self.draws, "draws", least=1)
+        check_choice(self.average, "average", ("signal", "likelihood", "score"))
 
     @property
     def random(self) -> int:
@@ -146,14 +147,14 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if isinstance(self.signal, str):
-            checks.choice(self.signal, "signal", _NAMED)
+            check_choice(self.signal, "signal", _NAMED)
         elif self.signal.name in _NAMED:
-            raise checks.InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
+            raise InputError(f"signal: {self.signal.name!r} is the name of another signal; choose another")
         if self.name in RESERVED or ":" in self.name:
-            raise checks.InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
-        checks.choice(self.references, "references", get_args(References))
-        names = checks.listed(self.beside, "beside")
-        object.__setattr__(self, "beside", tuple(checks.choice(name, "beside", _OF_CLASSIFIERS) for name in names))
+            raise InputError(f"recipe: {self.name!r} cannot be a recipe's name (nor can one with a colon)")
+        check_choice(self.references, "references", get_args(References))
+        names = as_list(self.beside, "beside")
+        object.__setattr__(self, "beside", tuple(check_choice(name, "beside", _OF_CLASSIFIERS) for name in names))
         self._check_attack()
         self._check_versions()
         self._check_inside()
@@ -161,31 +162,29 @@ class Recipe:
     def _check_attack(self) -> None:
         """What the attack needs must exist, and the recipe must have the models it cannot do without."""
         wanted = {
-            Need(checks.choice(part, "attack: needs", [need.value for need in Need]))
+            Need(check_choice(part, "attack: needs", [need.value for need in Need]))
             for part in adapt(self.attack).needs
         }
         if self.references == "substitutes" and self.of_documents:
-            raise checks.InputError(
+            raise InputError(
                 f"recipe: {self.name!r}: substitutes learn from a classifier's labels, and a language model gives none"
             )
         if wanted == set(Need):  # it does not say: whatever the recipe has will do
             return
         if wanted & REFERENCES and self.references == "none":
-            raise checks.InputError(
-                f"recipe: {self.name!r}: {self.attack!r} reads reference models, but references='none'"
-            )
+            raise InputError(f"recipe: {self.name!r}: {self.attack!r} reads reference models, but references='none'")
         if Need.REFERENCES_IN_AND_OUT in wanted and self.references != "in and out":
-            raise checks.InputError(
+            raise InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads models trained on candidates, but "
                 f"references={self.references!r}"
             )
         if Need.REFERENCES_SUBSTITUTES in wanted and self.references != "substitutes":
-            raise checks.InputError(
+            raise InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads models trained on the target's labels, but "
                 f"references={self.references!r}"
             )
         if Need.QUERIES in wanted and self.versions is None and not self.beside:
-            raise checks.InputError(
+            raise InputError(
                 f"recipe: {self.name!r}: {self.attack!r} reads further versions of the records, but versions=None"
             )
 
@@ -193,20 +192,20 @@ class Recipe:
         if self.versions is None:
             return
         if not isinstance(self.versions, Versions):
-            raise checks.InputError(
+            raise InputError(
                 f"versions: of divulge.signals.versions, or an object with count and of(records, seed), is needed, got "
                 f"{type(self.versions).__name__}"
             )
         if self.of_documents or not isinstance(self.signal, str) or self.imputed.random:
-            raise checks.InputError(
+            raise InputError(
                 f"recipe: {self.name!r}: only a classifier's outputs are asked for on several versions of a record"
             )
 
     def _check_inside(self) -> None:
         if self.beside and (not isinstance(self.signal, str) or self.of_documents):
-            raise checks.InputError(f"recipe: {self.name!r}: only a classifier's signals can have others beside them")
+            raise InputError(f"recipe: {self.name!r}: only a classifier's signals can have others beside them")
         if (self.beside or self.inside) and (self.versions is not None or self.imputed.random):
-            raise checks.InputError(
+            raise InputError(
                 f"recipe: {self.name!r}: signals beside others, and of a network's inside, are measured on whole "
                 "records alone, without versions or random completions"
             )

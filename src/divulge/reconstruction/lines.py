@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.margin import ShallowReLU
 
 if TYPE_CHECKING:
@@ -51,13 +51,13 @@ def bends(net: ShallowReLU, resolution: float) -> Bends:
     weights = net.augmented
     strength = np.abs(net.v) * np.linalg.norm(weights, axis=1)
     if strength.max(initial=0.0) == 0:
-        raise checks.InputError("net: every neuron is zero; such a network carries no information")
+        raise InputError("net: every neuron is zero; such a network carries no information")
     kept = strength >= _NEGLIGIBLE * strength.max()
     merged = _merged(weights[kept] * np.abs(net.v[kept])[:, None], np.sign(net.v[kept]))
     w, b = merged.w[:, 0], merged.b
     bending = np.abs(w) > _LEVEL * np.hypot(w, b)
     if not bending.any():
-        raise checks.InputError("net: no neuron bends the line within reach; such a network has no break-points")
+        raise InputError("net: no neuron bends the line within reach; such a network has no break-points")
     at = thin(-b[bending] / w[bending], resolution)
     return Bends(at, net(at[:, None]), merged)
 

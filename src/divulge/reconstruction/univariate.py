@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.margin.shallow_relu import ShallowReLU
 from divulge.margin.stationarity import fit
 from divulge.reconstruction.lines import ON_MARGIN, bends, crossings, thin
 from divulge.reconstruction.needed import least_multipliers
 from divulge.reconstruction.windows import fewest, flat_ends, windows, within
 from divulge.types import Guarantee
+from divulge.validation import check_instance, check_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,15 +139,15 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
         (array([-1. ,  0.5]), array([-1. ,  0.5]))
     """
     if margin is None:
-        raise checks.InputError(
+        raise InputError(
             "margin: reconstruction needs the margin min y·Φ(x) over the training set; "
             "a leaked training point gives it (margin.leaked_point), a training loss bounds it (margin.least_margin)"
         )
-    margin = checks.number(margin, "margin", above=0.0, below=np.inf)
-    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    margin = check_number(margin, "margin", above=0.0, below=np.inf)
+    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     _one_input(net)
     if not isinstance(algorithm, str | int) or algorithm not in _RULES:
-        raise checks.InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {checks.shown(algorithm)}")
+        raise InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {format_value(algorithm)}")
     return _read(_Line.of(net, float(margin)), _RULES[algorithm])
 
 
@@ -272,7 +273,7 @@ def _proofs(
 
 def _one_input(net: ShallowReLU) -> None:
     if net.dimension != 1:
-        raise checks.InputError(
+        raise InputError(
             f"net: reconstruction is proven for one input, the network takes {net.dimension}; "
             "with candidates at hand use margin.multipliers instead"
         )

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from divulge import checks, errors, store, targets
+from divulge import errors, store, targets
+from divulge.errors import InputError
 from divulge.references import fitting, keys
 from divulge.references.engines import ENGINES, Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, by_outputs, kept_outputs
@@ -18,6 +19,7 @@ from divulge.references.predictions import Inside, Predict, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Floats, Ints, Records
+from divulge.validation import check_choice, check_instance, check_integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,11 @@ class Custom:
 
     def __post_init__(self) -> None:
         if not callable(self.train):
-            raise checks.InputError("train: a function of records and a seed is needed")
-        checks.integer(self.count, "count", least=1, most=10**6)
-        checks.instance(self.version, "version", str, "a text")
-        checks.choice(self.outputs, "outputs", ("logits", "probabilities"))
-        checks.choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
+            raise InputError("train: a function of records and a seed is needed")
+        check_integer(self.count, "count", least=1, most=10**6)
+        check_instance(self.version, "version", str, "a text")
+        check_choice(self.outputs, "outputs", ("logits", "probabilities"))
+        check_choice(self.engine, "engine", tuple(name for name in ENGINES if name != "stacked"))
         Placement(self.engine, self.workers)
 
     def fit(
@@ -115,7 +117,7 @@ class _Targets:
         """The user's function on the records of a job."""
 
         def learn(job: Job, tick: Tick) -> TrainedModel:
-            with errors.theirs("train"):
+            with errors.user_code_errors("train"):
                 target = self.config.train(task.records[job.rows], job.seed)
             tick(1.0)
             known = adapted(target, task.classes, self.config.outputs)
@@ -127,7 +129,7 @@ class _Targets:
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
     ) -> Iterator[tuple[Job, TrainedModel | None]]:
         """Refused: only networks are stacked."""
-        raise checks.InputError("engine: 'stacked' trains networks alone; use 'serial' or 'processes'")
+        raise InputError("engine: 'stacked' trains networks alone; use 'serial' or 'processes'")
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """The outputs the pool kept."""
@@ -151,9 +153,7 @@ def asking(known: targets.GivesLogits, classes: int) -> Predict:
     def predict(records: Records) -> Floats:
         logits = known.logits(records)
         if logits.shape != (len(records), classes):
-            raise checks.InputError(
-                f"train: outputs of shape ({len(records)}, {classes}) are needed, got {logits.shape}"
-            )
+            raise InputError(f"train: outputs of shape ({len(records)}, {classes}) are needed, got {logits.shape}")
         return logits.astype(np.float32)
 
     return predict

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from divulge import checks
 from divulge.references.jobs import Done, Job, Task, finish
+from divulge.validation import check_choice, check_integer
 
 EngineName: TypeAlias = Literal["auto", "serial", "stacked", "processes", "ray"]
 ENGINES = ("auto", "serial", "stacked", "processes", "ray")
@@ -30,9 +30,9 @@ class Placement:
     workers: int | None = None
 
     def __post_init__(self) -> None:
-        checks.choice(self.engine, "engine", ENGINES)
+        check_choice(self.engine, "engine", ENGINES)
         if self.workers is not None:
-            checks.integer(self.workers, "workers", least=1)
+            check_integer(self.workers, "workers", least=1)
 
 
 def serial(task: Task, jobs: Sequence[Job], watch: Watch) -> Iterator[Done]:

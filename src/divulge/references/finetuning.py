@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from divulge import checks, errors, lazy, networks, people, seeds, store
+from divulge import errors, lazy, networks, people, seeds, store
+from divulge.errors import InputError
 from divulge.references import fitting, keys, next_token
 from divulge.references.engines import Placement
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, by_outputs, kept_outputs
@@ -23,6 +24,7 @@ from divulge.targets import adapters, text, token_spans
 from divulge.targets.pretrained import fingerprint, tokenizer_digest
 from divulge.targets.text import CausalLM
 from divulge.types import Array, Floats, Ints, Records
+from divulge.validation import check_instance
 
 if TYPE_CHECKING:
     import peft
@@ -58,7 +60,7 @@ class Opened:
     def _hold(self, base: CausalLM) -> None:
         longest = text.context(base.model)
         if self.config.length is not None and self.config.length > longest:
-            raise checks.InputError(f"length: the base takes at most {longest} tokens, got {self.config.length}")
+            raise InputError(f"length: the base takes at most {longest} tokens, got {self.config.length}")
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "digest", fingerprint(base.model))
 
@@ -70,7 +72,7 @@ class Opened:
         object.__setattr__(self, "config", state["config"])
         self._hold(_loaded(self.config))
         if self.digest != state["digest"]:
-            raise checks.InputError(f"base: {self.config.base} was changed while models were trained from it")
+            raise InputError(f"base: {self.config.base} was changed while models were trained from it")
 
     @property
     def count(self) -> int:
@@ -95,7 +97,7 @@ class Opened:
         """See `FineTune.fit`."""
         config = self.config
         if not config.count:
-            raise checks.InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
+            raise InputError("count: 0 asks the base alone; at least 1 fine-tuned model is needed here")
         work = fitting.Work(records, splits, tuple(observe), None, 0, pool, out, progress)
         return fitting.fit(Documents(self), work, config.count, seed, Placement(config.engine, config.workers))
 
@@ -105,13 +107,13 @@ class Opened:
 
         def tick(share: float) -> None:
             if progress is not None:
-                with errors.theirs("progress"):
+                with errors.user_code_errors("progress"):
                     progress(share, 1, "target")
 
         try:
-            return self.tuned(self.tokenised(task), seeds.integer(seed, "target"), tick)
+            return self.tuned(self.tokenised(task), seeds.derive_seed(seed, "target"), tick)
         except DivergedError:
-            raise checks.InputError(
+            raise InputError(
                 f"lr: the loss became NaN or infinite at {self.config.learning_rate:g}; lower it"
             ) from None
 
@@ -158,7 +160,7 @@ class Opened:
         stretches = [stretch for document in documents for stretch in document]
         # Dropout and the adapters' first weights are drawn from torch's own generators.
         where = self.base.model.device
-        with networks.randomness(seeds.integer(seed, "fine-tune"), where), networks.one_thread():
+        with networks.randomness(seeds.derive_seed(seed, "fine-tune"), where), networks.one_thread():
             model = self._copy()
             _train(model, stretches, self.config, seeds.generator(seed, "batches"), tick)
         if self.config.lora is not None:
@@ -184,7 +186,7 @@ class Opened:
                 warnings.filterwarnings("ignore", "Model has `tie_word_embeddings")  # see `adapters.merged`
                 return peft.get_peft_model(model, settings)
         except ValueError as error:
-            raise checks.InputError(f"LoRA.modules: {error}") from None
+            raise InputError(f"LoRA.modules: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +258,7 @@ class Documents:
         self, task: Task, jobs: Sequence[Job], watch: Callable[[Job, float], None]
     ) -> Iterator[tuple[Job, TrainedModel | None]]:
         """Refused: only small networks are stacked."""
-        raise checks.InputError("engine: 'stacked' trains small networks alone; use 'serial' or 'processes'")
+        raise InputError("engine: 'stacked' trains small networks alone; use 'serial' or 'processes'")
 
     def restore(self, task: Task, job: Job, arrays: Mapping[str, Array]) -> Sequence[Floats]:
         """What the pool kept."""
@@ -275,14 +277,14 @@ def _with(opened: Opened, config: Tuning) -> Opened:
 
 def _loaded(config: Tuning) -> CausalLM:
     if not isinstance(config.base, str | Path):
-        return checks.instance(config.base, "base", CausalLM, "a folder, hf:NAME or a targets.CausalLM")
+        return check_instance(config.base, "base", CausalLM, "a folder, hf:NAME or a targets.CausalLM")
     return CausalLM.load(str(config.base), device=config.device, bos=config.bos)
 
 
 def _texts(records: Records) -> list[str]:
-    checks.instance(records, "records", Records)
+    check_instance(records, "records", Records)
     if records.x.dtype != object:
-        raise checks.InputError(f"records: documents (strings) are needed, got {records.x.dtype}")
+        raise InputError(f"records: documents (strings) are needed, got {records.x.dtype}")
     return list(records.x)
 
 
@@ -293,7 +295,7 @@ def _train(model: Any, stretches: Sequence[list[int]], config: Tuning, rng: np.r
         DivergedError: NaN or infinity in the loss.
     """
     if not stretches:
-        raise checks.InputError("records: no document of a reference model has two tokens to learn from")
+        raise InputError("records: no document of a reference model has two tokens to learn from")
     steps = -(-len(stretches) // config.batch_size)
     total = steps * config.epochs
     weights = [weight for weight in model.parameters() if weight.requires_grad]

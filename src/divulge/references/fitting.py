@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from divulge import checks, machine, seeds
+from divulge import machine, seeds
+from divulge.errors import InputError
 from divulge.references import engines, keys, processes, ray_tasks
 from divulge.references.jobs import Done, Job, Learner, Task
 from divulge.references.pool import DamagedError, Pool
@@ -60,7 +61,7 @@ def fit(how: Learner, work: Work, count: int, seed: int, place: engines.Placemen
         except KeyboardInterrupt:
             raise KeyboardInterrupt(run.interrupted()) from None
     if not run.finished.any():
-        raise checks.InputError(
+        raise InputError(
             f"references: none of the {len(jobs)} models could be trained, the loss became NaN or infinite every time; "
             "lower the learning rate or scale the records"
         )
@@ -135,9 +136,9 @@ def _splits(work: Work, count: int) -> Splits:
     splits = work.splits if isinstance(work.splits, Splits) else Splits(work.splits)
     models, records = splits.trained_on.shape
     if models != count:
-        raise checks.InputError(f"splits: {count} rows are needed (one per model), got {models}")
+        raise InputError(f"splits: {count} rows are needed (one per model), got {models}")
     if records != len(work.records):
-        raise checks.InputError(f"splits: {len(work.records)} columns are needed (one per record), got {records}")
+        raise InputError(f"splits: {len(work.records)} columns are needed (one per record), got {records}")
     return splits
 
 
@@ -156,7 +157,7 @@ def _task(how: Learner, work: Work) -> Task:
 
 
 def _job(task: Task, splits: Splits, model: int, seed: int, stream: str) -> Job:
-    rows, own = splits.members(model), seeds.integer(seed, "references", stream, model)
+    rows, own = splits.members(model), seeds.derive_seed(seed, "references", stream, model)
     return Job(model, own, rows, "" if task.pool is None else task.how.key(task, own, rows))
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from divulge import checks, errors, lazy
+from divulge import errors, lazy
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_instance, check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
     import torch
@@ -42,10 +44,10 @@ class Private:
     clip: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.number(self.noise, "noise", above=0.0, below=1e9, closed=True)
+        check_number(self.noise, "noise", above=0.0, below=1e9, closed=True)
         if 0 < self.noise < _LEAST_NOISE:
-            raise checks.InputError(f"noise: 0, or at least {_LEAST_NOISE:g}, is needed, got {self.noise:g}")
-        checks.number(self.clip, "clip", above=0.0)
+            raise InputError(f"noise: 0, or at least {_LEAST_NOISE:g}, is needed, got {self.noise:g}")
+        check_number(self.clip, "clip", above=0.0)
 
     def epsilon(
         self,
@@ -69,8 +71,8 @@ class Private:
             divulge.MissingExtraError: Opacus is not installed.
             divulge.InputError: δ outside (0, 1).
         """
-        checks.number(delta, "delta", above=0.0, below=1.0)
-        checks.choice(accountant, "accountant", ("rdp", "prv"))
+        check_number(delta, "delta", above=0.0, below=1.0)
+        check_choice(accountant, "accountant", ("rdp", "prv"))
         if not self.noise:
             return float("inf")
         spent = accountants.create_accountant(accountant)
@@ -101,27 +103,25 @@ class Hyperparameters:
 
     def __post_init__(self) -> None:
         if not callable(self.make_model) or _is_network(self.make_model):
-            raise checks.InputError("make_model: a function that returns a new network each time is needed")
-        checks.integer(self.epochs, "epochs", least=1)
-        checks.integer(self.batch_size, "batch_size", least=1, most=2**31)
-        checks.choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
-        checks.choice(self.precision, "precision", ("single", "double", "mixed"))
+            raise InputError("make_model: a function that returns a new network each time is needed")
+        check_integer(self.epochs, "epochs", least=1)
+        check_integer(self.batch_size, "batch_size", least=1, most=2**31)
+        check_choice(self.optimizer, "optimizer", ("sgd", "adam", "adamw"))
+        check_choice(self.precision, "precision", ("single", "double", "mixed"))
         if not callable(self.schedule):
-            checks.choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
+            check_choice(self.schedule, "schedule", ("constant", "cosine", "linear"))
         if self.lr is not None:
-            checks.number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
-        checks.number(self.momentum, "momentum", above=-1e-300, below=1.0)
-        checks.number(self.weight_decay, "weight_decay", above=0.0, below=1e30, closed=True)
+            check_number(self.lr, "lr", above=0.0, below=3e38)  # what a float32 holds
+        check_number(self.momentum, "momentum", above=-1e-300, below=1.0)
+        check_number(self.weight_decay, "weight_decay", above=0.0, below=1e30, closed=True)
         if self.stop_at_accuracy is not None:
-            checks.number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
+            check_number(self.stop_at_accuracy, "stop_at_accuracy", above=0.0, below=1.0, closed=True)
         if self.privacy is not None:
-            checks.instance(self.privacy, "privacy", Private, "a references.Private")
+            check_instance(self.privacy, "privacy", Private, "a references.Private")
         if self.augment is not None:
-            checks.able(self.augment, "augment")
+            require_callable(self.augment, "augment")
         if self.privacy is not None and (self.stop_at_accuracy is not None or self.precision == "mixed"):
-            raise checks.InputError(
-                "privacy: DP-SGD works with neither stop_at_accuracy (not private) nor mixed precision"
-            )
+            raise InputError("privacy: DP-SGD works with neither stop_at_accuracy (not private) nor mixed precision")
 
     @property
     def learning_rate(self) -> float:
@@ -131,9 +131,9 @@ class Hyperparameters:
     def rate(self, progress: float) -> float:
         """The learning rate when ``progress`` (0 to 1) of a model's steps are done."""
         if callable(self.schedule):
-            with errors.theirs("schedule"):
+            with errors.user_code_errors("schedule"):
                 factor = self.schedule(progress)
-            return self.learning_rate * checks.number(factor, "schedule: its factor", above=0.0, closed=True)
+            return self.learning_rate * check_number(factor, "schedule: its factor", above=0.0, closed=True)
         factor = {"constant": 1.0, "linear": 1.0 - progress, "cosine": 0.5 * (1.0 + math.cos(math.pi * progress))}
         return self.learning_rate * factor[self.schedule]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import check_instance, check_integer, check_labels
 
 
 def label_set(records: Records, classes: int | None) -> int:
@@ -13,13 +14,13 @@ def label_set(records: Records, classes: int | None) -> int:
         divulge.InputError: no labels, a label outside the set, fewer than 2 classes, or fewer records than classes
             where the labels alone say how many there are (they may be something else).
     """
-    checks.instance(records, "records", Records)
+    check_instance(records, "records", Records)
     if records.y is None:
-        raise checks.InputError("records: labels are needed to train on, got y=None")
-    width = int(records.y.max()) + 1 if classes is None else checks.integer(classes, "classes", least=2)
-    checks.labels(records.y, "records.y", classes=width)
+        raise InputError("records: labels are needed to train on, got y=None")
+    width = int(records.y.max()) + 1 if classes is None else check_integer(classes, "classes", least=2)
+    check_labels(records.y, "records.y", classes=width)
     if width < 2:
-        raise checks.InputError("records.y: at least 2 classes are needed, got 1 (or give the size of the label set)")
+        raise InputError("records.y: at least 2 classes are needed, got 1 (or give the size of the label set)")
     if classes is None and len(records) < width:
-        raise checks.InputError(f"records: at least as many as classes ({width}) are needed, got {len(records)}")
+        raise InputError(f"records: at least as many as classes ({width}) are needed, got {len(records)}")
     return width

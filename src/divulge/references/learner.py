@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from divulge import checks, errors, networks, seeds, store
+from divulge import errors, networks, seeds, store
+from divulge.errors import InputError
 from divulge.references import keys, loop, models, private, stacked, trial
 from divulge.references.jobs import Inner, Job, Task, Tick, TrainedModel, said
 from divulge.references.label_sets import label_set
@@ -109,9 +110,7 @@ class Networks:
         """
         data = self.data(task)
         if reason := stacked.refusal(self.config, data):
-            raise checks.InputError(
-                f"engine: 'stacked' cannot train this network ({reason}); use 'serial' or 'processes'"
-            )
+            raise InputError(f"engine: 'stacked' cannot train this network ({reason}); use 'serial' or 'processes'")
         for job, module in stacked.train(self.config, data, jobs, watch):
             yield job, None if module is None else self.learned(module)
 
@@ -150,14 +149,14 @@ def one(how: Networks, records: Records, seed: int, classes: int, progress: Prog
 
     def tick(share: float) -> None:
         if progress is not None:
-            with errors.theirs("progress"):
+            with errors.user_code_errors("progress"):
                 progress(share, 1, "target")
 
     try:
         with networks.one_thread():
-            module = train(config, data, rows, seeds.integer(seed, "target"), tick)
+            module = train(config, data, rows, seeds.derive_seed(seed, "target"), tick)
     except loop.DivergedError:
-        raise checks.InputError(
+        raise InputError(
             f"lr: the loss became NaN or infinite at {config.learning_rate:g}; lower it or scale the records"
         ) from None
     return module.to("cpu").eval()

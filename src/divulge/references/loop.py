@@ -44,8 +44,8 @@ def train(
     update = optimizer(config, module.parameters())
     total = config.epochs * networks.steps(len(rows), config.batch_size)
     step = 0
-    with networks.randomness(seeds.integer(seed, "noise"), where):
-        vary = torch.Generator(device=where).manual_seed(seeds.integer(seed, "augment"))
+    with networks.randomness(seeds.derive_seed(seed, "noise"), where):
+        vary = torch.Generator(device=where).manual_seed(seeds.derive_seed(seed, "augment"))
         for epoch in range(config.epochs):
             module.train()
             correct = torch.zeros((), device=where)
@@ -53,7 +53,7 @@ def train(
                 at = torch.from_numpy(batch).to(where)
                 x, y = data.x.index_select(0, at), data.y[at]
                 if config.augment is not None:
-                    with errors.theirs("augment"):
+                    with errors.user_code_errors("augment"):
                         x = config.augment(x, vary)
                 set_rate(update, config.rate(step / total))
                 with torch.autocast(where.type, dtype=torch.bfloat16, enabled=config.precision == "mixed"):

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from divulge import checks, errors, networks
+from divulge import errors, networks
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -52,10 +53,10 @@ def build(make_model: Callable[..., Any], seed: int) -> nn.Module:
     """
     with networks.randomness(seed, torch.device("cpu")):
         arguments, named = _takes_seed(make_model, seed)
-        with errors.theirs("make_model"):
+        with errors.user_code_errors("make_model"):
             module = make_model(*arguments, **named)
     if not isinstance(module, nn.Module) or not any(p.requires_grad for p in module.parameters()):
-        raise checks.InputError(f"make_model: a torch.nn.Module with parameters is needed, got {type(module).__name__}")
+        raise InputError(f"make_model: a torch.nn.Module with parameters is needed, got {type(module).__name__}")
     return module
 
 
@@ -75,7 +76,7 @@ def _takes_seed(make_model: Callable[..., Any], seed: int) -> tuple[tuple[int, .
 def tensor(x: Array, module: nn.Module, where: torch.device, dtype: torch.dtype) -> torch.Tensor:
     """Records as the network wants them: token numbers for an embedding, ``dtype`` otherwise."""
     if x.dtype == object:
-        raise checks.InputError("x: a network needs numbers, got text (turn it into token numbers first)")
+        raise InputError("x: a network needs numbers, got text (turn it into token numbers first)")
     embeds = x.dtype.kind in "iu" and any(isinstance(p, nn.Embedding | nn.EmbeddingBag) for p in module.modules())
     wanted = torch.int64 if embeds else dtype
     plain = np.ascontiguousarray(x)
@@ -109,13 +110,11 @@ def check_outputs(module: nn.Module, x: Array, classes: int, where: torch.device
     try:
         outputs = logits(module, x[:2], where, dtype)
     except (RuntimeError, TypeError, IndexError, ValueError) as error:
-        if isinstance(error, checks.InputError | torch.OutOfMemoryError):
+        if isinstance(error, InputError | torch.OutOfMemoryError):
             raise
-        raise checks.InputError(
-            f"make_model: the network cannot take records of shape {x.shape[1:]}: {error}"
-        ) from None
+        raise InputError(f"make_model: the network cannot take records of shape {x.shape[1:]}: {error}") from None
     if outputs.ndim != 2 or outputs.shape[1] != classes:
-        raise checks.InputError(
+        raise InputError(
             f"make_model: {classes} outputs are needed (one per class of the label set), got shape {outputs.shape[1:]}"
         )
 

@@ -13,23 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from divulge import checks, lazy, store
+import filelock
+import safetensors
+from safetensors import numpy as tensors
+
+from divulge import store
 from divulge.dossier import shape
+from divulge.errors import InputError
 from divulge.untrusted import open_untrusted
+from divulge.validation import check_memory, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import filelock
-    import safetensors
     from filelock import BaseFileLock
-    from safetensors import numpy as tensors
 
     from divulge.types import Array
-else:
-    filelock = lazy.module("filelock")
-    safetensors = lazy.module("safetensors")
-    tensors = lazy.module("safetensors.numpy")
 
 State: TypeAlias = Literal["good", "damaged", "unfinished", "foreign"]
 
@@ -64,7 +63,7 @@ class Entry:
     problem: str = ""
 
 
-class DamagedError(checks.InputError):
+class DamagedError(InputError):
     """A stored model whose content is not what was written."""
 
 
@@ -102,7 +101,7 @@ class Pool:
     path: Path
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", checks.path(self.path, "path"))
+        object.__setattr__(self, "path", check_path(self.path, "path"))
 
     def claim(self) -> None:
         """Make the folder, or mark one that holds nothing but models as the pool it is.
@@ -174,10 +173,10 @@ class Pool:
             divulge.InputError: no such folder, or one without any model that is not marked as a pool.
         """
         if not self.path.is_dir():
-            raise checks.InputError(f"{self.path}: no such pool of models")
+            raise InputError(f"{self.path}: no such pool of models")
         ours, left, foreign = self._sorted()
         if not self._marked() and not ours:
-            raise checks.InputError(f"{self.path}: not a pool of models (no {MARKER} in it, and no model)")
+            raise InputError(f"{self.path}: not a pool of models (no {MARKER} in it, and no model)")
         return (
             *(self._entry(key, verify=verify) for key in ours),
             *(Entry(name, "unfinished", _size([self.path / name]), "", {}, "left by a crash") for name in left),
@@ -227,7 +226,7 @@ class Pool:
             return False
         try:
             return bool(store.read_json(path, inside=self.path) == _MARK)
-        except checks.InputError:
+        except InputError:
             return False
 
     def _refuse_foreign(self) -> None:
@@ -235,7 +234,7 @@ class Pool:
         strange = self._sorted()[2] if self.path.is_dir() else []
         if strange:
             shown = ", ".join(strange[:5]) + (", …" if len(strange) > 5 else "")
-            raise checks.InputError(
+            raise InputError(
                 f"pool: {self.path} is not marked as a pool and holds files that no pool writes ({shown}); "
                 "give another folder, or move these away"
             )
@@ -299,7 +298,7 @@ class Pool:
         try:
             plain = store.read_json(path, inside=self.path)
             record = shape.parse(plain, _Record, path)
-        except checks.InputError as error:
+        except InputError as error:
             raise DamagedError(str(error)) from None
         if record.key != key or record.checksum != _checksum(plain):
             raise DamagedError(f"{path.name}: its checksum does not match")
@@ -308,11 +307,11 @@ class Pool:
     def _content(self, key: str) -> bytes:
         try:
             with open_untrusted(self._arrays(key), inside=self.path) as file:
-                checks.memory(2 * os.fstat(file.fileno()).st_size, file.name, "the model is larger than memory")
+                check_memory(2 * os.fstat(file.fileno()).st_size, file.name, "the model is larger than memory")
                 return file.read()
         except FileNotFoundError:
             raise DamagedError(f"{self._arrays(key).name}: missing") from None
-        except checks.InputError as error:
+        except InputError as error:
             raise DamagedError(str(error)) from None
 
     def _entry(self, key: str, *, verify: bool) -> Entry:
@@ -347,6 +346,6 @@ def _checksum(record: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def _refused(path: Path, error: OSError) -> checks.InputError:
+def _refused(path: Path, error: OSError) -> InputError:
     reason = "no space is left on the device" if error.errno == errno.ENOSPC else (error.strerror or str(error))
-    return checks.InputError(f"pool: cannot write to {path}: {reason}; models stored before are kept and stay valid")
+    return InputError(f"pool: cannot write to {path}: {reason}; models stored before are kept and stay valid")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
 
-from divulge import checks, store
+from divulge import store
+from divulge.errors import InputError
 from divulge.types import Bools, Floats, Ints, Records
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Sheets:
             for sheet, row in zip(self._sheets, rows, strict=True):
                 sheet.write(model, row)
         except OSError as error:
-            raise checks.InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
+            raise InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
         self._filled[model] = True
 
     def read(self) -> tuple[Floats, ...]:
@@ -125,7 +126,7 @@ class Sheets:
             store.private(self._folder)
             return _Filed(self._folder / f"outputs-{k}.npy", shape, row.dtype)
         except OSError as error:
-            raise checks.InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
+            raise InputError(f"out: cannot write to {self._folder}: {error.strerror or error}") from None
 
 
 class _Held:

@@ -14,7 +14,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import checks, lazy, networks, seeds
+from divulge import lazy, networks, seeds
+from divulge.errors import InputError
 from divulge.references import loop, mlp, models
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def train(
     layers = mlp.layers(module)
     step = Ghost(config, module, layers, seed) if layers is not None else ByOpacus(config, module, len(rows), seed)
     count = networks.steps(len(rows), config.batch_size)
-    with networks.randomness(seeds.integer(seed, "noise"), where):
+    with networks.randomness(seeds.derive_seed(seed, "noise"), where):
         for epoch in range(config.epochs):
             for number, batch in enumerate(poisson(rows, seed, epoch, count, config.batch_size)):
                 at = torch.from_numpy(batch).to(where)
@@ -122,7 +123,7 @@ class ByOpacus:
     def __init__(self, config: Hyperparameters, module: nn.Module, records: int, seed: int) -> None:
         problems = validators.ModuleValidator.validate(module, strict=False)
         if problems:
-            raise checks.InputError(f"make_model: DP-SGD cannot train this network: {problems[0]}")
+            raise InputError(f"make_model: DP-SGD cannot train this network: {problems[0]}")
         privacy = _privacy(config)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Opacus registers full backward hooks and says so
@@ -148,7 +149,7 @@ class ByOpacus:
 def noise(module: nn.Module, seed: int) -> torch.Generator:
     """The generator of a model's noise."""
     where = next(module.parameters()).device
-    return torch.Generator(device=where).manual_seed(seeds.integer(seed, "privacy"))
+    return torch.Generator(device=where).manual_seed(seeds.derive_seed(seed, "privacy"))
 
 
 def _privacy(config: Hyperparameters) -> Private:

@@ -8,20 +8,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import joblib
 import numpy as np
 
-from divulge import checks, lazy, store
+from divulge import lazy, store
+from divulge.errors import InputError
 from divulge.references import engines, threads
 from divulge.references.jobs import Done, Inner, Job, Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import joblib
     from joblib.externals.loky import process_executor
     from joblib.externals.loky.backend import reduction
 else:
-    joblib = lazy.module("joblib")
     process_executor = lazy.module("joblib.externals.loky.process_executor")
     reduction = lazy.module("joblib.externals.loky.backend.reduction")
 
@@ -51,7 +51,7 @@ def run(task: Task, jobs: Sequence[Job], watch: engines.Watch, *, inner: Inner, 
                 yield from _collect(folder, waiting)
                 starts = starts - 1 if len(waiting) == before else STARTS
                 if not starts:
-                    raise checks.InputError(
+                    raise InputError(
                         f"engine: a worker process was killed {STARTS} times in a row before finishing a model "
                         "(out of memory?); models finished before are kept; try fewer workers"
                     ) from None

@@ -9,17 +9,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol, Self, TypeAlias
 
-from divulge import checks, lazy
+from rich import console as rich_console
+from rich import progress as rich_progress
+
+from divulge.validation import check_number
 
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import TextIO
-
-    from rich import console as rich_console
-    from rich import progress as rich_progress
-else:
-    rich_console = lazy.module("rich.console")
-    rich_progress = lazy.module("rich.progress")
 
 
 class Progress(Protocol):
@@ -76,7 +73,7 @@ class Bar:
     """
 
     def __init__(self, title: str, *, every: float = 60.0, stream: TextIO | None = None) -> None:
-        self._title, self._every = title, checks.number(every, "every", above=0, closed=True)
+        self._title, self._every = title, check_number(every, "every", above=0, closed=True)
         self._stream = stream or sys.stderr
 
     def __enter__(self) -> Self:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
 from divulge.references import engines, processes, threads
 from divulge.references.jobs import Done, Inner, Job, Task
 from divulge.references.pool import Pool
@@ -63,7 +64,7 @@ def _gather(task: Task, jobs: Sequence[Job], inner: Inner) -> Iterator[Done]:
             ray.exceptions.ObjectLostError,
         ) as lost:
             reason = type(lost).__name__
-            raise checks.InputError(
+            raise InputError(
                 f"engine: a Ray task was lost {RETRIES} times ({reason}); finished models are kept"
             ) from None
         for model, rows, arrays in results:

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.types import Array, Bools, Ints
+from divulge.validation import check_integer, check_labels, check_mask, check_memory
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,12 +35,12 @@ class Splits:
     trained_on: Bools
 
     def __init__(self, trained_on: object) -> None:
-        rows = checks.mask(trained_on, "trained_on", (None, None))
+        rows = check_mask(trained_on, "trained_on", (None, None))
         if rows.ndim != 2 or not rows.size:
-            raise checks.InputError(f"trained_on: a bool matrix [models, records] is needed, got shape {rows.shape}")
+            raise InputError(f"trained_on: a bool matrix [models, records] is needed, got shape {rows.shape}")
         empty = np.flatnonzero(~rows.any(axis=1))
         if empty.size:
-            raise checks.InputError(f"trained_on: model {empty[0]} has no record to be trained on")
+            raise InputError(f"trained_on: model {empty[0]} has no record to be trained on")
         object.__setattr__(self, "trained_on", rows)
 
     def __len__(self) -> int:
@@ -105,15 +107,15 @@ def offline(
         >>> split.trained_on.sum(axis=0)
         array([0, 0, 2, 2, 2, 2, 2, 2])
     """
-    models = checks.integer(models, "models", least=1, most=10**6)
-    records = checks.integer(records, "records", least=2, most=10**12)
-    checks.memory(float(models) * records, "models", "fewer models need less")
-    checks.integer(of, "of", least=2)
-    if not 1 <= checks.integer(k, "k", least=1) < of:
-        raise checks.InputError(f"k: must be below of = {of}, got {k}")
+    models = check_integer(models, "models", least=1, most=10**6)
+    records = check_integer(records, "records", least=2, most=10**12)
+    check_memory(float(models) * records, "models", "fewer models need less")
+    check_integer(of, "of", least=2)
+    if not 1 <= check_integer(k, "k", least=1) < of:
+        raise InputError(f"k: must be below of = {of}, got {k}")
     usable = np.arange(records)
     if candidates is not None:
-        usable = np.flatnonzero(~checks.mask(candidates, "candidates", (records,)))
+        usable = np.flatnonzero(~check_mask(candidates, "candidates", (records,)))
     whose = np.arange(records)
     if groups is not None:
         # The first usable record of a group is dealt out, and the others follow it.
@@ -122,8 +124,8 @@ def offline(
         usable = np.sort(usable[first])
     if len(usable) < of:
         what = "" if groups is None else "distinct ones "
-        raise checks.InputError(f"records: at least {of} {what}outside the candidates are needed, got {len(usable)}")
-    classes = None if labels is None else checks.labels(labels, "labels", length=records)
+        raise InputError(f"records: at least {of} {what}outside the candidates are needed, got {len(usable)}")
+    classes = None if labels is None else check_labels(labels, "labels", length=records)
     trained_on = np.zeros((models, records), dtype=bool)
     for first in range(0, models, of):
         block = trained_on[first : first + of]

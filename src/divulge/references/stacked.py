@@ -119,7 +119,7 @@ def together(
     """Train networks with equally many records as one stack."""
     where, size = data.x.device, config.batch_size
     stack = _stack(config, [models.build(config.make_model, job.seed) for job in jobs], where)
-    vary = [torch.Generator(device=where).manual_seed(seeds.integer(job.seed, "augment")) for job in jobs]
+    vary = [torch.Generator(device=where).manual_seed(seeds.derive_seed(job.seed, "augment")) for job in jobs]
     total = config.epochs * networks.steps(len(jobs[0].rows), size)
     settled: dict[int, nn.Module | None] = {}
     step = 0

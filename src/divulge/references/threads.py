@@ -6,17 +6,16 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
+import threadpoolctl
+
 from divulge import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    import threadpoolctl
-
     from divulge import networks
 else:
     networks = lazy.module("divulge.networks")
-    threadpoolctl = lazy.module("threadpoolctl")
 
 
 @contextlib.contextmanager

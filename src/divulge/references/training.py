@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy
+from divulge import lazy
 from divulge.references import fitting
 from divulge.references.engines import EngineName, Placement
 from divulge.references.hyperparameters import Hyperparameters
@@ -16,6 +16,7 @@ from divulge.references.predictions import Inside, Signal, Trained
 from divulge.references.progress import Progress
 from divulge.references.splits import Splits
 from divulge.types import Array, Bools, Records
+from divulge.validation import check_integer, require_callable
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +70,7 @@ class Train(Hyperparameters):
 
     def __post_init__(self) -> None:
         Hyperparameters.__post_init__(self)  # super() needs the class that slots=True replaces
-        checks.integer(self.count, "count", least=1, most=10**6)
+        check_integer(self.count, "count", least=1, most=10**6)
         self._place  # noqa: B018 - checked when it is made
 
     def brief(self) -> Train:
@@ -136,7 +137,7 @@ class Train(Hyperparameters):
             divulge.InputError: bad input, or the loss became NaN.
         """
         if progress is not None:
-            checks.able(progress, "progress")
+            require_callable(progress, "progress")
         how = learner.Networks(self, self.device)
         return learner.one(how, records, seed, label_set(records, classes), progress)
 

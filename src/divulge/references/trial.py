@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 
-from divulge import checks, networks, store
+from divulge import networks, store
+from divulge.errors import InputError
 from divulge.references import keys, loop, models, stacked
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def remembered(
         try:
             kept = store.read_json(path, inside=task.pool)
             return ("stacked" if kept["inner"] == "stacked" else "serial"), float(kept["seconds"]), str(kept["why"])
-        except (checks.InputError, KeyError, TypeError, ValueError):
+        except (InputError, KeyError, TypeError, ValueError):
             path.unlink()  # damaged: measure again
     measured = compute()
     store.write_json(path, dict(zip(("inner", "seconds", "why"), measured, strict=True)))

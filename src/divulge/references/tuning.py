@@ -6,8 +6,16 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from divulge import checks
 from divulge.references.engines import Placement
+from divulge.validation import (
+    as_list,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_number,
+    check_string,
+    require_callable,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +38,12 @@ class LoRA:
     modules: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        checks.integer(self.rank, "LoRA.rank", least=1)
-        checks.number(self.alpha, "LoRA.alpha", above=0)
-        checks.number(self.dropout, "LoRA.dropout", above=-1e-12, below=1)
+        check_integer(self.rank, "LoRA.rank", least=1)
+        check_number(self.alpha, "LoRA.alpha", above=0)
+        check_number(self.dropout, "LoRA.dropout", above=-1e-12, below=1)
         if self.modules is not None:
-            names = checks.listed(self.modules, "LoRA.modules")
-            object.__setattr__(self, "modules", tuple(checks.text(name, "LoRA.modules") for name in names))
+            names = as_list(self.modules, "LoRA.modules")
+            object.__setattr__(self, "modules", tuple(check_string(name, "LoRA.modules") for name in names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +72,23 @@ class Tuning:
 
     def __post_init__(self) -> None:
         if isinstance(self.base, str | Path):
-            checks.text(str(self.base), "base")
+            check_string(str(self.base), "base")
         else:
-            checks.able(self.base, "base", "tokens")
-        checks.integer(self.count, "count", least=0, most=10**6)
-        checks.integer(self.epochs, "epochs", least=1)
+            require_callable(self.base, "base", "tokens")
+        check_integer(self.count, "count", least=0, most=10**6)
+        check_integer(self.epochs, "epochs", least=1)
         if self.lr is not None:
-            checks.number(self.lr, "lr", above=0)
-        checks.integer(self.batch_size, "batch_size", least=1)
+            check_number(self.lr, "lr", above=0)
+        check_integer(self.batch_size, "batch_size", least=1)
         if self.lora is not None:
-            checks.instance(self.lora, "lora", LoRA)
-        checks.choice(self.schedule, "schedule", ("linear", "cosine", "constant"))
-        checks.number(self.warmup, "warmup", above=-1e-12, below=1)
-        checks.number(self.weight_decay, "weight_decay", above=-1e-12)
+            check_instance(self.lora, "lora", LoRA)
+        check_choice(self.schedule, "schedule", ("linear", "cosine", "constant"))
+        check_number(self.warmup, "warmup", above=-1e-12, below=1)
+        check_number(self.weight_decay, "weight_decay", above=-1e-12)
         if self.length is not None:
-            checks.integer(self.length, "length", least=2)
-        checks.choice(self.bos, "bos", ("tokenizer", "add", "none"))
-        checks.choice(self.engine, "engine", ("auto", "serial", "processes", "ray"))
+            check_integer(self.length, "length", least=2)
+        check_choice(self.bos, "bos", ("tokenizer", "add", "none"))
+        check_choice(self.engine, "engine", ("auto", "serial", "processes", "ray"))
         Placement(self.engine, self.workers)
 
     @property

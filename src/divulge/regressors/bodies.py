@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
+from divulge.validation import as_list, check_choice, check_integer, check_string
 
 if TYPE_CHECKING:
     from torch import nn
@@ -75,7 +77,7 @@ class SmallCNN:
     width: int = 16
 
     def __post_init__(self) -> None:
-        checks.integer(self.width, "SmallCNN.width", least=1, most=_WIDEST)
+        check_integer(self.width, "SmallCNN.width", least=1, most=_WIDEST)
 
     def prepare(self, features: Array) -> Array:
         """Images as float32 ``[n, c, h, w]``."""
@@ -105,9 +107,9 @@ class TextBag:
     hidden: tuple[int, ...] = (256, 128)
 
     def __post_init__(self) -> None:
-        checks.integer(self.length, "TextBag.length", least=1, most=_WIDEST)
-        checks.integer(self.rows, "TextBag.rows", least=2, most=10**9)
-        checks.integer(self.dimension, "TextBag.dimension", least=1, most=_WIDEST)
+        check_integer(self.length, "TextBag.length", least=1, most=_WIDEST)
+        check_integer(self.rows, "TextBag.rows", least=2, most=10**9)
+        check_integer(self.dimension, "TextBag.dimension", least=1, most=_WIDEST)
         _widths(self.hidden, "TextBag.hidden")
 
     def prepare(self, features: Array) -> Array:
@@ -118,7 +120,7 @@ class TextBag:
             (1, 3)
         """
         if features.dtype != object:
-            raise checks.InputError(f"TextBag: texts are needed, got dtype {features.dtype}")
+            raise InputError(f"TextBag: texts are needed, got dtype {features.dtype}")
         tokens = np.zeros((len(features), self.length), dtype=np.int64)
         for row, text in zip(tokens, features.reshape(len(features), -1)[:, 0], strict=True):
             words = _WORD.findall(text.lower())[: self.length]
@@ -148,10 +150,10 @@ class Backbone:
     weights: str | None = None
 
     def __post_init__(self) -> None:
-        checks.choice(self.name, "Backbone.name", ARCHITECTURES)
-        checks.integer(self.size, "Backbone.size", least=32, most=2**14)
+        check_choice(self.name, "Backbone.name", ARCHITECTURES)
+        check_integer(self.size, "Backbone.size", least=32, most=2**14)
         if self.weights is not None:
-            checks.text(self.weights, "Backbone.weights")
+            check_string(self.weights, "Backbone.weights")
 
     def prepare(self, features: Array) -> Array:
         """Images as float32 ``[n, c, h, w]``; they are resized a batch at a time."""
@@ -167,17 +169,17 @@ class Backbone:
 
 
 def _widths(hidden: tuple[int, ...], name: str) -> None:
-    if not checks.listed(hidden, name):
-        raise checks.InputError(f"{name}: at least 1 layer is needed, got none")
+    if not as_list(hidden, name):
+        raise InputError(f"{name}: at least 1 layer is needed, got none")
     for width in hidden:
-        checks.integer(width, name, least=1, most=_WIDEST)
+        check_integer(width, name, least=1, most=_WIDEST)
 
 
 def _numbers(features: Array, name: str) -> Array:
     if features.dtype == object:
-        raise checks.InputError(f"{name}: numbers are needed, got texts; use TextBag")
+        raise InputError(f"{name}: numbers are needed, got texts; use TextBag")
     if not int(np.prod(features.shape[1:])):
-        raise checks.InputError(f"{name}: records have no features to learn from")
+        raise InputError(f"{name}: records have no features to learn from")
     return features.astype(np.float32, copy=False)
 
 
@@ -187,9 +189,7 @@ def _images(features: Any, name: str) -> Array:
     if images.ndim == 3:
         images = images[:, None]
     if images.ndim != 4:
-        raise checks.InputError(
-            f"{name}: images [n, h, w], [n, c, h, w] or [n, h, w, c] are needed, got {images.shape}"
-        )
+        raise InputError(f"{name}: images [n, h, w], [n, c, h, w] or [n, h, w, c] are needed, got {images.shape}")
     if images.shape[1] not in (1, 3) and images.shape[-1] in (1, 3):
         images = np.moveaxis(images, -1, 1)
     return np.ascontiguousarray(images)

@@ -8,21 +8,19 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
+from scipy import special
 from torch import nn
 from torch.nn import functional
 
-from divulge import checks, lazy, networks, seeds
+from divulge import networks, seeds
+from divulge.errors import InputError
 from divulge.targets.modules import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scipy import special
-
     from divulge.regressors.bodies import Body
     from divulge.types import Array, Floats
-else:
-    special = lazy.module("scipy.special")
 
 # Standard deviations of the standardised signal between e⁻⁵ and e⁵: beyond, a likelihood is a spike on one record.
 _LOG_VARIANCE = 10.0
@@ -116,7 +114,7 @@ def fit(shape: NetworkShape, schedule: Schedule, prepared: Array, signal: Floats
     where = resolve(schedule.device)
     location, scale = float(signal.mean()), float(signal.std())
     scale = scale if scale > 0 or np.isnan(scale) else 1.0
-    with networks.one_thread(), networks.randomness(seeds.integer(seed, "network", "weights"), where):
+    with networks.one_thread(), networks.randomness(seeds.derive_seed(seed, "network", "weights"), where):
         module = nn.Sequential(shape.body.build(prepared), _head(shape))
         module.eval()
         _take(module, prepared[:2], torch.device("cpu"))
@@ -135,10 +133,10 @@ def _train(
     held = np.sort(order[: max(2, round(schedule.held * len(order))) if schedule.held else 0])
     rows = np.sort(order[len(held) :])
     if len(rows) < 2:
-        raise checks.InputError(f"Network.held: {schedule.held:g} of {len(order)} records leaves fewer than 2 to learn")
+        raise InputError(f"Network.held: {schedule.held:g} of {len(order)} records leaves fewer than 2 to learn")
     update = torch.optim.Adam(module.parameters(), lr=float(schedule.lr), weight_decay=float(schedule.weight_decay))
     lowest, best, kept = np.inf, 0, copy.deepcopy(module.state_dict())
-    draw = seeds.integer(seed, "network", "batches")
+    draw = seeds.derive_seed(seed, "network", "batches")
     for epoch in range(1, schedule.epochs + 1):
         module.train()
         for batch in networks.batches(rows, draw, epoch, schedule.batch_size):
@@ -198,9 +196,7 @@ def _take(module: nn.Module, prepared: Array, where: torch.device) -> torch.Tens
         raise
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0]
-        raise checks.InputError(
-            f"Network.body: it cannot take records of shape {prepared.shape[1:]}: {reason}"
-        ) from error
+        raise InputError(f"Network.body: it cannot take records of shape {prepared.shape[1:]}: {reason}") from error
     return outputs
 
 

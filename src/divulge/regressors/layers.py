@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +74,7 @@ def backbone(name: str, size: int, channels: int, weights: str | None) -> nn.Mod
     try:
         return Pooled(kind.from_pretrained(weights, local_files_only=True, use_safetensors=True), size)
     except (OSError, ValueError, RuntimeError) as error:
-        raise checks.InputError(f"Backbone.weights: {weights!r} holds no weights of {name} ({error})") from None
+        raise InputError(f"Backbone.weights: {weights!r} holds no weights of {name} ({error})") from None
 
 
 def _patch(size: int) -> int:

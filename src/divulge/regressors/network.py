@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
 from divulge.regressors.bodies import MLP, Body
+from divulge.validation import check_choice, check_integer, check_number, check_rates, check_vector, require_callable
 
 if TYPE_CHECKING:
     from divulge.regressors import fitted_network
@@ -64,14 +66,14 @@ class Network:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        checks.choice(self.head, "Network.head", ("gaussian", "pinball"))
-        checks.able(self.body, "Network.body", "prepare", "build")
-        object.__setattr__(self, "levels", checks.levels(self.levels, "Network.levels", increasing=True))
+        check_choice(self.head, "Network.head", ("gaussian", "pinball"))
+        require_callable(self.body, "Network.body", "prepare", "build")
+        object.__setattr__(self, "levels", check_rates(self.levels, "Network.levels", increasing=True))
         for name, least in (("epochs", 1), ("batch_size", 2), ("patience", 1)):
-            checks.integer(getattr(self, name), f"Network.{name}", least=least, most=2**31)
-        checks.number(self.lr, "Network.lr", above=0, below=3e38)  # what a float32 holds
-        checks.number(self.weight_decay, "Network.weight_decay", above=0, below=1e30, closed=True)
-        checks.number(self.held, "Network.held", above=0, below=1, closed=True)
+            check_integer(getattr(self, name), f"Network.{name}", least=least, most=2**31)
+        check_number(self.lr, "Network.lr", above=0, below=3e38)  # what a float32 holds
+        check_number(self.weight_decay, "Network.weight_decay", above=0, below=1e30, closed=True)
+        check_number(self.held, "Network.held", above=0, below=1, closed=True)
 
     def fit(self, features: Array, signal: Floats, seed: int = 0) -> FittedNetwork:
         """The fitted network.
@@ -85,9 +87,9 @@ class Network:
             divulge.InputError: fewer than 10 records, or records the body cannot take.
             divulge.MissingExtraError: torch is not installed.
         """
-        values = checks.vector(signal, "signal", length=len(features), finite=False)
+        values = check_vector(signal, "signal", length=len(features), finite=False)
         if len(values) < 10:
-            raise checks.InputError(f"Network: at least 10 records are needed to learn from, got {len(values)}")
+            raise InputError(f"Network: at least 10 records are needed to learn from, got {len(values)}")
         shape = fitted_network.NetworkShape(self.body, self.head, self.levels)
         schedule = fitted_network.Schedule(
             self.epochs, self.lr, self.batch_size, self.weight_decay, self.held, self.patience, self.device

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import altair as alt
 import numpy as np
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 from divulge.report import marks
 from divulge.report.curves import (
     CURVE_POINTS,
@@ -28,15 +29,12 @@ from divulge.report.curves import (
     thinned,
 )
 from divulge.report.marks import Layer, Row, Spec
+from divulge.validation import check_array, check_choice, check_integer, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import altair as alt
-
     from divulge.types import Estimate
-else:
-    alt = lazy.module("altair")
 
 CLOUD_POINTS = 1500
 _MILLION = 1e6  # above which the places of a logarithmic axis are written as powers of ten
@@ -65,7 +63,7 @@ def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
     """
     checked = rates(curves)
     if focus is not None:
-        checks.choice(focus, "focus", checked)
+        check_choice(focus, "focus", checked)
     floor = floor_of(np.concatenate([curve.x for curve in checked.values()]))
     thin = {name: thinned(curve, floor, points_each(len(checked))) for name, curve in checked.items()}
     x, y = "false positive rate", "true positive rate"
@@ -111,7 +109,7 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     """
     for name, curve in some(curves, "curves").items():
         if log_x and curve.x[0] <= 0:
-            raise checks.InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
+            raise InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
     thin = {name: curve.at(spaced(len(curve.x), points_each(len(curves)))) for name, curve in curves.items()}
     points = max(len(curve.x) for curve in thin.values()) <= 40
     scale = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=False)
@@ -156,7 +154,7 @@ def bars(
     mark: Row = {}
     if unseen is not None:
         if len(unseen) != len(rows):
-            raise checks.InputError(f"unseen: {len(rows)} values are needed (one per name), got {len(unseen)}")
+            raise InputError(f"unseen: {len(rows)} values are needed (one per name), got {len(unseen)}")
         rows = [row | {"kind": "unseen class" if new else "seen class"} for row, new in zip(rows, unseen, strict=True)]
         colour, mark = (marks.apart("kind", ("seen class", "unseen class"), shape=shape) for shape in (False, True))
     across: Row = {"title": quantity}
@@ -215,8 +213,8 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         >>> [row["share"] for row in spec["data"]["values"] if row["group"] == "members"]
         [0.0, 1.0, 1.0]
     """
-    bins = checks.integer(bins, "bins", least=1)
-    values = {name: checks.vector(group, f"groups[{name!r}]") for name, group in some(groups, "groups").items()}
+    bins = check_integer(bins, "bins", least=1)
+    values = {name: check_vector(group, f"groups[{name!r}]") for name, group in some(groups, "groups").items()}
     low, high = np.quantile(np.concatenate(list(values.values())), [0.001, 0.999])
     low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
     edges = np.linspace(low, high, bins + 1)
@@ -270,8 +268,8 @@ def scatter(
     """
     rows: list[Row] = []
     for name, (first, second) in some(groups, "groups").items():
-        across = checks.vector(first, f"groups[{name!r}][0]")
-        up = checks.vector(second, f"groups[{name!r}][1]", length=len(across))
+        across = check_vector(first, f"groups[{name!r}][0]")
+        up = check_vector(second, f"groups[{name!r}][1]", length=len(across))
         kept = np.argsort(across, kind="stable")[spaced(len(across), CLOUD_POINTS // len(groups))]
         rows += [{"group": str(name), "x": short(across[i]), "y": short(up[i])} for i in kept]
     points: Layer = alt.Chart(marks.data("points", rows)).mark_point(filled=True, opacity=0.7, size=38)
@@ -328,7 +326,7 @@ def network(
     rows = [
         {"what": what, "x": short(at), "y": short(np.interp(at, curve.x, curve.y))}
         for what, inputs in places.items()
-        for at in np.sort(checks.array(inputs, what), axis=None)
+        for at in np.sort(check_array(inputs, what), axis=None)
     ]
     shapes = {what: shape for what, shape in shapes.items() if any(row["what"] == what for row in rows)}
     points: Layer = alt.Chart(marks.data("points", rows)).mark_point(strokeWidth=2, opacity=1, size=160)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,17 +43,17 @@ class Curve:
     high: Floats | None = None
 
     def __init__(self, x: object, y: object, low: object = None, high: object = None) -> None:
-        along = checks.vector(x, "x")
+        along = check_vector(x, "x")
         if (np.diff(along) < 0).any():
-            raise checks.InputError(
+            raise InputError(
                 f"x: must not decrease along a curve, but does after entry {int(np.argmax(np.diff(along) < 0))}"
             )
         if (low is None) != (high is None):
-            raise checks.InputError("low, high: a band needs both of its ends, got one")
+            raise InputError("low, high: a band needs both of its ends, got one")
         object.__setattr__(self, "x", along)
-        object.__setattr__(self, "y", checks.vector(y, "y", length=len(along)))
-        object.__setattr__(self, "low", None if low is None else checks.vector(low, "low", length=len(along)))
-        object.__setattr__(self, "high", None if high is None else checks.vector(high, "high", length=len(along)))
+        object.__setattr__(self, "y", check_vector(y, "y", length=len(along)))
+        object.__setattr__(self, "low", None if low is None else check_vector(low, "low", length=len(along)))
+        object.__setattr__(self, "high", None if high is None else check_vector(high, "high", length=len(along)))
 
     def at(self, index: Ints | slice) -> Curve:
         """The points at ``index``."""
@@ -66,9 +67,7 @@ def rates(curves: Mapping[str, Curve]) -> Mapping[str, Curve]:
     for name, curve in some(curves, "curves").items():
         for part in (curve.x, curve.y, curve.low, curve.high):
             if part is not None and (part.min() < 0 or part.max() > 1):
-                raise checks.InputError(
-                    f"curves[{name!r}]: rates must lie in [0, 1], got {part.min():g} to {part.max():g}"
-                )
+                raise InputError(f"curves[{name!r}]: rates must lie in [0, 1], got {part.min():g} to {part.max():g}")
     return curves
 
 
@@ -110,5 +109,5 @@ def short(value: float, digits: int = DIGITS) -> float:
 def some(groups: Mapping[str, T], name: str) -> Mapping[str, T]:
     """``groups`` if there is any."""
     if not groups:
-        raise checks.InputError(f"{name}: at least 1 entry is needed, got 0")
+        raise InputError(f"{name}: at least 1 entry is needed, got 0")
     return groups

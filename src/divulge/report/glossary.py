@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from divulge import lazy
-
-if TYPE_CHECKING:
-    import markupsafe
-else:
-    markupsafe = lazy.module("markupsafe")
+import markupsafe
 
 
 class Term(NamedTuple):
@@ -167,7 +162,7 @@ class Glossary:
     def marked(self, text: object) -> markupsafe.Markup:
         """``text``, escaped, each term that this section has not shown yet a button that explains it."""
         parts, end, whole = [], 0, str(text)
-        button = markupsafe.Markup(_BUTTON)
+        button = markupsafe.Markup(_BUTTON)  # noqa: S704  our own constant
         for place in _EVERY.finditer(whole):
             number = int(str(place.lastgroup)[1:])
             if number in self._section:

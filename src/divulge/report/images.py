@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_array, check_integer, check_nonempty
 
 
 def thumbnail(image: object, *, most: int = 128) -> bytes:
@@ -27,7 +28,7 @@ def thumbnail(image: object, *, most: int = 128) -> bytes:
         b'\x89PNG'
     """
     pixels = _pixels(image)
-    pixels = _shrunk(pixels, checks.integer(most, "most", least=1))
+    pixels = _shrunk(pixels, check_integer(most, "most", least=1))
     height, width, channels = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)
     # Every row begins with its filter type; 0 leaves the row as it is.
@@ -47,17 +48,17 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
 
 
 def _pixels(image: object) -> NDArray[np.uint8]:
-    pixels: NDArray[Any] = checks.nonempty(checks.array(image, "image"), "image")
+    pixels: NDArray[Any] = check_nonempty(check_array(image, "image"), "image")
     if pixels.ndim == 2:
         pixels = pixels[:, :, None]
     if pixels.ndim != 3 or pixels.shape[2] not in (1, 3) or 0 in pixels.shape:
-        raise checks.InputError(f"image: shape [h, w], [h, w, 1] or [h, w, 3] is needed, got {pixels.shape}")
+        raise InputError(f"image: shape [h, w], [h, w, 1] or [h, w, 3] is needed, got {pixels.shape}")
     if pixels.dtype == np.uint8:
         return pixels
     if pixels.dtype.kind != "f":
-        raise checks.InputError(f"image: uint8 or floats in [0, 1] are needed, got dtype {pixels.dtype}")
+        raise InputError(f"image: uint8 or floats in [0, 1] are needed, got dtype {pixels.dtype}")
     if pixels.min() < 0 or pixels.max() > 1:
-        raise checks.InputError(f"image: floats must lie in [0, 1], got {pixels.min():g} to {pixels.max():g}")
+        raise InputError(f"image: floats must lie in [0, 1], got {pixels.min():g} to {pixels.max():g}")
     return np.rint(pixels * 255).astype(np.uint8)
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks, lazy
+import altair as alt
+
+from divulge.errors import InputError
 from divulge.report import marks
 from divulge.report.curves import some
+from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import altair as alt
-
     from divulge.report.marks import Layer, Row, Spec
     from divulge.types import Estimate
-else:
-    alt = lazy.module("altair")
 
 LANES = 30
 
@@ -44,7 +43,7 @@ def lanes(
         >>> spec["params"][0]
         {'name': 'focus', 'value': 'lira'}
     """
-    checks.choice(focus, "focus", some(series, "series"))
+    check_choice(focus, "focus", some(series, "series"))
     shown = _shown(series[focus])
     rows: list[Row] = []
     for name, estimates in series.items():
@@ -68,7 +67,7 @@ def lanes(
 
 def _shown(estimates: Mapping[str, Estimate]) -> list[str]:
     if not estimates:
-        raise checks.InputError("series: the one in focus has no lanes")
+        raise InputError("series: the one in focus has no lanes")
     largest = sorted(estimates, key=lambda name: -estimates[name].value)[:LANES]
     return [name for name in estimates if name in set(largest)]
 

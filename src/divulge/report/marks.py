@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import altair as alt
 import numpy as np
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 from divulge.report.curves import DIGITS, RATE_DIGITS, rows_of, short
+from divulge.validation import check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    import altair as alt
-
     from divulge.report.curves import Curve
     from divulge.types import Estimate
-else:
-    alt = lazy.module("altair")
 
 Row: TypeAlias = dict[str, Any]
 Spec: TypeAlias = dict[str, Any]
@@ -97,7 +95,7 @@ def curve_layers(
 
 def guides(places: Mapping[str, float], channel: Literal["x", "y"], title: str) -> Layer:
     """Dashed lines across the plot, each with its name at its end."""
-    rows = [{"label": str(label), "at": short(checks.number(at, label))} for label, at in places.items()]
+    rows = [{"label": str(label), "at": short(check_number(at, label))} for label, at in places.items()]
     where = {"x": alt.X("at:Q", title=title), "y": alt.Y("at:Q", title=title)}[channel]
     base: Layer = alt.Chart().encode(where)
     rule = base.mark_rule(style="reference", strokeDash=[4, 4])
@@ -168,12 +166,12 @@ def finished(chart: Layer, *, height: int) -> Spec:
 def estimate_rows(names: Sequence[str], estimates: Sequence[Estimate]) -> list[Row]:
     """One row per estimate: name, value and both ends."""
     if not len(names) or len(names) != len(estimates):
-        raise checks.InputError(f"estimates: one per name is needed, got {len(estimates)} for {len(names)} names")
+        raise InputError(f"estimates: one per name is needed, got {len(estimates)} for {len(names)} names")
     repeated = [name for name in set(names) if list(names).count(name) > 1]
     if repeated:
-        raise checks.InputError(f"names: must be unique, {min(repeated)!r} occurs more than once")
+        raise InputError(f"names: must be unique, {min(repeated)!r} occurs more than once")
     rows = []
     for name, estimate in zip(names, estimates, strict=True):
-        ends = checks.vector([estimate.value, estimate.low, estimate.high], f"estimate of {name!r}")
+        ends = check_vector([estimate.value, estimate.low, estimate.high], f"estimate of {name!r}")
         rows.append({"name": str(name)} | dict(zip(("value", "low", "high"), map(short, ends), strict=True)))
     return rows

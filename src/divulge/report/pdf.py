@@ -8,7 +8,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from divulge import checks, store
+from divulge import store
+from divulge.errors import InputError
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _PATIENCE = 120  # seconds
@@ -22,7 +23,7 @@ def write(document: Path, path: Path) -> None:
     """
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
-        raise checks.InputError(
+        raise InputError(
             "--format pdf: a Chromium is needed (none of chromium, google-chrome, msedge is on the path); or open "
             f"{document.name} in any browser and print it: the page has a layout for paper"
         )
@@ -33,7 +34,7 @@ def write(document: Path, path: Path) -> None:
             subprocess.run([*command, document.resolve().as_uri()], capture_output=True, check=True, timeout=_PATIENCE)  # noqa: S603 - our own words
             content = made.read_bytes()
         except (OSError, subprocess.SubprocessError) as error:
-            raise checks.InputError(f"--format pdf: {browser} could not print ({type(error).__name__})") from None
+            raise InputError(f"--format pdf: {browser} could not print ({type(error).__name__})") from None
     store.write_bytes(path, content)
 
 

@@ -8,19 +8,17 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from divulge import checks, lazy
+import markupsafe
+
+from divulge.errors import InputError
 from divulge.report import dots
 from divulge.report.page import Chart, Dial, Fold, Gallery, Link, Paragraph, Pictures, Points, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import markupsafe
-
     from divulge.report.dots import Dots
     from divulge.report.page import Block, Exhibit
-else:
-    markupsafe = lazy.module("markupsafe")
 
 TABLE_ROWS = 240
 SORTED = 3  # rows from which on a table can be sorted
@@ -41,13 +39,13 @@ def views(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
     for block in blocks:
         view = _VIEWS.get(type(block))
         if view is None:
-            raise checks.InputError(f"blocks: {type(block).__name__} is not a block of a page")
+            raise InputError(f"blocks: {type(block).__name__} is not a block of a page")
         yield {"kind": type(block).__name__.lower(), "title": "", "note": ""} | view(block)
 
 
 def pictures(grids: Sequence[Dots]) -> list[tuple[str, markupsafe.Markup, bool]]:
     """Caption and drawing of each grid of dots, and whether it shows an interval."""
-    return [(one.caption, markupsafe.Markup(dots.svg(one)), one.high is not None) for one in grids]
+    return [(one.caption, markupsafe.Markup(dots.svg(one)), one.high is not None) for one in grids]  # noqa: S704  drawn here
 
 
 def holds(blocks: Sequence[Block], wanted: type[Block] | tuple[type[Block], ...]) -> bool:
@@ -59,9 +57,7 @@ def holds(blocks: Sequence[Block], wanted: type[Block] | tuple[type[Block], ...]
 
 def _dial(dial: Dial) -> dict[str, Any]:
     if not 0 <= dial.start < len(dial.stops):
-        raise checks.InputError(
-            f"dial {dial.title!r}: start must be one of its {len(dial.stops)} stops, got {dial.start}"
-        )
+        raise InputError(f"dial {dial.title!r}: start must be one of its {len(dial.stops)} stops, got {dial.start}")
     stops = [{"label": stop.label, "words": stop.words, "dots": pictures(stop.dots)} for stop in dial.stops]
     return _named(dial) | {"label": dial.label, "stops": stops, "start": dial.start}
 
@@ -73,7 +69,7 @@ def _named(block: Table | Gallery | Points | Dial) -> dict[str, Any]:
 def _table(table: Table) -> dict[str, Any]:
     for i, row in enumerate(table.rows):
         if len(row) != len(table.columns):
-            raise checks.InputError(
+            raise InputError(
                 f"table {table.title!r}: row {i} has {len(row)} cells, but there are {len(table.columns)} columns"
             )
     numeric = [_numeric([str(row[j]) for row in table.rows]) for j in range(len(table.columns))]
@@ -111,7 +107,7 @@ def _chart(chart: Chart) -> dict[str, Any]:
         "title": chart.title,
         "note": chart.note,
         "alternative": ". ".join(part.rstrip(".") for part in (chart.title, chart.note) if part) or "chart",
-        "spec": markupsafe.Markup(_json(spec, chart.title)),
+        "spec": markupsafe.Markup(_json(spec, chart.title)),  # noqa: S704  escaped by _json
         "tables": tables,
     }
 
@@ -121,7 +117,7 @@ def _json(spec: Mapping[str, Any], title: str) -> str:
     try:
         text = json.dumps(spec, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     except (ValueError, TypeError) as error:
-        raise checks.InputError(f"chart {title!r}: the specification is not plain, finite JSON ({error})") from None
+        raise InputError(f"chart {title!r}: the specification is not plain, finite JSON ({error})") from None
     # Vega writes titles into expressions, where these two would end a line within a string.
     text = text.replace("\u2028", " ").replace("\u2029", " ")
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -133,7 +129,7 @@ def _datasets(node: Any, title: str) -> Iterator[tuple[str, Sequence[Mapping[str
         return
     data = node.get("data", {})
     if "url" in data:
-        raise checks.InputError(f"chart {title!r}: its data must stand inside the specification, not at a URL")
+        raise InputError(f"chart {title!r}: its data must stand inside the specification, not at a URL")
     values = data.get("values", node.get("datasets", {}).get(data.get("name"), ()))
     if values and isinstance(values, list) and not data.get("name", "").startswith("_"):
         yield data.get("name", "data"), values

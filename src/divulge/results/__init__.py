@@ -20,7 +20,7 @@ from divulge.results.canaries import BoundSettings, CanarySummary, LeastEpsilon
 from divulge.results.environment import environment
 from divulge.results.extraction import ExtractionRate, ExtractionSummary
 from divulge.results.identification import Asked, BlindScoreResult, ControlResult, IdentificationSummary, Realised
-from divulge.results.json_files import VERSION, plain, read, write
+from divulge.results.json_files import VERSION, read, to_json_values, write
 from divulge.results.labels import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.results.recorded import (
     About,
@@ -93,7 +93,7 @@ __all__ = [
     "VerdictSummary",
     "WeightsSummary",
     "environment",
-    "plain",
+    "to_json_values",
     "provenance",
     "read",
     "write",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 import shlex
 from contextlib import contextmanager
@@ -12,10 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from divulge import checks, store
+from divulge import store
 from divulge.dossier import shape
+from divulge.errors import InputError
+from divulge.machine import current_time
 from divulge.results.environment import environment
-from divulge.results.json_files import plain
+from divulge.results.json_files import to_json_values
 from divulge.results.recorded import Environment
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from divulge.dossier import Draft
 
 NAME = "provenance.json"
-_DIGITS = 11  # of the seconds until the year 5138
 _HEADER = "--header"
 COMMAND: ContextVar[tuple[str, ...]] = ContextVar("command", default=())
 """The command line that is running; empty where Divulge is used from Python."""
@@ -73,7 +73,7 @@ def write(draft: Draft, files: Mapping[str, Sequence[Path]] | None = None) -> Pr
         files: role → files and folders that were read; those that the command named when None.
     """
     made = now(files)
-    draft.write_json(NAME.removesuffix(".json"), plain(made))
+    draft.write_json(NAME.removesuffix(".json"), to_json_values(made))
     return made
 
 
@@ -97,7 +97,7 @@ def now(files: Mapping[str, Sequence[Path]] | None = None) -> Provenance:
     """Where what is being done comes from; see `write`. Without ``files``, those that the command named."""
     named = _FILES.get() if files is None else files
     sources = tuple(source(role, path) for role, paths in named.items() for path in paths if path.exists())
-    return Provenance(date(), spelt(shlex.join(_shareable(COMMAND.get()))), sources, environment())
+    return Provenance(current_time(), spelt(shlex.join(_shareable(COMMAND.get()))), sources, environment())
 
 
 def spelt(name: str) -> str:
@@ -146,7 +146,7 @@ def read(*folders: Path | None) -> Provenance | None:
         return None
     content = store.read_json(path, inside=path.parent)
     if not isinstance(content, dict):
-        raise checks.InputError(f"{path}: damaged: an object is needed")
+        raise InputError(f"{path}: damaged: an object is needed")
     return shape.parse(content, Provenance, path)
 
 
@@ -157,13 +157,3 @@ def source(role: str, path: Path) -> Source:
     inside = sorted(file for file in path.rglob("*") if file.is_file() and not file.is_symlink())
     digests = [(file.relative_to(path).as_posix(), store.file_digest(file)) for file in inside]
     return Source(role, spelt(path.name), store.digest(*digests), sum(file.stat().st_size for file in inside))
-
-
-def date() -> str:
-    """Return the time, or what the variable of reproducible builds says: then the same run gives the same bytes."""
-    given = os.environ.get("SOURCE_DATE_EPOCH")
-    if given is None:
-        return dt.datetime.now(dt.UTC).replace(microsecond=0).isoformat()
-    if not (given.isascii() and given.isdecimal() and len(given) <= _DIGITS):
-        raise checks.InputError(f"SOURCE_DATE_EPOCH: whole seconds since 1970 are needed, got {checks.shown(given)}")
-    return dt.datetime.fromtimestamp(int(given), dt.UTC).isoformat()

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.targets import GivesLabels
 from divulge.types import Records
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,8 +67,8 @@ class BoundaryDistance:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.integer(self.queries, "BoundaryDistance.queries", least=16, most=10**6)
-        checks.integer(self.seed, "BoundaryDistance.seed", least=0)
+        check_integer(self.queries, "BoundaryDistance.queries", least=16, most=10**6)
+        check_integer(self.seed, "BoundaryDistance.seed", least=0)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """Distances ``[n]``, in standard deviations of the columns; at most ``queries`` queries each.
@@ -127,10 +129,10 @@ class NoiseRobustness:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checks.integer(self.queries, "NoiseRobustness.queries", least=2, most=10**6)
-        checks.number(self.scale, "NoiseRobustness.scale", above=0)
-        checks.number(self.flips, "NoiseRobustness.flips", above=0, below=1, closed=True)
-        checks.integer(self.seed, "NoiseRobustness.seed", least=0)
+        check_integer(self.queries, "NoiseRobustness.queries", least=2, most=10**6)
+        check_number(self.scale, "NoiseRobustness.scale", above=0)
+        check_number(self.flips, "NoiseRobustness.flips", above=0, below=1, closed=True)
+        check_integer(self.seed, "NoiseRobustness.seed", least=0)
 
     def measure(self, target: Any, records: Records) -> Floats:
         """Shares ``[n]``, in [0, 1]; exactly ``queries`` queries each.
@@ -164,7 +166,7 @@ class _Plane:
     @classmethod
     def of(cls, target: Any, records: Records) -> _Plane:
         if records.x.dtype == object:
-            raise checks.InputError("records: a label-only signal moves numbers, got texts")
+            raise InputError("records: a label-only signal moves numbers, got texts")
         flat = records.x.reshape(len(records), -1).astype(np.float64)
         spread = flat.std(axis=0)
         scale = np.where(spread > 0, spread, 1.0)
@@ -256,7 +258,7 @@ def _told(target: Any, records: Records) -> Ints:
     if isinstance(target, GivesLabels):
         return np.asarray(target.labels(records))
     if not hasattr(target, "logits"):
-        raise checks.InputError(f"target: {type(target).__name__} gives neither labels nor logits")
+        raise InputError(f"target: {type(target).__name__} gives neither labels nor logits")
     return target.logits(records).argmax(axis=1)
 
 

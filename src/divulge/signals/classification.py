@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_integer, check_labels, check_matrix, check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,7 +77,7 @@ def top_two_gap(logits: Floats, labels: Ints | None = None) -> Floats:
     """
     z = _bounded(logits)
     if labels is not None:
-        checks.labels(labels, "labels", length=len(z))
+        check_labels(labels, "labels", length=len(z))
     top = np.partition(z, -2, axis=1)[:, -2:]
     return top[:, 1] - top[:, 0]
 
@@ -142,9 +143,9 @@ def decided(labels: Ints, classes: int) -> Floats:
         >>> decided(np.array([1]), 2)
         array([[  0., 800.]])
     """
-    told = checks.labels(labels, "labels")
-    width = max(checks.integer(classes, "classes", least=2), int(told.max()) + 1)
-    checks.memory(8.0 * width * len(told), "classes", f"there are {width:,} classes of {len(told):,} records")
+    told = check_labels(labels, "labels")
+    width = max(check_integer(classes, "classes", least=2), int(told.max()) + 1)
+    check_memory(8.0 * width * len(told), "classes", f"there are {width:,} classes of {len(told):,} records")
     return 800.0 * (told[:, None] == np.arange(width))
 
 
@@ -170,14 +171,14 @@ LABEL_AGNOSTIC = frozenset({"top-two-gap"})
 
 def _checked(logits: Floats, labels: Ints) -> tuple[Floats, Ints]:
     z = _bounded(logits)
-    checks.labels(labels, "labels", length=len(z), classes=z.shape[1])
+    check_labels(labels, "labels", length=len(z), classes=z.shape[1])
     return z, np.arange(len(z))
 
 
 def _bounded(logits: Floats) -> Floats:
-    z = checks.matrix(logits, "logits")
+    z = check_matrix(logits, "logits")
     if z.shape[1] < 2:
-        raise checks.InputError(f"logits: at least 2 classes are needed, got {z.shape[1]}")
+        raise InputError(f"logits: at least 2 classes are needed, got {z.shape[1]}")
     return np.clip(z.astype(np.float64, copy=False), -_BOUND, _BOUND)
 
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks, lazy, seeds
+from divulge import lazy, seeds
 from divulge.completion.perceptron import Perceptron, standard
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     import torch
@@ -46,9 +47,9 @@ class Contrastive:
 
     def __post_init__(self) -> None:
         for name in ("width", "latent", "steps"):
-            checks.integer(getattr(self, name), name, least=1)
-        checks.number(self.margin, "margin", above=0)
-        checks.number(self.weight, "weight", above=0)
+            check_integer(getattr(self, name), name, least=1)
+        check_number(self.margin, "margin", above=0)
+        check_number(self.weight, "weight", above=0)
 
     def fit(self, auxiliary: Records, seed: int) -> Perceptron:
         """Train on the auxiliary records.
@@ -60,7 +61,7 @@ class Contrastive:
         labels = np.zeros(len(x), dtype=np.int64) if auxiliary.y is None else auxiliary.y
         centre, scale = standard(x)
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seeds.integer(seed, "contrastive"))
+            torch.manual_seed(seeds.derive_seed(seed, "contrastive"))
             layers = self._train((x - centre) / scale, labels, seeds.generator(seed, "contrastive batches"))
         return Perceptron.of(centre, scale, layers)
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.signals.classification import negative_loss
 from divulge.targets import GivesGradients
 from divulge.types import Records
+from divulge.validation import check_choice, check_integer, check_number
 
 if TYPE_CHECKING:
     from divulge.targets import GivesLogits
@@ -41,9 +43,9 @@ class Gradients:
     epsilon: float = 1e-2
 
     def __post_init__(self) -> None:
-        checks.choice(self.access, "access", ("white", "black"))
-        checks.integer(self.directions, "directions", least=1)
-        checks.number(self.epsilon, "epsilon", above=0)
+        check_choice(self.access, "access", ("white", "black"))
+        check_integer(self.directions, "directions", least=1)
+        check_number(self.epsilon, "epsilon", above=0)
 
     @property
     def queries(self) -> int:
@@ -59,7 +61,7 @@ class Gradients:
         if self.access == "black":
             return self._estimated(target, x, labels, known, seed)
         if not isinstance(target, GivesGradients):
-            raise checks.InputError(
+            raise InputError(
                 f"access: 'white' needs a target that gives gradients, {type(target).__name__} does not; use 'black'"
             )
         return np.where(known, 0.0, target.gradients(Records(x, labels)))

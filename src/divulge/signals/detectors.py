@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.signals.contrastive import Contrastive
 from divulge.targets import GivesHead
 from divulge.types import Records
@@ -133,7 +133,7 @@ class NCI:
             divulge.InputError: a target that does not show its last linear layer.
         """
         if not isinstance(target, GivesHead):
-            raise checks.InputError(
+            raise InputError(
                 f"detector: 'nci' looks at a torch network's last linear layer, {type(target).__name__} shows none"
             )
         h, weights = target.head(Records(x, labels))

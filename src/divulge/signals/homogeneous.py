@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
 from divulge.margin.stationarity import weigh
 from divulge.signals.margin import signs
 from divulge.types import Guarantee
+from divulge.validation import check_array, check_nonempty
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +46,7 @@ def deep_multipliers(module: Any, x: object, y: object = None) -> Floats:
         divulge.InputError: a network that is not homogeneous, more than one output, labels of more classes.
         divulge.MissingExtraError: torch is not installed.
     """
-    data = checks.nonempty(checks.array(x, "x"), "x")
+    data = check_nonempty(check_array(x, "x"), "x")
     parameters = [p for p in module.parameters() if p.requires_grad]
     batch = torch.as_tensor(data, dtype=parameters[0].dtype, device=parameters[0].device)
     order = degree(module, data[: min(len(data), 8)])
@@ -71,7 +73,7 @@ def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
         divulge.InputError: the ratio differs between records: the network is not homogeneous.
     """
     parameters = list(module.parameters())
-    batch = torch.as_tensor(checks.array(x, "x"), dtype=parameters[0].dtype, device=parameters[0].device)
+    batch = torch.as_tensor(check_array(x, "x"), dtype=parameters[0].dtype, device=parameters[0].device)
     training = module.training
     module.eval()
     scaled = {name: 2.0 * value.detach() for name, value in module.named_parameters()}
@@ -81,11 +83,11 @@ def degree(module: Any, x: object, tolerance: float = 0.01) -> float:
     module.train(training)
     live = before != 0
     if not live.any():
-        raise checks.InputError("module: it answers 0 on every record; such a network carries no information")
+        raise InputError("module: it answers 0 on every record; such a network carries no information")
     with np.errstate(invalid="ignore"):
         powers = np.log2(after[live] / before[live])
     if not np.isfinite(powers).all() or np.ptp(powers) > tolerance or powers.mean() < 1 - tolerance:
-        raise checks.InputError(
+        raise InputError(
             f"module: scaling its parameters scales its outputs unevenly (degrees {np.min(powers):.3g} to "
             f"{np.max(powers):.3g}), so it is not homogeneous; a bias beyond the first layer is the usual cause"
         )
@@ -109,11 +111,11 @@ class DeepMultipliers:
         """One number per record ``[n]``, larger = more like a member; all records form one pool."""
         module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
         if module is None:
-            raise checks.InputError(f"target: a torch module is needed, got {type(target).__name__}")
+            raise InputError(f"target: a torch module is needed, got {type(target).__name__}")
         return deep_multipliers(module, records.x, records.y)
 
 
 def _scalar(output: torch.Tensor) -> torch.Tensor:
     if output.ndim > 2 or (output.ndim == 2 and output.shape[1] != 1):
-        raise checks.InputError(f"module: one output per record is needed, got shape {tuple(output.shape)}")
+        raise InputError(f"module: one output per record is needed, got shape {tuple(output.shape)}")
     return output.reshape(-1)

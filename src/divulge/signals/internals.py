@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.targets import GivesGradientNorms, GivesHead, GivesLogits
 from divulge.types import Records
+from divulge.validation import as_list, check_choice, check_instance, check_labels, check_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,17 +53,17 @@ def measure(target: Any, records: Records, names: Sequence[str]) -> Floats:
         >>> measure(net, Records([[3.0, 4.0]], [0]), ("feature-angle",)).round(3)
         array([[0.6]])
     """
-    for name in (listed := checks.listed(names, "names")):
-        checks.choice(name, "signal", SIGNALS)
+    for name in (listed := as_list(names, "names")):
+        check_choice(name, "signal", SIGNALS)
     if not listed:
-        raise checks.InputError("names: at least 1 signal is needed, got none")
+        raise InputError("names: at least 1 signal is needed, got none")
     refuse(target, ", ".join(names))
-    checks.instance(records, "records", Records, "divulge.Records")
+    check_instance(records, "records", Records, "divulge.Records")
     if records.y is None:
-        raise checks.InputError(f"signal: {', '.join(names)} read the records' labels, but y is None")
+        raise InputError(f"signal: {', '.join(names)} read the records' labels, but y is None")
     told: dict[str, Floats] = {}
     if not set(_GRADIENTS).isdisjoint(names):
-        norms = checks.matrix(target.gradient_norms(records), "target: gradient_norms", columns=len(_GRADIENTS))
+        norms = check_matrix(target.gradient_norms(records), "target: gradient_norms", columns=len(_GRADIENTS))
         told |= dict(zip(_GRADIENTS, -norms.T, strict=True))
     if "feature-angle" in names:
         told["feature-angle"] = angle(*target.head(records), records.y)
@@ -87,11 +88,11 @@ def angle(fed: Floats, weights: Floats, labels: Ints) -> Floats:
         >>> angle(np.array([[3.0, 4.0], [0.0, 1.0]]), np.array([[2.0, 0.0], [0.0, 0.0]]), np.array([0, 1]))
         array([0.6, 0. ])
     """
-    hidden = _directions(checks.matrix(fed, "fed"))
-    w = checks.matrix(weights, "weights", columns=hidden.shape[1])
+    hidden = _directions(check_matrix(fed, "fed"))
+    w = check_matrix(weights, "weights", columns=hidden.shape[1])
     if len(w) == 1:
         w = np.vstack([-w, w])
-    classes = checks.labels(labels, "labels", length=len(hidden), classes=len(w))
+    classes = check_labels(labels, "labels", length=len(hidden), classes=len(w))
     w = w / max(float(np.abs(w).max(initial=0.0)), _LEAST)  # so that no square overflows
     return np.einsum("ij,ij->i", hidden, _directions(w - w.mean(axis=0))[classes])
 
@@ -133,7 +134,7 @@ def refuse(target: Any, who: str) -> None:
     if not (
         isinstance(target, GivesLogits) and isinstance(target, GivesHead) and isinstance(target, GivesGradientNorms)
     ):
-        raise checks.InputError(
+        raise InputError(
             f"target: a torch module is needed (or a target with logits, head and gradient_norms), as {who} cannot be "
             f"had without a look inside the network, got {type(target).__name__}"
         )

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.margin import ShallowReLU, multipliers
+from divulge.validation import check_array, check_instance, check_integer, check_nonempty, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Array, Floats, Records
@@ -28,7 +29,7 @@ def margin_abs(net: ShallowReLU, x: object, y: object = None) -> Floats:
         >>> margin_abs(net, [[-2.0], [1.0]]), margin_abs(net, [[-2.0], [1.0]], [1, 1])
         (array([2., 1.]), array([-2., 1.]))
     """
-    checks.instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
+    check_instance(net, "net", ShallowReLU, "a margin.ShallowReLU")
     outputs = net(x)
     return np.abs(outputs) if y is None else signs(y, len(outputs)) * outputs
 
@@ -50,7 +51,7 @@ def margin_band(net: ShallowReLU, x: object, y: object = None, *, margin: float)
         >>> margin_band(net, [[-2.0], [1.0], [4.0]], margin=2.0) + 0.0
         array([ 0. , -0.5, -1. ])
     """
-    checks.number(margin, "margin", above=0.0, below=np.inf)
+    check_number(margin, "margin", above=0.0, below=np.inf)
     return -np.abs(margin_abs(net, x, y) - margin) / margin
 
 
@@ -65,7 +66,7 @@ def kkt_nnls(net: ShallowReLU, x: object, y: object = None) -> Floats:
         >>> kkt_nnls(net, [[-1.0], [0.2], [1.0]], [0, 1, 1]).round(3) + 0.0
         array([0.707, 0.   , 0.707])
     """
-    data = checks.nonempty(checks.array(x, "x"), "x")
+    data = check_nonempty(check_array(x, "x"), "x")
     return multipliers(net, data, None if y is None else signs(y, len(data)))
 
 
@@ -79,13 +80,13 @@ def signs(y: object, length: int) -> Floats:
         >>> signs([0, 1, 1], 3)
         array([-1., 1., 1.])
     """
-    checked = checks.vector(y, "y", length=checks.integer(length, "length", least=1))
+    checked = check_vector(y, "y", length=check_integer(length, "length", least=1))
     values = set(np.unique(checked).tolist())
     if values <= {0.0, 1.0}:
         return 2.0 * checked - 1.0
     if values <= {-1.0, 1.0}:
         return checked
-    raise checks.InputError(f"y: two classes are needed, 0 and 1 or -1 and +1, got {sorted(values)[:4]}")
+    raise InputError(f"y: two classes are needed, 0 and 1 or -1 and +1, got {sorted(values)[:4]}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +113,10 @@ def densest(values: Floats) -> float:
         >>> densest(np.r_[np.linspace(0.1, 9.0, 50), np.full(8, 4.0)])
         4.0
     """
-    ordered = np.sort(checks.vector(values, "values"))
+    ordered = np.sort(check_vector(values, "values"))
     k = max(5, len(ordered) // 50)
     if len(ordered) <= k:
-        raise checks.InputError(f"values: at least {k + 1} are needed to find a margin, got {len(ordered)}")
+        raise InputError(f"values: at least {k + 1} are needed to find a margin, got {len(ordered)}")
     low, high = ordered[:-k], ordered[k:]
     narrowest = int(np.argmin((high - low) / np.maximum(high, 1e-300)))
     return float(np.median(ordered[narrowest : narrowest + k + 1]))
@@ -166,7 +167,7 @@ def network(target: Any) -> ShallowReLU:
         return held
     module = target if hasattr(target, "state_dict") else getattr(target, "module", None)
     if module is None:
-        raise checks.InputError(
+        raise InputError(
             f"target: its weights are needed (a ShallowReLU or a torch module), got {type(target).__name__}"
         )
     return ShallowReLU.from_torch(module)

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
 from divulge.completion.donors import Mean
 from divulge.completion.imputers import FittedImputer, Imputer
+from divulge.errors import InputError
 from divulge.targets.declared_outputs import FLOOR
+from divulge.validation import check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
     import torch
@@ -47,9 +49,9 @@ class GradientMatching:
     start: Imputer = Mean(per_class=False)  # noqa: RUF009  (frozen, so it can be shared)
 
     def __post_init__(self) -> None:
-        checks.integer(self.steps, "steps", least=0)
-        checks.number(self.rate, "rate", above=0)
-        checks.able(self.start, "start", "fit")
+        check_integer(self.steps, "steps", least=0)
+        check_number(self.rate, "rate", above=0)
+        require_callable(self.start, "start", "fit")
 
     @property
     def name(self) -> str:
@@ -97,10 +99,10 @@ class FittedMatching:
             divulge.InputError: no labels; a target that is not a torch network.
         """
         if partial.y is None:
-            raise checks.InputError("partial records: a loss needs labels, but y is None")
+            raise InputError("partial records: a loss needs labels, but y is None")
         module = getattr(target, "module", None)
         if not hasattr(module, "named_parameters"):
-            raise checks.InputError(
+            raise InputError(
                 f"gradient-matching: a torch network's weights are needed, {type(target).__name__} shows none"
             )
         columns, shape = self.start.columns, partial.x.shape[1:]

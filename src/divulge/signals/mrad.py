@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from divulge import checks
 from divulge.completion.imputers import FittedImputer, Imputer, flat
+from divulge.errors import InputError
 from divulge.signals.descent import Access, Gradients
 from divulge.signals.detectors import CADE, MSAD, NCI, Detector
 from divulge.targets import Metered
+from divulge.validation import as_list, check_choice, check_integer, check_number, format_value, require_callable
 
 if TYPE_CHECKING:
     from divulge.completion.columns import RecordColumns
@@ -67,21 +68,21 @@ class MRAD:
     shadows: int = 0
 
     def __post_init__(self) -> None:
-        checks.number(self.step, "step", above=0)
-        checks.integer(self.iterations, "iterations", least=1)
-        checks.choice(self.detector, "detector", (*_DETECTORS, "gradient-norm"))
+        check_number(self.step, "step", above=0)
+        check_integer(self.iterations, "iterations", least=1)
+        check_choice(self.detector, "detector", (*_DETECTORS, "gradient-norm"))
         Gradients(self.access, self.directions, self.epsilon)
         if isinstance(self.clip, str):
-            checks.choice(self.clip, "clip", ("range",))
+            check_choice(self.clip, "clip", ("range",))
         elif self.clip is not None:
             object.__setattr__(self, "clip", _interval(self.clip))
         if isinstance(self.start, str):
-            checks.choice(self.start, "start", ("zeros",))
+            check_choice(self.start, "start", ("zeros",))
         else:
-            checks.able(self.start, "start", "fit")
+            require_callable(self.start, "start", "fit")
         if self.limit is not None:
-            checks.integer(self.limit, "limit", least=1)
-        checks.integer(self.shadows, "shadows", least=0)
+            check_integer(self.limit, "limit", least=1)
+        check_integer(self.shadows, "shadows", least=0)
 
     @property
     def name(self) -> str:
@@ -113,11 +114,11 @@ class MRAD:
 
 
 def _interval(clip: object) -> tuple[float, float]:
-    ends = checks.listed(clip, "clip")
+    ends = as_list(clip, "clip")
     if len(ends) != 2:
-        raise checks.InputError(f"clip: (low, high) is needed, got {checks.shown(clip)}")
-    low = checks.number(ends[0], "clip")
-    return low, checks.number(ends[1], "clip", above=low)
+        raise InputError(f"clip: (low, high) is needed, got {format_value(clip)}")
+    low = check_number(ends[0], "clip")
+    return low, check_number(ends[1], "clip", above=low)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -190,14 +191,14 @@ class FittedMRAD:
         if self.start is not None:
             return self.start.complete(partial)[0].astype(np.float64)
         if partial.x[0].size != len(self.columns):
-            raise checks.InputError(f"x: {len(self.columns)} values per record are needed, got {partial.x[0].size}")
+            raise InputError(f"x: {len(self.columns)} values per record are needed, got {partial.x[0].size}")
         return partial.x.astype(np.float64)  # zeros where unknown
 
     def _asked(self, target: GivesLogits, records: int) -> GivesLogits:
         """The target, behind a meter where there is one to keep to."""
         limit, needed = self.settings.limit, records * self.queries
         if limit is not None and needed > limit:
-            raise checks.InputError(
+            raise InputError(
                 f"limit: {needed} queries are needed ({self.queries} per record for {records} records), got {limit}"
             )
         return target if self.settings.access == "white" else Metered(target, needed)
@@ -214,5 +215,5 @@ class FittedMRAD:
 
 def _labels(partial: PartialRecords) -> Ints:
     if partial.y is None:
-        raise checks.InputError("partial records: a loss needs labels, but y is None")
+        raise InputError("partial records: a loss needs labels, but y is None")
     return partial.y

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds
+from divulge import seeds
+from divulge.errors import InputError
 from divulge.targets import GivesContinuations
+from divulge.validation import check_integer, check_strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +43,7 @@ class ReCaLL:
         return "recall"
 
     def __post_init__(self) -> None:
-        checks.integer(self.shots, "shots", least=1)
+        check_integer(self.shots, "shots", least=1)
 
     def prepare(self, population: Sequence[str], seed: int = 0) -> PreparedReCaLL:
         """Draw the documents of P from a population that the model was not trained on.
@@ -49,9 +51,9 @@ class ReCaLL:
         Raises:
             divulge.InputError: fewer documents than shots, something that is not a text.
         """
-        texts = checks.texts(population, "population")
+        texts = check_strings(population, "population")
         if len(texts) < self.shots:
-            raise checks.InputError(f"population: at least {self.shots} documents are needed (shots), got {len(texts)}")
+            raise InputError(f"population: at least {self.shots} documents are needed (shots), got {len(texts)}")
         drawn = seeds.generator(seed, "recall").choice(len(texts), self.shots, replace=False)
         return PreparedReCaLL(tuple(texts[at] for at in drawn))
 
@@ -67,7 +69,7 @@ class PreparedReCaLL:
     before: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "before", checks.texts(self.before, "before"))
+        object.__setattr__(self, "before", check_strings(self.before, "before"))
 
     @property
     def name(self) -> str:
@@ -88,7 +90,7 @@ class PreparedReCaLL:
             divulge.InputError: a target that gives no continuations, a context too short for a document beside P.
         """
         if isinstance(target, type) or not isinstance(target, GivesContinuations):
-            raise checks.InputError(
+            raise InputError(
                 "recall: a language model that runs here is needed (divulge.targets.CausalLM), "
                 f"{type(target).__name__} gives no continuations"
             )
@@ -96,9 +98,7 @@ class PreparedReCaLL:
         room = int(target.length or 0) - len(start)
         before = self._before(target, room // 2)
         if room - len(before) < (1 if start else 2):
-            raise checks.InputError(
-                f"recall: the model takes {room} tokens, too few for a document beside the population's"
-            )
+            raise InputError(f"recall: the model takes {room} tokens, too few for a document beside the population's")
         alone, after, suffixes, rows = [], [], [], []
         for row, tokens in enumerate(target.encode([str(text) for text in records.x])):
             head, rest = tokens[: 0 if start else 1], tokens[0 if start else 1 : room - len(before)]
@@ -127,5 +127,5 @@ class PreparedReCaLL:
                 break
             taken = (*tokens, *taken)[-most:] if most > 0 else ()
         if not taken:
-            raise checks.InputError("recall: no token of the population can be read before a document")
+            raise InputError("recall: no token of the population can be read before a document")
         return taken

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.targets.statistics import TokenStatistics
+from divulge.validation import check_choice, check_instance, check_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -140,7 +141,7 @@ def reference_difference(stats: TokenStatistics, reference: TokenStatistics) -> 
     _paired(stats, reference, "reference")
     if not np.array_equal(stats.lengths, reference.lengths):
         first = int(np.flatnonzero(stats.lengths != reference.lengths)[0])
-        raise checks.InputError(
+        raise InputError(
             f"reference: document {first} has {reference.lengths[first]} tokens, not {stats.lengths[first]}; "
             "a model with the same tokenizer is needed"
         )
@@ -169,7 +170,7 @@ RESCALED: Mapping[str, Callable[[TokenStatistics], Floats]] = MappingProxyType(
 def signal(name: str) -> Callable[[TokenStatistics], Floats]:
     """The signal of that name, of `SIGNALS` or `RESCALED`."""
     every = {**SIGNALS, **RESCALED}
-    return every[checks.choice(name, "signal", every)]
+    return every[check_choice(name, "signal", every)]
 
 
 def all_signals(stats: TokenStatistics) -> dict[str, Floats]:
@@ -180,13 +181,13 @@ def all_signals(stats: TokenStatistics) -> dict[str, Floats]:
 
 
 def _known(stats: TokenStatistics, name: str = "stats") -> TokenStatistics:
-    return checks.instance(stats, name, TokenStatistics, "a targets.TokenStatistics")
+    return check_instance(stats, name, TokenStatistics, "a targets.TokenStatistics")
 
 
 def _shown(stats: TokenStatistics, name: str) -> Floats:
     values = getattr(_known(stats), name)
     if values is None:
-        raise checks.InputError(
+        raise InputError(
             f"token statistics: {name} needs the whole distribution over the vocabulary, and this target shows only "
             "the log-probability of the tokens; log_likelihood, zlib and min_k work with that"
         )
@@ -194,16 +195,16 @@ def _shown(stats: TokenStatistics, name: str) -> Floats:
 
 
 def _renyi(stats: TokenStatistics, alpha: float) -> Floats:
-    order = checks.number(alpha, "alpha", above=0, closed=True)
+    order = check_number(alpha, "alpha", above=0, closed=True)
     if order not in _ORDERS:
         known = ", ".join(f"{one:g}" for one in _ORDERS)
-        raise checks.InputError(f"alpha: one of {known} is needed, got {order:g}")
+        raise InputError(f"alpha: one of {known} is needed, got {order:g}")
     return _shown(stats, _ORDERS[order])
 
 
 def _paired(stats: TokenStatistics, other: TokenStatistics, name: str) -> None:
     if len(_known(stats)) != len(_known(other, name)):
-        raise checks.InputError(f"{name}: {len(stats)} documents are needed, got {len(other)}")
+        raise InputError(f"{name}: {len(stats)} documents are needed, got {len(other)}")
 
 
 def _mean(values: Floats, offsets: Ints) -> Floats:
@@ -212,8 +213,8 @@ def _mean(values: Floats, offsets: Ints) -> Floats:
 
 def _lowest(values: Floats, offsets: Ints, k: float) -> Floats:
     """Mean of the lowest share ``k`` of each document's values, at least one; NaN for a document without any."""
-    if checks.number(k, "k", above=0, below=1, closed=True) == 0:
-        raise checks.InputError("k: must lie in (0, 1], got 0")
+    if check_number(k, "k", above=0, below=1, closed=True) == 0:
+        raise InputError("k: must lie in (0, 1], got 0")
     lengths = np.diff(offsets)
     document = np.repeat(np.arange(len(lengths)), lengths)
     # Written so that k = 0.2 of 10 tokens is 2 although 0.2 · 10 may come out a hair below.

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from divulge import checks, errors, seeds
+from divulge import errors, seeds
+from divulge.errors import InputError
 from divulge.types import Records
+from divulge.validation import as_list, check_bool, check_integer, check_number, check_records, require_callable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,14 +63,14 @@ class ImageVersions:
     shape: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        checks.flag(self.flip, "ImageVersions.flip")
-        checks.integer(self.shift, "ImageVersions.shift", least=0, most=100)
+        check_bool(self.flip, "ImageVersions.flip")
+        check_integer(self.shift, "ImageVersions.shift", least=0, most=100)
         if self.shape is not None:
-            sides = checks.listed(self.shape, "ImageVersions.shape")
-            shape = tuple(checks.integer(side, "ImageVersions.shape", least=1) for side in sides)
+            sides = as_list(self.shape, "ImageVersions.shape")
+            shape = tuple(check_integer(side, "ImageVersions.shape", least=1) for side in sides)
             object.__setattr__(self, "shape", shape)
         if not (self.flip or self.shift):
-            raise checks.InputError("ImageVersions: neither flips nor shifts, so there is no further version")
+            raise InputError("ImageVersions: neither flips nor shifts, so there is no further version")
 
     @property
     def count(self) -> int:
@@ -87,7 +89,7 @@ class ImageVersions:
         margin = [(0, 0)] * images.ndim
         for axis in (high, high + 1):
             if images.shape[axis] <= self.shift:
-                raise checks.InputError(f"ImageVersions.shift: {self.shift} does not fit images of shape {shape}")
+                raise InputError(f"ImageVersions.shift: {self.shift} does not fit images of shape {shape}")
             margin[axis] = (self.shift, self.shift)
         versions = []
         for mirrored in (False, True)[: 1 + self.flip]:
@@ -104,11 +106,11 @@ class ImageVersions:
     def _shape(self, records: Records) -> tuple[int, ...]:
         own = records.x.shape[1:]
         if records.x.dtype == object:
-            raise checks.InputError("records: images are flipped and shifted, got texts")
+            raise InputError("records: images are flipped and shifted, got texts")
         if self.shape is None:
             return own
         if int(np.prod(self.shape)) != int(np.prod(own)):
-            raise checks.InputError(f"ImageVersions.shape: {self.shape} does not fit records of shape {own}")
+            raise InputError(f"ImageVersions.shape: {self.shape} does not fit records of shape {own}")
         return self.shape
 
 
@@ -137,9 +139,9 @@ class NoisyVersions:
     flips: float = 0.01
 
     def __post_init__(self) -> None:
-        checks.integer(self.count, "NoisyVersions.count", least=1, most=1000)
-        checks.number(self.scale, "NoisyVersions.scale", above=0)
-        checks.number(self.flips, "NoisyVersions.flips", above=0, below=1, closed=True)
+        check_integer(self.count, "NoisyVersions.count", least=1, most=1000)
+        check_number(self.scale, "NoisyVersions.scale", above=0)
+        check_number(self.flips, "NoisyVersions.flips", above=0, below=1, closed=True)
 
     def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
         """Noisy copies; the same seed gives the same noise.
@@ -148,7 +150,7 @@ class NoisyVersions:
             divulge.InputError: texts.
         """
         if records.x.dtype == object:
-            raise checks.InputError("records: noise is added to numbers, got texts")
+            raise InputError("records: noise is added to numbers, got texts")
         rng = seeds.generator(seed, "noisy versions")
         flat = records.x.reshape(len(records), -1).astype(np.float64)
         low, high, spread = flat.min(axis=0), flat.max(axis=0), flat.std(axis=0)
@@ -183,8 +185,8 @@ class OwnVersions:
     count: int = 1
 
     def __post_init__(self) -> None:
-        checks.able(self.function, "OwnVersions.function")
-        checks.integer(self.count, "OwnVersions.count", least=1, most=1000)
+        require_callable(self.function, "OwnVersions.function")
+        check_integer(self.count, "OwnVersions.count", least=1, most=1000)
 
     def of(self, records: Records, seed: int = 0) -> tuple[Records, ...]:
         """What the function returns, ``count`` times.
@@ -197,11 +199,11 @@ class OwnVersions:
         return tuple(self._made(records, rng) for _ in range(self.count))
 
     def _made(self, records: Records, rng: np.random.Generator) -> Records:
-        with errors.theirs("versions: the function"):
+        with errors.user_code_errors("versions: the function"):
             made = self.function(records.x.copy(), rng)
-        kept = checks.records(made, "versions: what the function returns")
+        kept = check_records(made, "versions: what the function returns")
         if kept.shape != records.x.shape:
-            raise checks.InputError(f"versions: {records.x.shape} is needed of the function, got {kept.shape}")
+            raise InputError(f"versions: {records.x.shape} is needed of the function, got {kept.shape}")
         return records.with_values(kept)
 
 
@@ -217,7 +219,7 @@ def _height_axis(shape: Sequence[int]) -> int:
         return 1
     if len(shape) == 3 and (first := shape[0] in _CHANNELS) != (shape[2] in _CHANNELS):
         return 2 if first else 1
-    raise checks.InputError(
+    raise InputError(
         "records: images [height, width], with 1, 3 or 4 channels first or last, are flipped and shifted, got shape "
         f"{tuple(shape)}; give ImageVersions(shape=(height, width)) for flat images, NoisyVersions for tables, or "
         "OwnVersions of divulge.signals.versions"

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
 from divulge.types import Estimate
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from scipy import special
 
     from divulge.types import Floats
-else:
-    special = lazy.module("scipy.special")
 
 
 def lower(successes: ArrayLike, trials: ArrayLike, error: float) -> Floats:
@@ -45,9 +43,9 @@ def proportion(successes: int, trials: int, confidence: float = 0.95) -> Estimat
         >>> print(proportion(0, 100))
         0.0000 [0.0000, 0.0362]
     """
-    n = checks.integer(trials, "trials", least=1, most=10**15)
-    k = int(checks.number(successes, "successes", above=0, below=n, closed=True))
-    error = (1 - checks.number(confidence, "confidence", above=0, below=1)) / 2
+    n = check_integer(trials, "trials", least=1, most=10**15)
+    k = int(check_number(successes, "successes", above=0, below=n, closed=True))
+    error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 2
     return Estimate(k / n, float(lower(k, n, error)), float(upper(k, n, error)), confidence, "clopper-pearson")
 
 

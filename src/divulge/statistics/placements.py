@@ -14,16 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from divulge import lazy
+from scipy import special
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from scipy import special
 
     from divulge.types import Array, Bools, Floats
-else:
-    special = lazy.module("scipy.special")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,19 +6,16 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
 from divulge.statistics import placements
 from divulge.statistics.tables import table
 from divulge.types import Estimate
+from divulge.validation import check_number
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.statistics.placements import Placements
     from divulge.types import Bools, Floats
-else:
-    special = lazy.module("scipy.special")
 
 DELONG = "delong, logit scale, Brunner-Munzel degrees of freedom; Gaffke's bound as far as placements repeat"
 CHERNOFF = "chernoff-hoeffding bound for U-statistics"
@@ -57,7 +54,7 @@ def auc(scores: object, members: object, confidence: float = 0.95) -> Estimate:
         0.6667 [0.0015, 1.0000]
     """
     values, truth = table(scores, members)
-    error = 1 - checks.number(confidence, "confidence", above=0, below=1)
+    error = 1 - check_number(confidence, "confidence", above=0, below=1)
     placed, _ = placements.of_scores(values, truth)
     low, high = bounds(placed, error)
     known = _inner(placed.value) and (placed.scarcer > 1 or placed.repeated >= 1)

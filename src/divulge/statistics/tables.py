@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_mask, check_number, check_vector
 
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
@@ -20,13 +21,13 @@ def table(scores: object, members: object, name: str = "scores") -> tuple[Floats
     Raises:
         divulge.InputError: NaN or infinity, nothing, lengths that differ, members or non-members only.
     """
-    values = checks.vector(scores, name)
-    truth = checks.mask(members, "members", (None,))
+    values = check_vector(scores, name)
+    truth = check_mask(members, "members", (None,))
     if truth.shape != values.shape:
-        raise checks.InputError(f"members: {len(values)} values are needed (one per score), got {len(truth)}")
+        raise InputError(f"members: {len(values)} values are needed (one per score), got {len(truth)}")
     count = int(truth.sum())
     if count in (0, len(truth)):
-        raise checks.InputError(
+        raise InputError(
             f"members: at least 1 member and 1 non-member are needed, got {count} and {len(truth) - count}"
         )
     return values, truth
@@ -55,7 +56,7 @@ def least_nonmembers(fpr: float) -> int:
         >>> least_nonmembers(0.01)
         99
     """
-    level = checks.number(fpr, "fpr", above=0, below=1)
+    level = check_number(fpr, "fpr", above=0, below=1)
     return ceil(1 / Fraction(str(level))) - 1
 
 
@@ -67,5 +68,5 @@ def supported(nonmembers: int, fpr: float) -> float:
     """
     needed = least_nonmembers(fpr)
     if nonmembers < needed:
-        raise checks.InputError(f"fpr: {needed} non-members are needed for an FPR of {fpr:g}, got {nonmembers}")
+        raise InputError(f"fpr: {needed} non-members are needed for an FPR of {fpr:g}, got {nonmembers}")
     return float(fpr)

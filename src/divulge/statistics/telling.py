@@ -7,20 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
+from sklearn.feature_extraction import text as sklearn_text
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 from divulge.statistics import two_samples
+from divulge.validation import as_list, check_integer, check_number, check_strings, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from scipy import stats
-    from sklearn.feature_extraction import text as sklearn_text
-
     from divulge.types import Floats, Ints
-else:
-    sklearn_text = lazy.module("sklearn.feature_extraction.text")
-    stats = lazy.module("scipy.stats")
 
 _LEAST = 5  # texts that a word must be in: fewer tell nothing
 _LONGEST = 40  # characters of a word that are shown
@@ -81,15 +78,15 @@ def telling(
         >>> print(telling(old, new, names=("old", "new"))[0])
         “a” is in 0 % of the old and 100 % of the new
     """
-    one, other = checks.texts(texts, "texts"), checks.texts(others, "others")
+    one, other = check_strings(texts, "texts"), check_strings(others, "others")
     for name, given in (("texts", one), ("others", other)):
         if not given:
-            raise checks.InputError(f"{name}: at least 1 text is needed, got none")
-    bound = checks.number(false_alarm, "false_alarm", above=0, below=1)
-    kept = checks.integer(most, "most", least=1)
-    start = checks.integer(seed, "seed", least=0)
-    if len(checks.listed(names, "names")) != 2:
-        raise checks.InputError(f"names: two are needed, got {checks.shown(names)}")
+            raise InputError(f"{name}: at least 1 text is needed, got none")
+    bound = check_number(false_alarm, "false_alarm", above=0, below=1)
+    kept = check_integer(most, "most", least=1)
+    start = check_integer(seed, "seed", least=0)
+    if len(as_list(names, "names")) != 2:
+        raise InputError(f"names: two are needed, got {format_value(names)}")
     words, ranked = list(_words(one, other, names)), list(_ranked(one, other, names, start))
     signs = [
         Sign(sign.what, min(1.0, 2 * len(family) * sign.p_value), sign.first)

@@ -8,17 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
-from divulge import checks, lazy
 from divulge.statistics import intervals
 from divulge.types import Estimate
+from divulge.validation import check_integer, check_number
 
 if TYPE_CHECKING:
-    from scipy import special
-
     from divulge.types import Floats, Ints
-else:
-    special = lazy.module("scipy.special")
 
 EXACT = "exact unconditional (Buehler), tables ordered by pooled z"
 _LOOSE, _LOOSER = 2e-4, 5e-3  # how far below the best bound the reported one may lie; the second, by range searched
@@ -55,11 +52,11 @@ def rate_difference(
         >>> print(rate_difference(8, 10, 1, 10))
         0.7000 [0.2338, 0.9349]
     """
-    n = checks.integer(trials, "trials", least=1, most=_MOST)
-    m = checks.integer(other_trials, "other_trials", least=1, most=_MOST)
-    k = checks.integer(successes, "successes", least=0, most=n)
-    j = checks.integer(other_successes, "other_successes", least=0, most=m)
-    error = (1 - checks.number(confidence, "confidence", above=0, below=1)) / 2
+    n = check_integer(trials, "trials", least=1, most=_MOST)
+    m = check_integer(other_trials, "other_trials", least=1, most=_MOST)
+    k = check_integer(successes, "successes", least=0, most=n)
+    j = check_integer(other_successes, "other_successes", least=0, most=m)
+    error = (1 - check_number(confidence, "confidence", above=0, below=1)) / 2
     low, high = _lower(k, n, j, m, error), -_lower(j, m, k, n, error)
     return Estimate(k / n - j / m, low, high, confidence, EXACT)
 

@@ -10,15 +10,12 @@ import warnings
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
+from scipy import stats
 
-from divulge import lazy, seeds
+from divulge import seeds
 
 if TYPE_CHECKING:
-    from scipy import stats
-
     from divulge.types import Array, Floats
-else:
-    stats = lazy.module("scipy.stats")
 
 Alternative: TypeAlias = Literal["two-sided", "greater"]
 

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import polars as pl
-
     from divulge.types import Array
-else:
-    pl = lazy.module("polars")
 
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 
@@ -65,7 +62,7 @@ def from_arrays(columns: Mapping[str, Array], dtypes: Mapping[str, Any] | None =
     """
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise checks.InputError(f"columns of one length are needed, got {lengths}")
+        raise InputError(f"columns of one length are needed, got {lengths}")
     known = dtypes or {}
     return pl.DataFrame({name: _series(name, values, known.get(name)) for name, values in columns.items()})
 
@@ -73,7 +70,7 @@ def from_arrays(columns: Mapping[str, Array], dtypes: Mapping[str, Any] | None =
 def _series(name: str, values: Array, dtype: Any) -> pl.Series:
     array = np.asarray(values)
     if array.ndim != 1:
-        raise checks.InputError(f"{name}: one dimension is needed for a file, got shape {array.shape}")
+        raise InputError(f"{name}: one dimension is needed for a file, got shape {array.shape}")
     if array.dtype.kind in "biu" or (array.dtype.kind == "f" and array.dtype.itemsize in (4, 8)):
         return pl.Series(name, np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
     if array.dtype.kind == "f":
@@ -87,7 +84,7 @@ def _series(name: str, values: Array, dtype: Any) -> pl.Series:
         kinds = {float}
     if len(kinds) > 1 or not kinds <= {bool, int, float, str, bytes}:
         found = ", ".join(sorted(kind.__name__ for kind in kinds))
-        raise checks.InputError(f"{name}: values of one kind are needed for a file, got {found}")
+        raise InputError(f"{name}: values of one kind are needed for a file, got {found}")
     own: dict[type, Any] = {bool: pl.Boolean, int: pl.Int64, float: pl.Float64, str: pl.String, bytes: pl.Binary}
     wanted = own[kinds.pop()] if kinds else pl.String
     if dtype is not None and (not there or (wanted == pl.Int64 and dtype.is_integer())):
@@ -95,15 +92,15 @@ def _series(name: str, values: Array, dtype: Any) -> pl.Series:
     try:
         return pl.Series(name, [None if one is None else _plain(one) for one in rows], wanted)
     except (OverflowError, TypeError):
-        raise checks.InputError(f"{name}: a whole number of more than 64 bits, which no file takes") from None
+        raise InputError(f"{name}: a whole number of more than 64 bits, which no file takes") from None
     except UnicodeEncodeError:
-        raise checks.InputError(f"{name}: half of a surrogate pair, which is no character") from None
+        raise InputError(f"{name}: half of a surrogate pair, which is no character") from None
 
 
 def _lists(name: str, rows: Sequence[Any], dtype: Any) -> pl.Series:
     inside = [None if row is None else np.asarray(row) for row in rows]
     if any(part is not None and len(part) and part.ndim != 1 for part in inside):
-        raise checks.InputError(f"{name}: lists of numbers or texts are needed for a file, got lists of lists")
+        raise InputError(f"{name}: lists of numbers or texts are needed for a file, got lists of lists")
     filled = [part for part in inside if part is not None and len(part)]
     inner = _series(name, np.concatenate(filled) if filled else np.empty(0, np.float32), None).dtype
     return pl.Series(name, [None if part is None else part.tolist() for part in inside], dtype or pl.List(inner))

@@ -16,18 +16,15 @@ from dataclasses import dataclass, field, replace
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy
+from divulge.errors import InputError
 from divulge.tables.sources import TableFile, TemporaryFolder, blocks_of_lines, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import polars as pl
-
     from divulge.types import Array
-else:
-    pl = lazy.module("polars")
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _BOMS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -85,7 +82,7 @@ def open_delimited(file: TableFile, compression: str, separator: str | None) -> 
     sign = separator or _find_separator(header)
     names = tuple(next(csv.reader(io.StringIO(header, newline=""), delimiter=sign), ()))
     if not names:
-        raise checks.InputError("there is no header")
+        raise InputError("there is no header")
     found = DelimitedFile(file, sign, names)
     with unpacked(file, compression) as opened:
         opened.read(skipped)
@@ -129,9 +126,7 @@ def _find_encoding(file: TableFile, compression: str) -> tuple[str, int]:
     with unpacked(file, compression) as opened:
         western = not mark and all(_is_western(block) for block in blocks_of_lines(opened))
     if not western:
-        raise checks.InputError(
-            f"line {opened_at} is not UTF-8 (invalid utf-8, nor another known encoding); save as UTF-8"
-        )
+        raise InputError(f"line {opened_at} is not UTF-8 (invalid utf-8, nor another known encoding); save as UTF-8")
     return "cp1252", 0
 
 
@@ -170,9 +165,9 @@ def _read_header(file: TableFile, compression: str, encoding: str, skipped: int)
             header = header if header.strip("\r\n") else ""
         text.detach()
     if "\0" in header:
-        raise checks.InputError("a byte of zero in the header; the file must be saved as UTF-8")
+        raise InputError("a byte of zero in the header; the file must be saved as UTF-8")
     if not header.strip("\r\n"):
-        raise checks.InputError("there is no header; the file is empty")
+        raise InputError("there is no header; the file is empty")
     return header
 
 
@@ -258,7 +253,7 @@ def _checked_rows(text: io.TextIOWrapper, separator: str, columns: int) -> Itera
                 continue
             cells = row or [""]
             if len(cells) != columns:
-                raise checks.InputError(
+                raise InputError(
                     f"line {line} has {len(cells)} values, {columns} are needed as in the header"
                     f"{_quoting_hint(columns, separator)}"
                 )
@@ -266,10 +261,10 @@ def _checked_rows(text: io.TextIOWrapper, separator: str, columns: int) -> Itera
             line, header = rows.line_num + 1, False
     except csv.Error as error:
         if "unexpected end of data" in str(error):
-            raise checks.InputError(f"a quote is opened and not closed (the row begins in line {line})") from None
-        raise checks.InputError(f"line {line}: a quote is closed before the value ends") from None
+            raise InputError(f"a quote is opened and not closed (the row begins in line {line})") from None
+        raise InputError(f"line {line}: a quote is closed before the value ends") from None
     except UnicodeDecodeError:
-        raise checks.InputError(f"line {line} cannot be decoded; save the file as UTF-8") from None
+        raise InputError(f"line {line} cannot be decoded; save the file as UTF-8") from None
     finally:
         csv.field_size_limit(before)
 
@@ -335,7 +330,7 @@ class NumberReader:
             divulge.InputError: in that case.
         """
         if self.commas and not self.decided:
-            raise checks.InputError(
+            raise InputError(
                 f"{self.thousands!r} may be a number with a decimal comma or one of thousands; write it without it"
             )
 

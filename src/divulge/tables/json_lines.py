@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy, store
+import polars as pl
+
+from divulge import store
+from divulge.errors import InputError
 from divulge.tables.sources import TableFile, TemporaryFolder, unpacked
+from divulge.validation import format_exception, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
-
-    import polars as pl
-else:
-    pl = lazy.module("polars")
 
 LINE = "\0line"
 """The column that holds the number of each row's line."""
@@ -103,7 +103,7 @@ def convert_json_lines(file: TableFile, compression: str, *, exact: bool = False
             store.write_file(path, partial(frame.write_ipc, compression="uncompressed"))
             files.append((path, tuple(columns)))
     if not kinds:
-        raise checks.InputError("there is no line with an object; at least 1 row is needed")
+        raise InputError("there is no line with an object; at least 1 row is needed")
     return JsonLines(file, compression, tuple(files), kinds, frozenset(fractions), folder, exact=exact)
 
 
@@ -132,9 +132,9 @@ def _object(number: int, bare: bytes, *, exact: bool) -> dict[str, Any]:
     try:
         value = (_EXACT if exact else _DECODER).decode(bare.decode())
     except (ValueError, RecursionError) as error:  # not JSON or not UTF-8, numbers or nesting without end
-        raise checks.InputError(f"line {number} is no JSON ({_reason(error)})") from None
+        raise InputError(f"line {number} is no JSON ({_reason(error)})") from None
     if not isinstance(value, dict):
-        raise checks.InputError(f"line {number}: an object is needed, got {_shown(value)}")
+        raise InputError(f"line {number}: an object is needed, got {_shown(value)}")
     return value
 
 
@@ -142,7 +142,7 @@ def _reason(error: BaseException) -> str:
     """What is wrong with a line; Python's own message of bytes that are no UTF-8 says it at length."""
     if isinstance(error, UnicodeDecodeError):
         return "not UTF-8"
-    return checks.reason(error).split(";")[0]
+    return format_exception(error).split(";")[0]
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -183,14 +183,12 @@ def _column(
         return pl.Series(label, values, pl.String)
     except UnicodeEncodeError:
         at = next(at for at, value in enumerate(values) if value is not None and not _is_unicode(value))
-        raise checks.InputError(
-            f"line {numbers[at]}: {name}: half of a surrogate pair, which is no character"
-        ) from None
+        raise InputError(f"line {numbers[at]}: {name}: half of a surrogate pair, which is no character") from None
 
 
 def _valid_name(name: str, numbers: Sequence[int]) -> str:
     if not _is_unicode(name):
-        raise checks.InputError(f"line {numbers[0]} or later: half of a surrogate pair in a key, which is no character")
+        raise InputError(f"line {numbers[0]} or later: half of a surrogate pair in a key, which is no character")
     return name
 
 
@@ -214,4 +212,4 @@ def _shown(value: Any) -> str:
         return str(value)
     if isinstance(value, str) and len(value) > _SHORT:
         return f"a text of {len(value):,} characters"
-    return {list: LIST, dict: OBJECT}.get(type(value)) or checks.shown(value)
+    return {list: LIST, dict: OBJECT}.get(type(value)) or format_value(value)

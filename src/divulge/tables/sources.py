@@ -23,15 +23,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast
 
-from divulge import checks, lazy
+import polars as pl
+
+from divulge.errors import InputError
 from divulge.untrusted import LINES, is_panic, open_untrusted, read_untrusted
+from divulge.validation import format_exception, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-
-    import polars as pl
-else:
-    pl = lazy.module("polars")
 
 Source: TypeAlias = "str | Path | bytes | BinaryIO"
 FileType: TypeAlias = Literal["csv", "json lines", "parquet", "arrow file", "arrow stream"]
@@ -144,9 +143,9 @@ def file_type(file: TableFile) -> tuple[FileType, str]:
     ending = "" if file.path is None else _ending(file.path)
     if ending in (".parquet", ".arrow", ".feather", ".ipc"):
         called = "Parquet" if ending == ".parquet" else "Arrow"
-        raise checks.InputError(f"damaged or half-written (it does not begin as a {called} file does)")
+        raise InputError(f"damaged or half-written (it does not begin as a {called} file does)")
     if file.path is not None and not ending:
-        raise checks.InputError(f"one of {', '.join(ENDINGS)} is needed ({' and '.join(COMPRESSED)} allowed)")
+        raise InputError(f"one of {', '.join(ENDINGS)} is needed ({' and '.join(COMPRESSED)} allowed)")
     if ending in (".jsonl", ".ndjson"):
         return "json lines", compression
     if not ending:
@@ -171,13 +170,13 @@ def check_stream(file: TableFile) -> None:
             head = opened.read(8)
             size = int.from_bytes(head[4:], "little")
             if len(head) < 8 or head[:4] != b"\xff\xff\xff\xff":
-                raise checks.InputError("damaged or half-written (it ends within a message)")
+                raise InputError("damaged or half-written (it ends within a message)")
             if size == 0:
                 return
             body = _body_size(opened.read(size))
             at += 8 + size + body
             if body < 0 or at > end:
-                raise checks.InputError("damaged or half-written (it ends within a message)")
+                raise InputError("damaged or half-written (it ends within a message)")
             opened.seek(at)
 
 
@@ -249,17 +248,17 @@ def find_files(path: Path) -> list[Path]:
         divulge.InputError: no such file or folder, a folder without a table or with several.
     """
     if not path.exists():
-        raise checks.InputError(f"{path}: no such file or folder")
+        raise InputError(f"{path}: no such file or folder")
     if not path.is_dir():
         return [path]
     if is_saved_dataset(path):
         return _saved_files(path)
     files = _files_in(path) or (_files_in(path / "data") if (path / "data").is_dir() else [])
     if not files:
-        raise checks.InputError(f"{path}: no {', '.join(ENDINGS)} file in this folder")
+        raise InputError(f"{path}: no {', '.join(ENDINGS)} file in this folder")
     splits = sorted({found["split"] for file in files if (found := _SPLIT.fullmatch(file.name))})
     if len(splits) > 1:
-        raise checks.InputError(
+        raise InputError(
             f"{path} holds several data sets ({', '.join(splits)}); name the files of one, or put them into a folder"
         )
     return files
@@ -277,7 +276,7 @@ def is_saved_dataset(path: Path) -> bool:
     """
     if (path / "dataset_dict.json").is_file():
         splits = sorted(each.name for each in path.iterdir() if (each / _STATE).is_file())
-        raise checks.InputError(f"{path} holds several data sets; name one of its folders: {', '.join(splits)}")
+        raise InputError(f"{path} holds several data sets; name one of its folders: {', '.join(splits)}")
     return (path / _STATE).is_file()
 
 
@@ -287,14 +286,14 @@ def _saved_files(path: Path) -> list[Path]:
         listed = json.loads(read_untrusted(path / _STATE).decode())
         names = [str(one["filename"]) for one in listed["_data_files"]]
     except (OSError, ValueError, RecursionError) as error:
-        raise checks.InputError(f"{path / _STATE}: damaged or half-written ({checks.reason(error)})") from None
+        raise InputError(f"{path / _STATE}: damaged or half-written ({format_exception(error)})") from None
     except (KeyError, TypeError):
-        raise checks.InputError(f"{path / _STATE}: names no files of data") from None
+        raise InputError(f"{path / _STATE}: names no files of data") from None
     if not names:
-        raise checks.InputError(f"{path}: there are no files of data; at least 1 record is needed")
+        raise InputError(f"{path}: there are no files of data; at least 1 record is needed")
     for name in names:
         if Path(name).name != name:
-            raise checks.InputError(f"{path / _STATE}: a file of the folder itself is needed, got {checks.shown(name)}")
+            raise InputError(f"{path / _STATE}: a file of the folder itself is needed, got {format_value(name)}")
     return [path / name for name in names]
 
 
@@ -309,18 +308,18 @@ def table_errors(name: str) -> Generator[None]:
     """
     try:
         yield
-    except checks.InputError as error:
+    except InputError as error:
         if name in (said := str(error)):
             raise
-        raise checks.InputError(f"{name}: {said}") from None
+        raise InputError(f"{name}: {said}") from None
     except OSError as error:
-        raise checks.InputError(f"{name}: cannot be read ({error.strerror or error_summary(error)})") from None
+        raise InputError(f"{name}: cannot be read ({error.strerror or error_summary(error)})") from None
     except (EOFError, zlib.error, ValueError, RuntimeError, TypeError) as error:
-        raise checks.InputError(f"{name}: damaged or half-written ({error_summary(error)})") from None
+        raise InputError(f"{name}: damaged or half-written ({error_summary(error)})") from None
     except BaseException as error:
         if not (isinstance(error, pl.exceptions.PolarsError) or is_panic(error)):
             raise
-        raise checks.InputError(f"{name}: damaged or half-written ({error_summary(error)})") from None
+        raise InputError(f"{name}: damaged or half-written ({error_summary(error)})") from None
 
 
 def error_summary(error: BaseException) -> str:
@@ -333,7 +332,7 @@ def error_summary(error: BaseException) -> str:
         ('ValueError', 'ValueError')
     """
     lines = str(error).strip().splitlines() or [""]
-    return checks.reason(ValueError(_QUOTE.sub("", lines[0]).strip(" :") or type(error).__name__))
+    return format_exception(ValueError(_QUOTE.sub("", lines[0]).strip(" :") or type(error).__name__))
 
 
 _STDERR = threading.RLock()

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+import polars as pl
 
-from divulge import checks, lazy, store
+from divulge import store
+from divulge.errors import InputError
 from divulge.tables import json_lines
 from divulge.tables.arrays import text_expression
 from divulge.tables.delimited import MISSING, BadCell, DelimitedFile, NumberReader, infer_column, open_delimited
@@ -24,13 +26,10 @@ from divulge.tables.sources import (
     without_panic_output,
 )
 from divulge.untrusted import open_untrusted
+from divulge.validation import check_memory, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    import polars as pl
-else:
-    pl = lazy.module("polars")
 
 Kind: TypeAlias = Literal["number", "text"]
 NUMBER: Kind = "number"
@@ -95,7 +94,7 @@ class Part:
         """
         for name in wanted:
             if name in self.repeated:
-                raise checks.InputError(f"columns of different names are needed, got {checks.shown(name)} twice")
+                raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
             self._refuse_kind(name, wanted[name])
         if self.lines is not None and (part := self._exact(wanted)) is not self:
             yield from part.batches(wanted, size)
@@ -112,8 +111,8 @@ class Part:
         for name, reader in readers.items():
             try:
                 reader.check()
-            except checks.InputError as error:
-                raise checks.InputError(f"column {name!r}: {error}") from None
+            except InputError as error:
+                raise InputError(f"column {name!r}: {error}") from None
 
     def _exact(self, wanted: Mapping[str, Kind]) -> Part:
         """Return the part with the numbers of columns that are wanted as texts in the spelling of the file."""
@@ -130,7 +129,7 @@ class Part:
             return reader.read(column)
         except BadCell as error:
             value = _shown(column[error.at])
-            raise checks.InputError(
+            raise InputError(
                 f"row {row + error.at}: column {column.name!r}: {error.needed} is needed, got {value}"
             ) from None
 
@@ -150,13 +149,13 @@ class Part:
                 if kind not in allowed:
                     needed = json_lines.NUMBER if wanted == NUMBER else json_lines.TEXT
                     got = kind if kind in (json_lines.LIST, json_lines.OBJECT) else value
-                    raise checks.InputError(f"line {line}: {name}: {needed} is needed, got {got}")
+                    raise InputError(f"line {line}: {name}: {needed} is needed, got {got}")
             return
         kind = self.kind(name)
         if wanted == NUMBER and kind not in (NUMBER, "empty"):
-            raise checks.InputError(f"column {name!r} is {kind}, not numeric")
+            raise InputError(f"column {name!r} is {kind}, not numeric")
         if kind not in (NUMBER, TEXT, "empty", "true or false"):
-            raise checks.InputError(f"column {name!r} is {kind}, which is neither text nor numeric")
+            raise InputError(f"column {name!r} is {kind}, which is neither text nor numeric")
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +407,7 @@ def _collect_part(
     here = [name for name in names if name in part.dtypes]
     for name in here:
         if name in part.repeated:
-            raise checks.InputError(f"columns of different names are needed, got {checks.shown(name)} twice")
+            raise InputError(f"columns of different names are needed, got {format_value(name)} twice")
     if part.lines is not None:
         exact = part._exact(dict.fromkeys(texts, TEXT))
         return pl.DataFrame({name: _json_column(exact, name, as_text=name in texts) for name in here})
@@ -444,9 +443,9 @@ def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
     for kind, (line, value) in kinds.items():
         if kind != first:
             got = kind if kind in (json_lines.LIST, json_lines.OBJECT) else value
-            raise checks.InputError(f"line {line}: {name}: {first} is needed, got {got}")
+            raise InputError(f"line {line}: {name}: {first} is needed, got {got}")
     if first in (json_lines.LIST, json_lines.OBJECT):
-        raise checks.InputError(
+        raise InputError(
             f"the columns {name} hold lists or images, and a value is a number; bring them as the array x of an .npz"
         )
     first = json_lines.TEXT if as_text else first
@@ -464,7 +463,7 @@ def _json_column(part: Part, name: str, *, as_text: bool) -> pl.Series:
         columns.append(chosen.collect()[name])
     if first == json_lines.NUMBER and part.lines is not None and name not in part.lines.fractions:
         if any(column.dtype == pl.String for column in columns):
-            raise checks.InputError(f"{name}: cannot be read as a column (whole numbers of at most 64 bits are needed)")
+            raise InputError(f"{name}: cannot be read as a column (whole numbers of at most 64 bits are needed)")
         own = pl.Int64
     return pl.concat([column.cast(own) for column in columns])
 
@@ -490,7 +489,7 @@ def _stack(table: Table, frames: Sequence[pl.DataFrame], names: Sequence[str]) -
                 kinds.setdefault(kind, part.name)
         if len(kinds) > 1:
             (one, first), (other, second) = list(kinds.items())[:2]
-            raise checks.InputError(
+            raise InputError(
                 f"{_named(table.name, first)}: column {name!r} holds {one} here and {other} in {second}; "
                 "columns of one kind are needed"
             )
@@ -526,7 +525,7 @@ def _refuse_size(table: Table) -> None:
         with table_errors(_named(table.name, part.name)), without_panic_output():
             rows = int(part.frames[0]().select(pl.len()).collect().item())
         needed += 2 * rows * sum(map(_width, part.dtypes.values()))
-    checks.memory(needed, _named(table.name, table.parts[0].name) if table.parts else table.name, "split the file")
+    check_memory(needed, _named(table.name, table.parts[0].name) if table.parts else table.name, "split the file")
 
 
 def _width(dtype: Any) -> int:
@@ -541,7 +540,7 @@ def _width(dtype: Any) -> int:
 def _shown(value: Any) -> str:
     if isinstance(value, str) and len(value) > _SHORT:
         return f"a text of {len(value):,} characters"
-    return str(checks.shown(value))
+    return str(format_value(value))
 
 
 class PieceWriter:
@@ -617,7 +616,7 @@ def read_parquet(source: str | Path | bytes | IO[bytes], columns: Sequence[str] 
     file = TableFile.of(source if isinstance(source, str | Path | bytes) else source.read())
     with table_errors(file.name):
         if file.path is not None and not file.path.is_file():
-            raise checks.InputError(f"{file.name}: no such file")
+            raise InputError(f"{file.name}: no such file")
         table = Table("", (_open_part(file, None),))
         _refuse_size(table)
         with without_panic_output():

@@ -13,7 +13,17 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy, store
+from divulge import lazy, store
+from divulge.errors import InputError
+from divulge.validation import (
+    check_bool,
+    check_choice,
+    check_instance,
+    check_integer,
+    check_number,
+    format_exception,
+    format_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +110,7 @@ def read(folder: Path) -> Adapter:
     """
     config = store.read_json(folder / CONFIG)
     if not isinstance(config, dict):
-        raise checks.InputError(f"{folder / CONFIG}: an object is needed, got {checks.shown(config)}")
+        raise InputError(f"{folder / CONFIG}: an object is needed, got {format_value(config)}")
     try:
         settings = _settings(config)
         weights = _weights(folder)
@@ -108,11 +118,11 @@ def read(folder: Path) -> Adapter:
         return Adapter(
             settings | {"target_modules": _adapted(weights)},
             weights,
-            checks.instance(base, "base_model_name_or_path", str, "a text"),
+            check_instance(base, "base_model_name_or_path", str, "a text"),
             config.get("task_type") == "SEQ_CLS",
         )
-    except checks.InputError as error:
-        raise checks.InputError(f"target.model: the adapter in {folder}: {error}") from None
+    except InputError as error:
+        raise InputError(f"target.model: the adapter in {folder}: {error}") from None
 
 
 def put_on(model: Any, adapter: Adapter) -> Any:
@@ -128,7 +138,7 @@ def put_on(model: Any, adapter: Adapter) -> Any:
             warnings.simplefilter("ignore")  # peft's hints for training, and what it calls of transformers
             return _worn(model, adapter).eval()
     except Exception as error:  # whatever peft raises on weights that do not fit
-        raise checks.InputError(f"target.model: the adapter does not fit its base: {checks.reason(error)}") from None
+        raise InputError(f"target.model: the adapter does not fit its base: {format_exception(error)}") from None
 
 
 def _worn(model: Any, adapter: Adapter) -> Any:
@@ -157,25 +167,25 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """What of a configuration describes a plain LoRA, checked; more than that is refused."""
     kind = config.get("peft_type")
     if kind != "LORA":
-        raise checks.InputError(f"peft_type: only LORA can be read, got {checks.shown(kind)}; {_WAY_ON}")
+        raise InputError(f"peft_type: only LORA can be read, got {format_value(kind)}; {_WAY_ON}")
     for key, value in config.items():
         if key not in _IDLE | _TAKEN and value not in (None, False, {}, []):
-            raise checks.InputError(f"{key}: asks for more than a plain LoRA, got {checks.shown(value)}; {_WAY_ON}")
+            raise InputError(f"{key}: asks for more than a plain LoRA, got {format_value(value)}; {_WAY_ON}")
     _refuse_foreign(config.get("auto_mapping"))
     start = config.get("init_lora_weights", True)
     if not isinstance(start, str | bool | None) or start not in _PLAIN:
-        raise checks.InputError(
-            f"init_lora_weights: {checks.shown(start)} changes the base as the adapter is put on; {_WAY_ON}"
+        raise InputError(
+            f"init_lora_weights: {format_value(start)} changes the base as the adapter is put on; {_WAY_ON}"
         )
     replaced = config.get("modules_to_save")
     return {
-        "r": checks.integer(config.get("r", 8), "r", least=1, most=2**20),
-        "lora_alpha": checks.number(config.get("lora_alpha", 8), "lora_alpha"),
-        "bias": checks.choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
+        "r": check_integer(config.get("r", 8), "r", least=1, most=2**20),
+        "lora_alpha": check_number(config.get("lora_alpha", 8), "lora_alpha"),
+        "bias": check_choice(config.get("bias", "none"), "bias", ("none", "all", "lora_only")),
         "modules_to_save": None if not replaced else [_name(one, "modules_to_save") for one in _list(replaced)],
-        "rank_pattern": _patterns(config, "rank_pattern", lambda v, n: checks.integer(v, n, least=1, most=2**20)),
-        "alpha_pattern": _patterns(config, "alpha_pattern", checks.number),
-        **{flag: checks.flag(config.get(flag, False), flag) for flag in _FLAGS},
+        "rank_pattern": _patterns(config, "rank_pattern", lambda v, n: check_integer(v, n, least=1, most=2**20)),
+        "alpha_pattern": _patterns(config, "alpha_pattern", check_number),
+        **{flag: check_bool(config.get(flag, False), flag) for flag in _FLAGS},
     }
 
 
@@ -185,25 +195,25 @@ def _refuse_foreign(mapping: Any) -> None:
         return
     library = mapping.get("parent_library") if isinstance(mapping, dict) else mapping
     if not isinstance(library, str) or library.partition(".")[0] != "transformers":
-        raise checks.InputError(
-            f"auto_mapping: its base is a class of {checks.shown(library)}, and only transformers' own are used; "
+        raise InputError(
+            f"auto_mapping: its base is a class of {format_value(library)}, and only transformers' own are used; "
             f"{_WAY_ON}"
         )
 
 
 def _list(value: Any) -> list[Any]:
-    return checks.instance(value, "modules_to_save", list, "a list of names")
+    return check_instance(value, "modules_to_save", list, "a list of names")
 
 
 def _name(value: Any, key: str) -> str:
     """A module's name; peft would take anything else for a regular expression, which may take for ever to match."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
-        raise checks.InputError(f"{key}: plain names of modules are needed, got {checks.shown(value)}; {_WAY_ON}")
+        raise InputError(f"{key}: plain names of modules are needed, got {format_value(value)}; {_WAY_ON}")
     return value
 
 
 def _patterns(config: Mapping[str, Any], key: str, check: Any) -> dict[str, Any]:
-    given = checks.instance(config.get(key) or {}, key, dict, "a table of names and numbers")
+    given = check_instance(config.get(key) or {}, key, dict, "a table of names and numbers")
     return {_name(name.removeprefix("^"), key): check(value, f"{key}.{name}") for name, value in given.items()}
 
 
@@ -211,14 +221,14 @@ def _weights(folder: Path) -> dict[str, torch.Tensor]:
     path = folder / WEIGHTS
     if not path.is_file():
         beside = " (adapter_model.bin is a pickle: a program)" if (folder / "adapter_model.bin").exists() else ""
-        raise checks.InputError(f"there is no {WEIGHTS}{beside}; peft's save_pretrained writes one")
+        raise InputError(f"there is no {WEIGHTS}{beside}; peft's save_pretrained writes one")
     try:
         weights = tensors.load_file(path)
     except Exception as error:  # whatever safetensors raises on damaged files
-        raise checks.InputError(f"{WEIGHTS} is damaged: {checks.reason(error)}") from None
+        raise InputError(f"{WEIGHTS} is damaged: {format_exception(error)}") from None
     if odd := [name for name, value in weights.items() if not value.is_floating_point()]:
         kind = str(weights[odd[0]].dtype).removeprefix("torch.")
-        raise checks.InputError(f"{WEIGHTS}: floats are needed, and {odd[0]} is stored as {kind}; save it dequantised")
+        raise InputError(f"{WEIGHTS}: floats are needed, and {odd[0]} is stored as {kind}; save it dequantised")
     return weights
 
 
@@ -226,5 +236,5 @@ def _adapted(weights: Mapping[str, torch.Tensor]) -> list[str]:
     """The modules that have LoRA weights, by their full names."""
     own = sorted({_LORA.sub("", name.removeprefix(_BEFORE)) for name in weights if _RANKED.search(name)})
     if not own:
-        raise checks.InputError(f"{WEIGHTS} holds no LoRA weights")
+        raise InputError(f"{WEIGHTS} holds no LoRA weights")
     return own

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from divulge import checks, errors
+from divulge import errors
+from divulge.errors import InputError
 from divulge.targets import declared_outputs as out
+from divulge.validation import check_choice, check_ids, check_nonempty, format_value, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,12 +42,12 @@ class CallableTarget:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise checks.InputError(f"function: a callable is needed, got {checks.shown(self.function)}")
-        checks.choice(self.outputs, "outputs", out.KINDS)
+            raise InputError(f"function: a callable is needed, got {format_value(self.function)}")
+        check_choice(self.outputs, "outputs", out.KINDS)
 
     def logits(self, records: Records) -> Floats:
         """Logits ``[n, K]`` of each record."""
-        with errors.theirs("target"):
+        with errors.user_code_errors("target"):
             outputs = self.function(self._input(records.copy()))
         return out.as_logits(outputs, self.outputs, len(records))
 
@@ -83,8 +85,8 @@ class TableTarget:
     outputs: str = "logits"
 
     def __post_init__(self) -> None:
-        rows = checks.nonempty(checks.plain(self.ids, "ids"), "ids")
-        ids = checks.identifiers(rows, "ids", len(rows))
+        rows = check_nonempty(to_numpy(self.ids, "ids"), "ids")
+        ids = check_ids(rows, "ids", len(rows))
         table = out.as_logits(self.table, self.outputs, len(ids), "table")
         order = np.argsort(ids)
         object.__setattr__(self, "ids", ids[order])
@@ -93,16 +95,16 @@ class TableTarget:
     def logits(self, records: Records) -> Floats:
         """Logits ``[n, K]`` of each record, by its id."""
         if records.ids is None:
-            raise checks.InputError("records: a table of outputs is looked up by id, but the records have no ids")
+            raise InputError("records: a table of outputs is looked up by id, but the records have no ids")
         try:
             at = np.minimum(np.searchsorted(self.ids, records.ids), len(self.ids) - 1)
         except TypeError:
-            raise checks.InputError(
+            raise InputError(
                 f"records: ids of {records.ids.dtype} cannot be looked up among ids of {self.ids.dtype}"
             ) from None
         missing = self.ids[at] != records.ids
         if missing.any():
-            raise checks.InputError(
+            raise InputError(
                 f"records: {int(missing.sum())} ids are not in the table of outputs "
                 f"(first: {records.ids[missing].tolist()[0]!r})"
             )

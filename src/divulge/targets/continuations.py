@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError, missing_extra
 from divulge.targets.decoding import Continuations, Decoding
 from divulge.targets.pretrained import known_tokens
 from divulge.targets.token_reduction import drawn
 from divulge.targets.token_windows import Window, batches
 from divulge.untrusted import panic_errors
+from divulge.validation import check_instance, check_integer
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
-    raise checks.extra("torch", "text") from None
+    raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +71,7 @@ def encode(tokenizer: Any, texts: Sequence[str]) -> list[tuple[int, ...]]:
         divulge.InputError: something that is not a string.
     """
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise checks.InputError("texts: a sequence of strings is needed")
+        raise InputError("texts: a sequence of strings is needed")
     return [tuple(tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]) for text in texts]
 
 
@@ -94,9 +95,9 @@ def score(
     Raises:
         divulge.InputError: an empty prefix or suffix, more tokens than the model takes, ids that it does not have.
     """
-    chosen = Decoding() if decoding is None else checks.instance(decoding, "decoding", Decoding, _DECODING)
+    chosen = Decoding() if decoding is None else check_instance(decoding, "decoding", Decoding, _DECODING)
     if len(prefixes) != len(suffixes):
-        raise checks.InputError(f"suffixes: {len(prefixes)} are needed (one per prefix), got {len(suffixes)}")
+        raise InputError(f"suffixes: {len(prefixes)} are needed (one per prefix), got {len(suffixes)}")
     for number, (prefix, suffix) in enumerate(zip(prefixes, suffixes, strict=True)):
         _refuse(target, number, prefix, suffix)
     cut = [
@@ -116,12 +117,12 @@ def score(
 def _refuse(target: Batched, number: int, prefix: Sequence[int], suffix: Sequence[int]) -> None:
     for name, tokens in (("prefixes", prefix), ("suffixes", suffix)):
         if not len(tokens):
-            raise checks.InputError(f"{name}: at least 1 token is needed, entry {number} has none")
+            raise InputError(f"{name}: at least 1 token is needed, entry {number} has none")
         if min(tokens) < 0:
-            raise checks.InputError(f"{name}: tokens are numbers from 0 on, entry {number} has {min(tokens)}")
+            raise InputError(f"{name}: tokens are numbers from 0 on, entry {number} has {min(tokens)}")
     known_tokens(target.model, [prefix, suffix])
     if len(prefix) + len(suffix) > (target.length or 0):
-        raise checks.InputError(
+        raise InputError(
             f"prefixes: entry {number} has {len(prefix) + len(suffix)} tokens with its suffix, the model takes at most "
             f"{target.length}"
         )
@@ -136,7 +137,7 @@ def greedy(target: Batched, prefixes: Sequence[Sequence[int]], tokens: int) -> l
     Raises:
         divulge.InputError: an empty prefix, more tokens than the model takes.
     """
-    count = checks.integer(tokens, "tokens", least=1)
+    count = check_integer(tokens, "tokens", least=1)
     for number, prefix in enumerate(prefixes):
         _refuse(target, number, prefix, [0] * count)
     made: list[tuple[int, ...]] = [()] * len(prefixes)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_array, check_choice
 
 if TYPE_CHECKING:
     from divulge.types import Floats
@@ -37,14 +38,14 @@ def as_logits(outputs: Any, declared: str, length: int, name: str = "target outp
         >>> as_logits([[0.5, 0.5]], "probabilities", 1).round(3)
         array([[-0.693, -0.693]])
     """
-    checks.choice(declared, "outputs", KINDS)
-    values = checks.array(outputs, name).astype(np.float64, copy=False)
+    check_choice(declared, "outputs", KINDS)
+    values = check_array(outputs, name).astype(np.float64, copy=False)
     if values.ndim == 0 or len(values) != length:
-        raise checks.InputError(f"{name}: {length} rows are needed (one per record), got shape {values.shape}")
+        raise InputError(f"{name}: {length} rows are needed (one per record), got shape {values.shape}")
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
-        raise checks.InputError(f"{name}: shape [n, classes] is needed, got {values.shape}")
+        raise InputError(f"{name}: shape [n, classes] is needed, got {values.shape}")
     return _from_probabilities(values, name) if declared == "probabilities" else _from_logits(values, name)
 
 
@@ -52,7 +53,7 @@ def _from_logits(logits: Floats, name: str) -> Floats:
     if logits.shape[1] == 1:
         return np.hstack([np.zeros_like(logits), logits])
     if _are_probabilities(logits):
-        raise checks.InputError(
+        raise InputError(
             f"{name}: declared as logits, but every row is non-negative and sums to one: these are "
             "probabilities; declare outputs='probabilities'"
         )
@@ -70,7 +71,7 @@ def _are_probabilities(values: Floats) -> bool:
 
 def _from_probabilities(probabilities: Floats, name: str) -> Floats:
     if (probabilities < 0).any() or (probabilities > 1).any():
-        raise checks.InputError(
+        raise InputError(
             f"{name}: declared as probabilities, but values range from {probabilities.min():g} to "
             f"{probabilities.max():g}; declare outputs='logits'"
         )
@@ -80,7 +81,7 @@ def _from_probabilities(probabilities: Floats, name: str) -> Floats:
     off = np.abs(probabilities.sum(axis=1) - 1)
     if off.max() > 0.01 * probabilities.shape[1]:
         row = int(off.argmax())
-        raise checks.InputError(
+        raise InputError(
             f"{name}: declared as probabilities, but row {row} sums to {probabilities[row].sum():g}, not to one"
         )
     return np.log(np.maximum(probabilities, FLOOR))

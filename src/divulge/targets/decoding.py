@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_integer, check_labels, check_mask, check_number, check_vector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,11 +41,11 @@ class Decoding:
     top_p: float | None = None
 
     def __post_init__(self) -> None:
-        checks.number(self.temperature, "temperature", above=0.01, below=100, closed=True)
+        check_number(self.temperature, "temperature", above=0.01, below=100, closed=True)
         if self.top_k is not None:
-            checks.integer(self.top_k, "top_k", least=1, most=_MOST_TOKENS)
-        if self.top_p is not None and checks.number(self.top_p, "top_p", above=0, below=1, closed=True) == 0:
-            raise checks.InputError("top_p: must lie in (0, 1], got 0")
+            check_integer(self.top_k, "top_k", least=1, most=_MOST_TOKENS)
+        if self.top_p is not None and check_number(self.top_p, "top_p", above=0, below=1, closed=True) == 0:
+            raise InputError("top_p: must lie in (0, 1], got 0")
 
     def __str__(self) -> str:
         told = [f"temperature {self.temperature:g}"]
@@ -75,16 +76,16 @@ class Continuations:
     greedy: Bools
 
     def __post_init__(self) -> None:
-        offsets = checks.labels(self.offsets, "offsets")
+        offsets = check_labels(self.offsets, "offsets")
         if offsets[0] != 0 or (np.diff(offsets) < 1).any():
-            raise checks.InputError("offsets: numbers that start at 0 and rise are needed")
+            raise InputError("offsets: numbers that start at 0 and rise are needed")
         object.__setattr__(self, "offsets", offsets)
         if len(offsets) > 1:
-            logp = checks.vector(self.logp, "logp", length=int(offsets[-1]), finite=False)
+            logp = check_vector(self.logp, "logp", length=int(offsets[-1]), finite=False)
             if np.isnan(logp).any() or (logp > 1e-5).any():
-                raise checks.InputError("logp: logarithms of probabilities are needed, some are NaN or above 0")
+                raise InputError("logp: logarithms of probabilities are needed, some are NaN or above 0")
             object.__setattr__(self, "logp", np.minimum(logp, 0.0))
-            object.__setattr__(self, "greedy", checks.mask(self.greedy, "greedy", (int(offsets[-1]),)))
+            object.__setattr__(self, "greedy", check_mask(self.greedy, "greedy", (int(offsets[-1]),)))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, web
+from divulge import web
+from divulge.errors import InputError
 from divulge.targets.endpoint_journal import EndpointJournal, digest, likely, short, without
 from divulge.targets.statistics import TokenStatistics
+from divulge.validation import check_integer, check_number, check_path, check_string
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,7 +31,7 @@ _TOO_LONG = re.compile(r"context.{0,20}length|too long|maximum.{0,40}tokens|max_
 _MOST_TOKENS = 10**9
 
 
-class EndpointError(checks.InputError):
+class EndpointError(InputError):
     """The server gave no usable answer; what was answered before is kept and a second run goes on from there."""
 
 
@@ -93,15 +95,15 @@ class Endpoint:
     def __post_init__(self) -> None:
         web.refuse_missing()  # missing, it is said before work starts
         object.__setattr__(self, "url", web.address(self.url, "url").rstrip("/"))
-        checks.text(self.model, "model")
-        checks.integer(self.concurrency, "concurrency", least=1)
-        checks.integer(self.retries, "retries", least=0)
-        checks.number(self.backoff, "backoff", above=0)
-        checks.number(self.timeout, "timeout", above=0)
+        check_string(self.model, "model")
+        check_integer(self.concurrency, "concurrency", least=1)
+        check_integer(self.retries, "retries", least=0)
+        check_number(self.backoff, "backoff", above=0)
+        check_number(self.timeout, "timeout", above=0)
         if self.length is not None:
-            checks.integer(self.length, "length", least=1)
+            check_integer(self.length, "length", least=1)
         if self.journal is not None:
-            object.__setattr__(self, "journal", checks.path(self.journal, "journal"))
+            object.__setattr__(self, "journal", check_path(self.journal, "journal"))
 
     def key(self) -> Mapping[str, Any]:
         """What decides the numbers, as far as a client can know."""
@@ -120,7 +122,7 @@ class Endpoint:
                 journal of another model.
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise checks.InputError("texts: a sequence of strings is needed")
+            raise InputError("texts: a sequence of strings is needed")
         known = EndpointJournal(self.journal, self.key())
         cut = [text[: self.length] for text in texts]
         wanted = list(dict.fromkeys(text for text in cut if text and text not in known))
@@ -168,7 +170,7 @@ class Endpoint:
             if answer.status == 413 or (answer.status in (400, 422) and _TOO_LONG.search(answer.excerpt())):
                 raise _TooLongError(f"{answer.status}: {without(answer.excerpt(), text)}")
             if answer.status != 200:
-                raise checks.InputError(
+                raise InputError(
                     f"endpoint: {web.shown(self.url)} refused with {answer.status}: {without(answer.excerpt(), text)}"
                 )
             return _logprobs(answer.json(), text)
@@ -237,7 +239,7 @@ def _logprobs(answer: Any, text: str) -> Floats:
 def _refuse_other_text(echo: Any, text: str) -> None:
     """Pass if the answer repeats the prompt, and all of it."""
     if not isinstance(echo, str) or not echo:
-        raise checks.InputError(
+        raise InputError(
             "endpoint: the answer does not repeat the prompt (echo), so a prompt that was cut could not be told; the "
             "server cannot be used"
         )
@@ -261,7 +263,7 @@ def _prompt_tokens(answer: Any, shown: Any, text: str, count: int) -> int:
     if usage is None:
         tokens = shown.get("tokens") if isinstance(shown, dict) else None
         if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
-            raise checks.InputError(
+            raise InputError(
                 "endpoint: the answer has neither a token count (usage) nor the tokens, so its log-probabilities "
                 "cannot be checked against the prompt; the server cannot be used"
             )

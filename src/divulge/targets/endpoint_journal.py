@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, store, untrusted
+from divulge import store, untrusted
+from divulge.errors import InputError
+from divulge.validation import format_exception
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,12 +52,10 @@ class EndpointJournal:
                 except json.JSONDecodeError:
                     continue  # the last line of a killed run may be cut
         except (ValueError, RecursionError) as error:  # digits or nesting without end
-            raise checks.InputError(f"{path}: not a journal of answers ({checks.reason(error)})") from None
+            raise InputError(f"{path}: not a journal of answers ({format_exception(error)})") from None
         head = entries[0].get("journal") if entries and isinstance(entries[0], dict) else None
         if head != key:
-            raise checks.InputError(
-                f"{path}: holds answers of another model or other settings; remove it or keep it apart"
-            )
+            raise InputError(f"{path}: holds answers of another model or other settings; remove it or keep it apart")
         for entry in entries[1:]:
             self._take(path, entry)
 
@@ -67,7 +67,7 @@ class EndpointJournal:
             return
         values = entry.get("logp") if isinstance(name, str) else None
         if not isinstance(values, list) or not all(likely(value) for value in values):
-            raise checks.InputError(f"{path}: an entry holds no log-probabilities: {short(entry)}")
+            raise InputError(f"{path}: an entry holds no log-probabilities: {short(entry)}")
         self._known[str(name)] = np.array(values, np.float64)
 
     def __contains__(self, text: str) -> bool:

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from divulge import checks, columns, errors, lazy
+from divulge import columns, errors, lazy
 from divulge.columns import find_names, frame_of_array, has_pandas, match_columns, to_library
+from divulge.errors import InputError
 from divulge.targets import declared_outputs as out
+from divulge.validation import check_choice, check_integer, check_labels, check_memory, check_number, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,14 +70,14 @@ class SklearnTarget:
     takes_frames: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        checks.choice(self.frames, "frames", ("auto", "own", "pandas", "polars"))
+        check_choice(self.frames, "frames", ("auto", "own", "pandas", "polars"))
         places = self._columns()
         class_names = self.class_names
         width = int(places.max()) + 1 if class_names is None else len(class_names)
         if self.classes is not None:
-            width = checks.integer(self.classes, "classes", least=2, most=2**40)
-        checks.labels(places, "target.classes_", classes=width)
-        checks.number(self.floor, "floor", above=0, below=1)
+            width = check_integer(self.classes, "classes", least=2, most=2**40)
+        check_labels(places, "target.classes_", classes=width)
+        check_number(self.floor, "floor", above=0, below=1)
         object.__setattr__(self, "classes", width)
 
     @property
@@ -115,7 +117,7 @@ class SklearnTarget:
         # An estimator of the user's own may write into what it is given.
         given = self._input(records.copy())
         hint = "" if records.table is None else self._hint(given)
-        with errors.theirs(f"target: {type(self.estimator).__name__}", hint=hint):
+        with errors.user_code_errors(f"target: {type(self.estimator).__name__}", hint=hint):
             return self._own_logits(given)
 
     def _hint(self, given: Any) -> str:
@@ -149,7 +151,7 @@ class SklearnTarget:
         places = self._columns()
         if np.array_equal(places, np.arange(int(self.classes or 0))):
             return logits
-        checks.memory(8.0 * len(logits) * int(self.classes or 0), "target.classes_", "number the classes from 0")
+        check_memory(8.0 * len(logits) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         lowest = np.log(self.floor) + logits.max(axis=1, keepdims=True)
         full = np.tile(lowest, (1, int(self.classes or 0)))
         full[:, places] = logits
@@ -157,7 +159,7 @@ class SklearnTarget:
 
     def _wide(self, probabilities: Floats) -> Floats:
         """Probabilities over the full label set."""
-        checks.memory(8.0 * len(probabilities) * int(self.classes or 0), "target.classes_", "number the classes from 0")
+        check_memory(8.0 * len(probabilities) * int(self.classes or 0), "target.classes_", "number the classes from 0")
         full = np.zeros((len(probabilities), int(self.classes or 0)))
         full[:, self._columns()] = probabilities
         return full
@@ -172,19 +174,19 @@ class SklearnTarget:
     def _classes(self) -> Any:
         known = getattr(self.estimator, "classes_", None)
         if known is None:
-            raise checks.InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
+            raise InputError(f"target: {type(self.estimator).__name__} is not a fitted classifier (no classes_)")
         return known
 
     def _columns(self) -> Ints:
         """Which class each of the estimator's outputs is of."""
         known, names = self._classes(), self.class_names
         if names is None:
-            return checks.labels(np.asarray(known).astype(np.int64), "target.classes_")
+            return check_labels(np.asarray(known).astype(np.int64), "target.classes_")
         order = {name: number for number, name in enumerate(names)}
         said = [_spell_class(name) for name in np.asarray(known).tolist()]
         if strange := [name for name in said if name not in order]:
-            raise checks.InputError(
-                f"classes: {checks.shown(list(order))} lacks {checks.shown(strange[0])}, which the target knows"
+            raise InputError(
+                f"classes: {format_value(list(order))} lacks {format_value(strange[0])}, which the target knows"
             )
         return np.array([order[name] for name in said])
 
@@ -198,7 +200,7 @@ class SklearnTarget:
         logits = None if decision is None else out.as_logits(decision, "logits", n)
         if not hasattr(self.estimator, "predict_proba"):
             if logits is None:
-                raise checks.InputError(
+                raise InputError(
                     f"target: {type(self.estimator).__name__} has neither predict_proba nor decision_function"
                 )
             return self._full(logits)
@@ -324,8 +326,8 @@ def _as_fitted(column: Any, categories: Sequence[Any]) -> Any:
     """A column with the categories that the model was fitted on."""
     fitted = pd.Categorical(column.astype(object).where(column.isin(categories)), categories=categories)
     if column.notna().any() and not fitted.notna().any():
-        raise checks.InputError(
+        raise InputError(
             f"column {column.name!r}: the target knows none of its values, such as "
-            f"{checks.shown(column.dropna().iloc[0])}; it was fitted on {checks.shown(list(categories))}"
+            f"{format_value(column.dropna().iloc[0])}; it was fitted on {format_value(list(categories))}"
         )
     return fitted

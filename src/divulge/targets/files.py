@@ -8,12 +8,14 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, errors, imports, lazy
+from divulge import errors, imports, lazy
+from divulge.errors import InputError
 from divulge.targets.endpoint import Endpoint
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.rights import adapt
 from divulge.targets.skops import read as read_skops
 from divulge.targets.weight_types import refuse_integers
+from divulge.validation import as_list, check_path, check_string, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,13 +83,13 @@ def load(
     if endpoint is not None:
         _refuse(base=base, dtype=dtype, bos=bos, factory=factory, why="a model behind an endpoint has none")
         return Endpoint(endpoint, model)
-    path = checks.path(Path(folder or ".") / checks.text(model, "target.model"), "target.model")
+    path = check_path(Path(folder or ".") / check_string(model, "target.model"), "target.model")
     if path.is_dir() or (model.startswith("hf:") and not path.exists()):
         more = {} if bos is None else {"bos": bos}
         return folders.load(model, base=base, dtype=dtype or "float32", device=device, folder=folder, **more)
     named = ":" in model and not path.exists()
     if not named and not path.is_file():
-        raise checks.InputError(f"target.model: no such file or folder: {path} (and no 'module:callable' either)")
+        raise InputError(f"target.model: no such file or folder: {path} (and no 'module:callable' either)")
     _refuse(base=base, dtype=dtype, bos=bos, why=f"only Hugging Face folders have one, and {path} is none")
     if named:
         return adapt(_called(model, folder), outputs=outputs, device=device, labels_only=labels_only, names=names)
@@ -95,11 +97,11 @@ def load(
     if kind == ".safetensors":
         return adapt(_filled(path, factory, folder), outputs=outputs, device=device)
     if kind == ".skops":
-        trusted = [checks.text(name, "trust") for name in checks.listed(trust, "trust")]
+        trusted = [check_string(name, "trust") for name in as_list(trust, "trust")]
         return adapt(read_skops(path, trusted), outputs=outputs, device=device, names=names)
     if kind == ".onnx":
         return _onnx(path, outputs)
-    raise checks.InputError(
+    raise InputError(
         f"target.model: {path} cannot be loaded without running code from it: {_reason(path)}. What can: {SAFE}"
     )
 
@@ -108,14 +110,14 @@ def _refuse(why: str, **given: Any) -> None:
     """Pass if none of these was given."""
     for key, value in given.items():
         if value is not None:
-            raise checks.InputError(f"target.{key}: {why}")
+            raise InputError(f"target.{key}: {why}")
 
 
 def _onnx(path: Path, outputs: str) -> GivesLogits:
     try:
         return OnnxTarget(path, outputs=outputs)
-    except checks.InputError as error:
-        raise checks.InputError(f"target.model: {error}") from None
+    except InputError as error:
+        raise InputError(f"target.model: {error}") from None
 
 
 def _called(name: str, folder: Path | None) -> Any:
@@ -123,7 +125,7 @@ def _called(name: str, folder: Path | None) -> Any:
     value = imports.named(name, "target.model", folder).value
     if not (inspect.isroutine(value) or inspect.isclass(value)) or _required(value):
         return value
-    with errors.theirs(f"target.model: {name!r}"):
+    with errors.user_code_errors(f"target.model: {name!r}"):
         return value()
 
 
@@ -139,17 +141,17 @@ def _required(function: Any) -> bool:
 def _filled(path: Path, factory: Any, folder: Path | None) -> Any:
     """The factory's module with the weights of a file."""
     if factory is None:
-        raise checks.InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
+        raise InputError(f"target.factory: {path} holds only weights; name the callable that builds the module")
     read = tensors.load_file
     make = imports.named(factory, "target.factory", folder).value if isinstance(factory, str) else factory
-    with errors.theirs(f"target.factory: {checks.shown(factory)}"):
+    with errors.user_code_errors(f"target.factory: {format_value(factory)}"):
         module = make()
     try:
         weights = read(path)
         refuse_integers({name: str(value.dtype) for name, value in weights.items()}, module.state_dict())
         module.load_state_dict(weights)
     except Exception as error:
-        raise checks.InputError(f"target.model: {path} does not fit the factory's module ({error})") from None
+        raise InputError(f"target.model: {path} does not fit the factory's module ({error})") from None
     return module
 
 

@@ -6,11 +6,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy, store
+from divulge import lazy, store
+from divulge.errors import InputError
 from divulge.targets import adapters
 from divulge.targets.pretrained import pretrained
 from divulge.targets.text import CausalLM
 from divulge.targets.text_classifiers import TextClassifier
+from divulge.validation import check_choice, check_path, format_exception, format_value
 
 if TYPE_CHECKING:
     import huggingface_hub
@@ -55,7 +57,7 @@ def load(
     if (place / adapters.CONFIG).is_file():
         return _adapted(place, model, base, dtype, device, folder, options)
     if base is not None:
-        raise checks.InputError(
+        raise InputError(
             f"target.base: {place} holds no adapter ({adapters.CONFIG}) that could need a base" + _checkpoints(place)
         )
     kind = _kind(place)
@@ -67,7 +69,7 @@ def load(
 def _made(kind: Any, network: Any, tokenizer: Any, name: str, options: dict[str, Any]) -> CausalLM | TextClassifier:
     known_options = [one.name for one in fields(kind)]
     for option in options:
-        checks.choice(option, f"target.model: {name} makes a {kind.__name__}; its options", known_options)
+        check_choice(option, f"target.model: {name} makes a {kind.__name__}; its options", known_options)
     return kind(network, tokenizer, name=name, **options)
 
 
@@ -98,13 +100,13 @@ def _adapted(
 def _base(place: Path, named: str, folder: Path | None) -> str:
     """Where the base lies that a configuration names."""
     if not named:
-        raise checks.InputError(f"target.base: {place} holds an adapter without its base; name the base's folder")
-    near = (checks.path(place / named, "target.base"), _joined(folder, named))
+        raise InputError(f"target.base: {place} holds an adapter without its base; name the base's folder")
+    near = (check_path(place / named, "target.base"), _joined(folder, named))
     for candidate in near:
         if (candidate / _CONFIG).is_file():
             return str(candidate.absolute())
-    raise checks.InputError(
-        f"target.base: {place} holds an adapter without its base: {checks.shown(named)} is no model's folder, neither "
+    raise InputError(
+        f"target.base: {place} holds an adapter without its base: {format_value(named)} is no model's folder, neither "
         f"from there nor from {folder or 'here'}; set base to its folder, or to 'hf:NAME' to fetch it from the hub"
     )
 
@@ -112,13 +114,13 @@ def _base(place: Path, named: str, folder: Path | None) -> str:
 def _kind(place: Path) -> type[CausalLM] | type[TextClassifier]:
     """Which target a folder makes, from the class that its configuration names."""
     if not (place / _CONFIG).is_file():
-        raise checks.InputError(
+        raise InputError(
             f"target.model: {place} is no Hugging Face model: it has neither {_CONFIG} nor {adapters.CONFIG}"
             + _checkpoints(place)
         )
     config = store.read_json(place / _CONFIG)
     if not isinstance(config, dict):
-        raise checks.InputError(f"target.model: {place / _CONFIG}: an object is needed, got {checks.shown(config)}")
+        raise InputError(f"target.model: {place / _CONFIG}: an object is needed, got {format_value(config)}")
     made = config.get("architectures") or [_class(known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, config.get("model_type"))]
     for kind, names in (
         (CausalLM, known.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES),
@@ -126,8 +128,8 @@ def _kind(place: Path) -> type[CausalLM] | type[TextClassifier]:
     ):
         if isinstance(made, list) and len(made) == 1 and made[0] in names.values():
             return kind
-    raise checks.InputError(
-        f"target.model: {place} holds {checks.shown(config.get('architectures') or config.get('model_type'))}, which "
+    raise InputError(
+        f"target.model: {place} holds {format_value(config.get('architectures') or config.get('model_type'))}, which "
         "is neither a causal language model nor a sequence classifier of transformers"
     )
 
@@ -148,7 +150,7 @@ def _auto(kind: type) -> Any:
 
 
 def _joined(folder: Path | None, model: str) -> Path:
-    return checks.path(Path(folder or ".") / model, "target.model")
+    return check_path(Path(folder or ".") / model, "target.model")
 
 
 def _fetched(name: str) -> Path:
@@ -157,4 +159,4 @@ def _fetched(name: str) -> Path:
     try:
         return Path(huggingface_hub.snapshot_download(where, revision=revision or None, allow_patterns=list(_FETCHED)))
     except Exception as error:  # no connection, no such repository
-        raise checks.InputError(f"target.model: {name!r} cannot be fetched: {checks.reason(error)}") from None
+        raise InputError(f"target.model: {name!r} cannot be fetched: {format_exception(error)}") from None

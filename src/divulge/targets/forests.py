@@ -15,7 +15,7 @@ from sklearn.ensemble._gb import BaseGradientBoosting
 from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 from sklearn.tree import BaseDecisionTree
 
-from divulge import checks
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def check(model: Any, name: str) -> None:
         try:
             _check_part(part)
         except Exception as error:  # attributes of another type or shape than scikit-learn's own are damage too
-            raise checks.InputError(
+            raise InputError(
                 f"{name}: the {type(part).__name__} in it cannot be followed safely ({error}); the file is damaged "
                 "or malicious"
             ) from None

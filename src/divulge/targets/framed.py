@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
 from divulge.targets.rights import grant
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class FramedTarget:
         if records.table is not None or encoder is None or self.like.table is None:
             return records
         if free := [column.name for column in encoder.columns if column.measure == "text"]:
-            raise checks.InputError(
+            raise InputError(
                 f"recipes: this one moves or completes records, which is not defined for free text (column {free[0]!r})"
             )
         framed = self.like[np.zeros(len(records), dtype=np.int64)].with_values(records.x)

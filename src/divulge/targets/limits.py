@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, seeds, store
+from divulge import seeds, store
+from divulge.errors import InputError
 from divulge.targets.declared_outputs import FLOOR
 from divulge.targets.rights import grant, own
+from divulge.validation import check_integer, check_number, require_callable
 
 if TYPE_CHECKING:
     from divulge.targets.rights import GivesLogits
@@ -44,7 +46,7 @@ class Metered:
     def __post_init__(self) -> None:
         self.target = own(self.target)
         if self.limit is not None:
-            checks.integer(self.limit, "limit", least=0)
+            check_integer(self.limit, "limit", least=0)
         grant(self, self.target, self._ask)
 
     if TYPE_CHECKING:  # given by `grant`, where the target has them
@@ -59,7 +61,7 @@ class Metered:
 
     def _count(self, records: Records) -> None:
         if self.limit is not None and self.queries + len(records) > self.limit:
-            raise checks.InputError(
+            raise InputError(
                 f"limit: {self.queries} of {self.limit} allowed queries are used and {len(records)} more are requested"
             )
         self.queries += len(records)
@@ -81,8 +83,8 @@ class Rounded:
     decimals: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target", own(checks.able(self.target, "target", "logits")))
-        checks.integer(self.decimals, "decimals", least=0, most=300)
+        object.__setattr__(self, "target", own(require_callable(self.target, "target", "logits")))
+        check_integer(self.decimals, "decimals", least=0, most=300)
 
     def logits(self, records: Records) -> Floats:
         """Logarithms of the rounded probabilities."""
@@ -106,9 +108,9 @@ class Noisy:
     seed: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "target", own(checks.able(self.target, "target", "logits")))
-        checks.number(self.scale, "scale", above=0.0, below=1e300, closed=True)
-        checks.integer(self.seed, "seed", least=0)
+        object.__setattr__(self, "target", own(require_callable(self.target, "target", "logits")))
+        check_number(self.scale, "scale", above=0.0, below=1e300, closed=True)
+        check_integer(self.seed, "seed", least=0)
 
     def logits(self, records: Records) -> Floats:
         """Logits with the noise that belongs to each record."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.validation import check_choice, check_labels
 
 if TYPE_CHECKING:
     import torch
@@ -47,9 +48,9 @@ class TorchLossOracle:
     dtype: str = "float64"
 
     def __post_init__(self) -> None:
-        checks.choice(self.loss, "loss", _LOSSES)
-        checks.choice(self.dtype, "dtype", ("float32", "float64"))
-        object.__setattr__(self, "y", checks.labels(self.y, "y"))
+        check_choice(self.loss, "loss", _LOSSES)
+        check_choice(self.dtype, "dtype", ("float32", "float64"))
+        object.__setattr__(self, "y", check_labels(self.y, "y"))
 
     def __call__(self, predictions: object) -> float:
         """The score of ``predictions``."""

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError, missing_extra
 from divulge.targets import declared_outputs as out
+from divulge.validation import check_choice, check_integer, check_labels, format_value, require_callable
 
 try:
     import torch
 except ImportError:
-    raise checks.extra("torch", "torch") from None
+    raise missing_extra("torch", "torch") from None
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -54,12 +56,12 @@ class TorchTarget:
     batch_size: int = 1024
 
     def __post_init__(self) -> None:
-        checks.able(self.module, "module")
-        checks.choice(self.outputs, "outputs", out.KINDS)
-        checks.integer(self.batch_size, "batch_size", least=1)
+        require_callable(self.module, "module")
+        check_choice(self.outputs, "outputs", out.KINDS)
+        check_integer(self.batch_size, "batch_size", least=1)
         places = {str(tensor.device) for tensor in _tensors(self.module)}
         if len(places) > 1:
-            raise checks.InputError(
+            raise InputError(
                 f"target: the module's parameters are on several devices ({', '.join(sorted(places))}); "
                 "move it to one with module.to(device)"
             )
@@ -129,9 +131,9 @@ class TorchTarget:
             logits = logits + bias.detach().double().cpu().numpy()
         if logits.shape[1] == 1:
             logits = np.hstack([np.zeros_like(logits), logits])
-        length, v = weight_gradients.of_logits(logits, checks.labels(labels.numpy(), "y", classes=answers.shape[1]))
+        length, v = weight_gradients.of_logits(logits, check_labels(labels.numpy(), "y", classes=answers.shape[1]))
         if logits.shape != answers.shape or not weight_gradients.agree(logits, answers):
-            raise checks.InputError("target: its outputs are not those of its last linear layer")
+            raise InputError("target: its outputs are not those of its last linear layer")
         v = v[:, -last.out_features :]
         parts, directions = [], torch.from_numpy(v).split(self.batch_size)
         with _evaluating(self.module, place):
@@ -148,7 +150,7 @@ class TorchTarget:
     def _last(self) -> torch.nn.Linear:
         layers = [part for part in self.module.modules() if isinstance(part, torch.nn.Linear)]
         if not layers:
-            raise checks.InputError(f"target: {type(self.module).__name__} has no linear layer")
+            raise InputError(f"target: {type(self.module).__name__} has no linear layer")
         return layers[-1]
 
     def _opened(self, records: Records) -> tuple[Floats, Floats]:
@@ -160,7 +162,7 @@ class TorchTarget:
         finally:
             watch.remove()
         if not fed or fed[0].ndim != 2 or sum(map(len, fed)) != len(records):
-            raise checks.InputError("target: its last linear layer is not fed one vector per record")
+            raise InputError("target: its last linear layer is not fed one vector per record")
         return logits, torch.cat(fed).double().numpy()
 
     def _forward(self, batch: torch.Tensor) -> torch.Tensor:
@@ -170,7 +172,7 @@ class TorchTarget:
             raise
         except (RuntimeError, IndexError, TypeError, ValueError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise checks.InputError(
+            raise InputError(
                 f"target: the module cannot take records of shape {tuple(batch.shape[1:])} "
                 f"and type {str(batch.dtype).removeprefix('torch.')}: {reason}"
             ) from error
@@ -178,7 +180,7 @@ class TorchTarget:
 
     def _batches(self, x: Array) -> list[torch.Tensor]:
         if x.dtype == object:
-            raise checks.InputError("records: a network needs numbers, got text (turn it into token numbers first)")
+            raise InputError("records: a network needs numbers, got text (turn it into token numbers first)")
         tensor = torch.from_numpy(x.copy())  # a module may write into what it is given
         own = next((t.dtype for t in _tensors(self.module) if t.is_floating_point()), torch.float32)
         if not tensor.is_floating_point() and _reads_tokens(self.module):
@@ -200,7 +202,7 @@ def resolve(device: Any) -> torch.device:
         where = torch.device(device)
         torch.empty(0, device=where)
     except (RuntimeError, AssertionError, TypeError, ValueError) as error:
-        raise checks.InputError(f"device: {checks.shown(device)} cannot be used here ({str(error)[:200]})") from None
+        raise InputError(f"device: {format_value(device)} cannot be used here ({str(error)[:200]})") from None
     return where
 
 
@@ -223,7 +225,7 @@ def _tensors(module: Any) -> list[torch.Tensor]:
 
 def _labels(records: Records) -> torch.Tensor:
     if records.y is None:
-        raise checks.InputError("records: a loss needs labels, but y is None")
+        raise InputError("records: a loss needs labels, but y is None")
     return torch.from_numpy(records.y)
 
 

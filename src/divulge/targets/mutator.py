@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn import neighbors, tree
 
-from divulge import checks, lazy, seeds
+from divulge import lazy, seeds
+from divulge.errors import InputError
+from divulge.validation import check_choice, check_integer, check_matrix, check_memory, check_vector
 
 if TYPE_CHECKING:
     import torch
-    from sklearn import neighbors, tree
 
     from divulge.types import Array, Floats
 else:
-    neighbors = lazy.module("sklearn.neighbors")
     torch = lazy.module("torch")
-    tree = lazy.module("sklearn.tree")
 
 _LIMITS = {"float32": (88.0, 14.0), "float64": (700.0, 34.0)}
 _MODELS = ("tree", "nearest", "relu")
@@ -47,19 +47,19 @@ def mutator(predictions: object, width: int = 1, *, dtype: str = "float32", seed
         divulge.InputError: probabilities whose log-odds these floats cannot express, or layers too large for memory.
         divulge.MissingExtraError: torch is not installed.
     """
-    checks.choice(dtype, "dtype", _LIMITS)
-    wanted = checks.vector(predictions, "predictions")
-    size = len(wanted) * checks.integer(width, "width", least=1)
+    check_choice(dtype, "dtype", _LIMITS)
+    wanted = check_vector(predictions, "predictions")
+    size = len(wanted) * check_integer(width, "width", least=1)
     if wanted.min() <= 0 or wanted.max() >= 1:
-        raise checks.InputError(f"predictions: must lie in (0, 1), got {wanted.min():g} to {wanted.max():g}")
+        raise InputError(f"predictions: must lie in (0, 1), got {wanted.min():g} to {wanted.max():g}")
     odds = np.log(wanted) - np.log1p(-wanted)
     low, high = _LIMITS[dtype]
     if odds.min() < -low or odds.max() > high:
-        raise checks.InputError(
+        raise InputError(
             f"predictions: {dtype} expresses log-odds from {-low:g} to {high:g} here, "
             f"got {odds.min():.4g} to {odds.max():.4g}"
         )
-    checks.memory(
+    check_memory(
         8.0 * size * (size + len(wanted)), "width", f"the first layer is {size:,} by {size:,}; take fewer rows"
     )
     draws = seeds.generator(seed, "mutator")
@@ -101,18 +101,18 @@ def carrier(features: object, predictions: object, *, model: str = "tree") -> Ca
     Raises:
         divulge.InputError: two rows with the same features but different predictions.
     """
-    checks.choice(model, "model", _MODELS)
-    x = checks.matrix(features, "features").astype(np.float64)
-    wanted = checks.matrix(predictions, "predictions")
+    check_choice(model, "model", _MODELS)
+    x = check_matrix(features, "features").astype(np.float64)
+    wanted = check_matrix(predictions, "predictions")
     if len(x) != len(wanted):
-        raise checks.InputError(f"predictions: {len(x)} rows are needed (one per row of features), got {len(wanted)}")
+        raise InputError(f"predictions: {len(x)} rows are needed (one per row of features), got {len(wanted)}")
     rows, which = np.unique(wanted, axis=0, return_inverse=True)
     which = which.ravel()
     _, first, same = np.unique(x, axis=0, return_index=True, return_inverse=True)
     clash = np.flatnonzero(which != which[first[same.ravel()]])
     if clash.size:
         row = int(clash[0])
-        raise checks.InputError(
+        raise InputError(
             f"features: row {row} equals row {int(first[same.ravel()[row]])}, but they need different predictions; "
             "a model cannot tell them apart"
         )

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
 from divulge.targets import declared_outputs as out
+from divulge.validation import check_choice, format_exception
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -41,25 +43,23 @@ class OnnxTarget:
 
     def __post_init__(self) -> None:
         open_session = onnxruntime.InferenceSession
-        checks.choice(self.outputs, "outputs", out.KINDS)
+        check_choice(self.outputs, "outputs", out.KINDS)
         try:
             session = open_session(str(self.path), providers=["CPUExecutionProvider"])
         except Exception as error:
-            raise checks.InputError(
-                f"path: {self.path} is not a readable ONNX model ({checks.reason(error)})"
-            ) from None
+            raise InputError(f"path: {self.path} is not a readable ONNX model ({format_exception(error)})") from None
         names = [output.name for output in session.get_outputs()]
         if not names or not session.get_inputs():
-            raise checks.InputError(f"path: {self.path} is a model without inputs or outputs")
+            raise InputError(f"path: {self.path} is a model without inputs or outputs")
         object.__setattr__(self, "session", session)
-        object.__setattr__(self, "output", checks.choice(self.output or names[-1], "output", names))
+        object.__setattr__(self, "output", check_choice(self.output or names[-1], "output", names))
 
     def logits(self, records: Records) -> Floats:
         """Logits of each record, float64 ``[n, K]``."""
         entry = self.session.get_inputs()[0]
         kind = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(int64)": np.int64}.get(entry.type)
         if kind is None:
-            raise checks.InputError(f"target: the ONNX model's input type {entry.type} is not supported")
+            raise InputError(f"target: the ONNX model's input type {entry.type} is not supported")
         x = records.x.astype(kind, copy=False)
         try:
             parts = [
@@ -67,8 +67,8 @@ class OnnxTarget:
                 for start in range(0, len(x), self.batch_size)
             ]
         except Exception as error:  # ONNX Runtime has no common class of its errors
-            raise checks.InputError(
-                f"target: the ONNX model cannot take records of shape {x.shape[1:]} ({checks.reason(error)})"
+            raise InputError(
+                f"target: the ONNX model cannot take records of shape {x.shape[1:]} ({format_exception(error)})"
             ) from None
         return out.as_logits(np.concatenate(parts), self.outputs, len(records))
 

@@ -8,24 +8,26 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, lazy
+import safetensors
+
+from divulge import lazy
+from divulge.errors import InputError, missing_extra
 from divulge.targets.weight_types import refuse_integers
 from divulge.untrusted import LINES, panic_errors, read_untrusted
+from divulge.validation import check_choice, format_exception, format_value
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
-    raise checks.extra("torch", "text") from None
+    raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
 
-    import safetensors
     import transformers
     from transformers import utils as transformers_utils
     from transformers.utils import logging as transformers_logging
 else:
-    safetensors = lazy.module("safetensors")
     transformers = lazy.module("transformers")
     transformers_logging = lazy.module("transformers.utils.logging")
     transformers_utils = lazy.module("transformers.utils")
@@ -65,11 +67,9 @@ def pretrained(
     Raises:
         divulge.InputError: unknown dtype, or a model that cannot be loaded.
     """
-    checks.choice(dtype, "dtype", DTYPES)
+    check_choice(dtype, "dtype", DTYPES)
     if not name.startswith("hf:") and not Path(name).is_dir():
-        raise checks.InputError(
-            f"model: {checks.shown(name)} cannot be loaded: no such folder; hf:NAME is one on the hub"
-        )
+        raise InputError(f"model: {format_value(name)} cannot be loaded: no such folder; hf:NAME is one on the hub")
     where, _, revision = name.removeprefix("hf:").partition("@")
     place: dict[str, Any] = {"revision": revision} if revision else {}
     spread = {"device_map": "auto"} if device == "map" else {}
@@ -99,7 +99,7 @@ def pretrained(
             cuda = torch.cuda.is_available()
             model = model.to(("cuda" if cuda else "cpu") if device == "auto" else device)
     except Exception as error:  # whatever transformers raises on files that are damaged or missing
-        raise checks.InputError(f"model: {checks.shown(name)} cannot be loaded: {checks.reason(error)}") from None
+        raise InputError(f"model: {format_value(name)} cannot be loaded: {format_exception(error)}") from None
     return model.eval(), words
 
 
@@ -140,7 +140,7 @@ def _refuse_odd(where: str, place: Mapping[str, str]) -> None:
                 raise ValueError(f"its configuration asks for code from the hub ({key}: {value!r})")
             size = len(value) if isinstance(value, dict | list) else value
             if any(word in key for word in _COUNTED) and isinstance(size, int | float) and size > _MOST:
-                raise ValueError(f"its configuration asks for more than {_MOST:,} ({key}: {checks.shown(value)})")
+                raise ValueError(f"its configuration asks for more than {_MOST:,} ({key}: {format_value(value)})")
 
 
 def _refuse_untrained(missing: Sequence[str], lacks: Sequence[str]) -> None:
@@ -206,7 +206,7 @@ def known_tokens(model: Any, encoded: Sequence[Sequence[int]]) -> None:
     """
     size = model.get_input_embeddings().weight.shape[0]
     if (highest := max((max(ids) for ids in encoded if len(ids)), default=0)) >= size:
-        raise checks.InputError(
+        raise InputError(
             f"tokenizer: it makes token {highest}, and the model knows {size:,} tokens; they do not belong together"
         )
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from divulge import checks, errors, lazy
+from divulge import errors, lazy
+from divulge.errors import InputError
 from divulge.targets import declared_outputs as out
 from divulge.targets.arrays import CallableTarget
 from divulge.targets.estimators import SklearnTarget
 from divulge.targets.statistics import GivesTokens, TokenStatistics
+from divulge.validation import check_choice, check_instance, check_labels, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -155,19 +157,19 @@ class Own:
             object.__setattr__(self, "tokens", self._tokens)
 
     def _ask(self, right: str, records: Records) -> Any:
-        with errors.theirs(f"target: {type(self.target).__name__}.{right}"):
+        with errors.user_code_errors(f"target: {type(self.target).__name__}.{right}"):
             answer = getattr(self.target, right)(records.copy())
         if right == "labels":
-            return checks.labels(answer, "target: labels", length=len(records))
+            return check_labels(answer, "target: labels", length=len(records))
         return out.as_logits(answer, "logits", len(records)) if right == "logits" else answer
 
     def _tokens(self, texts: Sequence[str], *, vocabulary: bool = True) -> TokenStatistics:
         name = f"target: {type(self.target).__name__}.tokens"
-        with errors.theirs(name):
+        with errors.user_code_errors(name):
             answer = self.target.tokens(list(texts), vocabulary=vocabulary)
-        stats = checks.instance(answer, name, TokenStatistics, "a targets.TokenStatistics")
+        stats = check_instance(answer, name, TokenStatistics, "a targets.TokenStatistics")
         if len(stats) != len(texts):
-            raise checks.InputError(f"{name}: {len(texts)} documents are needed, got {len(stats)}")
+            raise InputError(f"{name}: {len(texts)} documents are needed, got {len(stats)}")
         return stats
 
 
@@ -178,8 +180,8 @@ def own(target: Any) -> Any:
         divulge.InputError: it gives none of the rights.
     """
     if isinstance(target, type) or not any(callable(getattr(target, right, None)) for right in _RIGHTS):
-        raise checks.InputError(
-            f"target: an object with logits(records) or another right is needed, got {checks.shown(target)}"
+        raise InputError(
+            f"target: an object with logits(records) or another right is needed, got {format_value(target)}"
         )
     return target if type(target).__module__.split(".")[0] == "divulge" else Own(target)
 
@@ -212,7 +214,7 @@ def adapt(
         >>> adapt(lambda x: np.stack([x[:, 0], -x[:, 0]], axis=1))
         CallableTarget(function=..., outputs='logits', frames=None)
     """
-    checks.choice(outputs, "outputs", out.KINDS)
+    check_choice(outputs, "outputs", out.KINDS)
     if isinstance(model, GivesLogits | GivesTokens) and not isinstance(model, type):
         return own(model)
     if labels_only and isinstance(model, GivesLabels) and not isinstance(model, type):
@@ -224,7 +226,7 @@ def adapt(
         return SklearnTarget(model, names=names)
     if callable(model):
         return CallableTarget(model, outputs=outputs)
-    raise checks.InputError(
+    raise InputError(
         f"target: {type(model).__name__} is neither a torch module, a scikit-learn classifier, a callable "
         f"nor an object with a method logits(records){' or labels(records)' if labels_only else ''}"
     )

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from divulge import checks, errors, lazy, store
+from skops import io as skops_io
+
+from divulge import errors, lazy, store
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from skops import io as skops_io
-
     from divulge.targets import forests
 else:
     forests = lazy.module("divulge.targets.forests")
-    skops_io = lazy.module("skops.io")
 
 # What scikit-learn's classifiers are made of beside the estimators and arrays that skops trusts itself: plain Python
 # objects, functions without side effects, and the trees, whose content `forests` looks at.
@@ -73,9 +73,9 @@ def read(path: Path, trust: Sequence[str] = ()) -> Any:
     except errors.MissingExtraError:
         raise
     except Exception as error:  # of skops, NumPy or scikit-learn on what they were given
-        raise checks.InputError(f"{name}: not a readable skops file ({error})") from None
+        raise InputError(f"{name}: not a readable skops file ({error})") from None
     if asked:
-        raise checks.InputError(
+        raise InputError(
             f"{name} asks for types that are not trusted: {', '.join(asked)}. Building them may run code, or crash; if "
             f"you made the file, or know what they do, name them: trust=[{', '.join(map(repr, asked))}], in a plan or "
             "as --trust"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError
+from divulge.validation import check_array, check_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,9 +58,9 @@ class TokenStatistics:
     skipped: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        offsets = checks.labels(self.offsets, "offsets")
+        offsets = check_labels(self.offsets, "offsets")
         if offsets[0] != 0 or (np.diff(offsets) < 0).any():
-            raise checks.InputError("offsets: numbers that start at 0 and never fall are needed")
+            raise InputError("offsets: numbers that start at 0 and never fall are needed")
         object.__setattr__(self, "offsets", offsets)
         for name, length in (("zlib_bytes", len(offsets) - 1), *((name, int(offsets[-1])) for name in PER_TOKEN)):
             given = getattr(self, name)
@@ -85,7 +86,7 @@ class TokenStatistics:
         """
         lengths = [len(row["logp"]) for row in rows]
         if any(len(values) != length for row, length in zip(rows, lengths, strict=True) for values in row.values()):
-            raise checks.InputError("token statistics: the columns of a document differ in length")
+            raise InputError("token statistics: the columns of a document differ in length")
         names = [name for name in PER_TOKEN if rows and name in rows[0]]
         joined = {name: np.concatenate([np.asarray(row[name], np.float64) for row in rows]) for name in names}
         joined.setdefault("logp", np.empty(0))
@@ -100,9 +101,9 @@ class TokenStatistics:
 
 def _column(value: object, name: str, length: int) -> Floats | Ints:
     """Numbers ``[length]``, where there may be none at all."""
-    values = checks.array(value, name, finite=False)
+    values = check_array(value, name, finite=False)
     if values.shape != (length,):
-        raise checks.InputError(f"{name}: {length} values are needed, got shape {values.shape}")
+        raise InputError(f"{name}: {length} values are needed, got shape {values.shape}")
     return values
 
 

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError, missing_extra
 from divulge.targets import continuations as written
 from divulge.targets.pretrained import fingerprint, known_tokens, pretrained, tokenizer_digest
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
 from divulge.targets.token_reduction import reduce
 from divulge.targets.token_windows import Window, batches, windows
 from divulge.untrusted import panic_errors
+from divulge.validation import check_choice, check_integer
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
-    raise checks.extra("torch", "text") from None
+    raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,22 +73,22 @@ class CausalLM:
     _split: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checks.choice(self.bos, "bos", ("tokenizer", "add", "none"))
-        checks.choice(self.truncation, "truncation", ("windows", "head"))
+        check_choice(self.bos, "bos", ("tokenizer", "add", "none"))
+        check_choice(self.truncation, "truncation", ("windows", "head"))
         usual = _BUDGET_CPU if self.model.device.type == "cpu" else _BUDGET
-        budget = usual if self.budget is None else checks.integer(self.budget, "budget", least=1)
+        budget = usual if self.budget is None else check_integer(self.budget, "budget", least=1)
         object.__setattr__(self, "budget", budget)
         most = context(self.model)
-        length = most if self.length is None else checks.integer(self.length, "length", least=2)
+        length = most if self.length is None else check_integer(self.length, "length", least=2)
         if length > most:
-            raise checks.InputError(f"length: the model takes at most {most} tokens, got {length}")
+            raise InputError(f"length: the model takes at most {most} tokens, got {length}")
         object.__setattr__(self, "length", length)
-        stride = max(length // 2, 1) if self.stride is None else checks.integer(self.stride, "stride", least=1)
+        stride = max(length // 2, 1) if self.stride is None else check_integer(self.stride, "stride", least=1)
         if stride >= length:
-            raise checks.InputError(f"stride: must be below the length {length}, got {stride}")
+            raise InputError(f"stride: must be below the length {length}, got {stride}")
         object.__setattr__(self, "stride", stride)
         if self.bos == "add" and self.tokenizer.bos_token_id is None:
-            raise checks.InputError("bos: the tokenizer has no BOS token to add")
+            raise InputError("bos: the tokenizer has no BOS token to add")
         self.model.eval()
         object.__setattr__(self, "_split", splits(self.model))
 
@@ -193,7 +195,7 @@ class CausalLM:
             divulge.InputError: something that is not a string.
         """
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-            raise checks.InputError("texts: a sequence of strings is needed")
+            raise InputError("texts: a sequence of strings is needed")
         encoded = [self._encode(text) for text in texts]
         known_tokens(self.model, encoded)
         return encoded

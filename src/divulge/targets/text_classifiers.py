@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks
+from divulge.errors import InputError, missing_extra
 from divulge.targets import declared_outputs as out
 from divulge.targets.pretrained import fingerprint, known_tokens, tokenizer_digest
 from divulge.targets.text import context
 from divulge.targets.token_windows import Window, batches
 from divulge.untrusted import panic_errors
+from divulge.validation import check_integer, check_labels, require_callable
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
-    raise checks.extra("torch", "text") from None
+    raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,13 +58,13 @@ class TextClassifier:
     _together: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checks.integer(self.budget, "budget", least=1)
+        check_integer(self.budget, "budget", least=1)
         _refuse_others(self.model)
-        checks.able(self.tokenizer, "tokenizer", "get_vocab", "__call__")
+        require_callable(self.tokenizer, "tokenizer", "get_vocab", "__call__")
         most = _context(self.model, self.tokenizer)
-        length = most if self.length is None else checks.integer(self.length, "length", least=4)
+        length = most if self.length is None else check_integer(self.length, "length", least=4)
         if length > most:
-            raise checks.InputError(f"length: the model takes at most {most} tokens, got {length}")
+            raise InputError(f"length: the model takes at most {most} tokens, got {length}")
         object.__setattr__(self, "length", length)
         self.model.eval()
         object.__setattr__(self, "_together", _pads(self))
@@ -88,8 +89,8 @@ class TextClassifier:
     def loss(self, records: Records) -> Floats:
         """Cross-entropy in nats of each document under its own label, ``[n]``."""
         if records.y is None:
-            raise checks.InputError("records: a loss needs labels, but y is None")
-        labels = checks.labels(records.y, "records.y", classes=self.model.config.num_labels)
+            raise InputError("records: a loss needs labels, but y is None")
+        labels = check_labels(records.y, "records.y", classes=self.model.config.num_labels)
         logits = torch.from_numpy(self.logits(records))
         return torch.nn.functional.cross_entropy(logits, torch.from_numpy(labels), reduction="none").numpy()
 
@@ -132,10 +133,10 @@ class TextClassifier:
     @panic_errors("tokenizer")
     def _encoded(self, texts: Array) -> list[list[int]]:
         if texts.dtype != object:
-            raise checks.InputError(f"records: documents are needed, got numbers ({texts.dtype})")
+            raise InputError(f"records: documents are needed, got numbers ({texts.dtype})")
         encoded = self.tokenizer(list(texts), truncation=True, max_length=self.length, verbose=False)["input_ids"]
         if empty := [row for row, ids in enumerate(encoded) if not len(ids)]:
-            raise checks.InputError(f"records: {len(empty)} documents have no token (first: row {empty[0]})")
+            raise InputError(f"records: {len(empty)} documents have no token (first: row {empty[0]})")
         known_tokens(self.model, encoded)
         return encoded
 
@@ -145,9 +146,9 @@ def _refuse_others(model: Any) -> None:
     config = getattr(model, "config", None)
     classes, kind = getattr(config, "num_labels", None), getattr(config, "problem_type", None)
     if not type(model).__name__.endswith("ForSequenceClassification") or not isinstance(classes, int):
-        raise checks.InputError(f"model: a sequence classifier of transformers is needed, got {type(model).__name__}")
+        raise InputError(f"model: a sequence classifier of transformers is needed, got {type(model).__name__}")
     if classes < 2 or kind not in (None, "single_label_classification"):
-        raise checks.InputError(
+        raise InputError(
             f"model: two or more classes that exclude each other are needed, got {classes} ({kind or 'regression'})"
         )
 

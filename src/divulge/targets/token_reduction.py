@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import missing_extra
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
-    raise checks.extra("torch", "text") from None
+    raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
     import transformers

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError, missing_extra
 from divulge.targets import pretrained
 from divulge.targets import text as language
 from divulge.targets.statistics import PER_TOKEN, TokenStatistics
+from divulge.validation import check_choice, check_integer
 
 try:
     import torch
 except ImportError:  # pragma: no cover - exercised by the light install
-    raise checks.extra("torch", "text") from None
+    raise missing_extra("torch", "text") from None
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,9 +55,9 @@ class VisionLanguage:
     _split: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        checks.integer(self.batch, "batch", least=1)
+        check_integer(self.batch, "batch", least=1)
         if _image_token(self.model) is None:
-            raise checks.InputError("model: its configuration names no image token; is it an image-text-to-text model?")
+            raise InputError("model: its configuration names no image token; is it an image-text-to-text model?")
         self.model.eval()
         object.__setattr__(self, "_split", language.splits(self.model))
 
@@ -91,9 +93,9 @@ class VisionLanguage:
         Raises:
             divulge.InputError: an unknown part, or different numbers of images and texts.
         """
-        checks.choice(part, "part", _PARTS)
+        check_choice(part, "part", _PARTS)
         if len(images) != len(texts):
-            raise checks.InputError(f"texts: {len(images)} are needed (one per image), got {len(texts)}")
+            raise InputError(f"texts: {len(images)} are needed (one per image), got {len(texts)}")
         rows: list[dict[str, np.ndarray]] = []
         for start in range(0, len(texts), self.batch):
             stop = start + self.batch

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
-from divulge import checks
+from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ def of_all(module: nn.Module, last: nn.Linear, x: torch.Tensor, v: torch.Tensor)
     finally:
         watch.remove()
     if not (values := torch.cat(squares)).any():
-        raise checks.InputError("target: the module cannot be differentiated in its weights: every gradient is 0")
+        raise InputError("target: the module cannot be differentiated in its weights: every gradient is 0")
     with np.errstate(divide="ignore"):
         return bounded(np.log(values.double().cpu().numpy()) / 2.0)
 
@@ -144,7 +144,7 @@ def _one_by_one(
         raise
     except (RuntimeError, ValueError, TypeError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise checks.InputError(f"target: the module cannot be differentiated in its weights: {reason}") from error
+        raise InputError(f"target: the module cannot be differentiated in its weights: {reason}") from error
     finally:
         for p in frozen:
             p.requires_grad_(False)

@@ -11,24 +11,26 @@ from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from divulge import auditing, checks, lazy, results
+import jinja2
+
+from divulge import auditing, lazy, results
 from divulge.auditing import audit_summary
 from divulge.auditing import compare as comparing
 from divulge.auditing.result import KIND as AUDIT
 from divulge.dossier import ReplacedError
+from divulge.errors import InputError
 from divulge.identification import best
 from divulge.identification.table_results import KIND as IDENTIFICATION
 from divulge.report import in_words, markdown
 from divulge.report.page import HEADINGS
+from divulge.validation import check_number, format_value
 
 if TYPE_CHECKING:
-    import jinja2
     from starlette import applications, requests, responses, routing
 
     from divulge.viewing.shelf import Entry, Shelf
 else:
     applications = lazy.module("starlette.applications")
-    jinja2 = lazy.module("jinja2")
     requests = lazy.module("starlette.requests")
     responses = lazy.module("starlette.responses")
     routing = lazy.module("starlette.routing")
@@ -209,7 +211,7 @@ class _Pages:
             changes = comparing.compare(auditing.load(before.path), auditing.load(after.path))
         except ReplacedError:
             raise
-        except checks.InputError as error:
+        except InputError as error:
             return self._page("failed.html.j2", status=400, words=str(error))
         return self._page("compare.html.j2", before=before, after=after, changes=changes)
 
@@ -227,7 +229,7 @@ class _Pages:
             return self._missing("there is no such run")
         except ReplacedError:
             raise
-        except checks.InputError as error:
+        except InputError as error:
             return self._page("failed.html.j2", status=400, words=str(error))
 
     def _missing(self, words: str) -> responses.Response:
@@ -260,7 +262,7 @@ def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
     audit = auditing.load(entry.path)
     try:
         chosen = {name: audit[name].selection(fpr=level) for name in audit}
-    except checks.InputError as error:  # too few calibration records for this level
+    except InputError as error:  # too few calibration records for this level
         return _table("FPR", level, [], [], [str(error)])
     told = {name: audit_summary.decided(audit[name], made, level, len(audit)) for name, made in chosen.items()}
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
@@ -279,9 +281,9 @@ def _table(rate: str, level: float, columns: list[str], rows: list[list[str]], w
 def _level(request: requests.Request, default: str) -> float:
     given = request.query_params.get("level", default)
     try:
-        return checks.number(float(given), "level", above=0, below=1)
+        return check_number(float(given), "level", above=0, below=1)
     except ValueError:
-        raise checks.InputError(f"level: a number between 0 and 1 is needed, got {checks.shown(given)}") from None
+        raise InputError(f"level: a number between 0 and 1 is needed, got {format_value(given)}") from None
 
 
 def _when(seconds: float) -> str:

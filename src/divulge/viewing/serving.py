@@ -8,7 +8,9 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from divulge import checks, lazy
+from divulge import lazy
+from divulge.errors import InputError
+from divulge.validation import check_integer
 from divulge.viewing.server import WORKER, application
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
     Raises:
         divulge.InputError: an address or port that cannot be had.
     """
-    checks.integer(port, "--port", least=0, most=65535)
+    check_integer(port, "--port", least=0, most=65535)
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -42,7 +44,7 @@ def serve(shelf: Shelf, *, host: str, port: int, ready: Callable[[str], object])
         listening.listen()  # whoever is told the address waits for an answer, and is not turned away
     except OSError as error:
         listening.close()
-        raise checks.InputError(f"--port: {host}:{port} cannot be had ({error.strerror or error})") from None
+        raise InputError(f"--port: {host}:{port} cannot be had ({error.strerror or error})") from None
     token = secrets.token_urlsafe(24)  # a key, not a draw that a result depends on
     shown = f"[{host}]" if ":" in host else host
     server = uvicorn.Server(

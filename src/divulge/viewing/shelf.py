@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from divulge import auditing, checks, store
+from divulge import auditing, store
 from divulge.auditing.result import KIND as AUDIT
 from divulge.canaries import kept as canaries_kept
 from divulge.canaries.game import KIND as CANARIES
 from divulge.dossier import ReplacedError, mark
+from divulge.errors import InputError
 from divulge.extraction import kept as extraction_kept
 from divulge.extraction.result import KIND as EXTRACTION
 from divulge.identification import finished, identification_page, table_results
@@ -111,10 +112,10 @@ class Shelf:
 
     def __post_init__(self) -> None:
         if not self.roots:
-            raise checks.InputError("view: at least 1 directory is needed")
+            raise InputError("view: at least 1 directory is needed")
         for root in self.roots:
             if not root.is_dir():
-                raise checks.InputError(f"view: no such directory: {root}")
+                raise InputError(f"view: no such directory: {root}")
 
     def places(self) -> list[Place]:
         """Return where runs lie; nothing of them is read but what kind they are."""
@@ -210,7 +211,7 @@ def _verdict(place: Place) -> tuple[Tone, str]:
             return proved.tone, proved.verdict
     except ReplacedError:
         raise
-    except (checks.InputError, OSError) as error:
+    except (InputError, OSError) as error:
         return "void", f"cannot be read: {error}"
     return "plain", _OTHERS.get(place.kind, place.kind)
 

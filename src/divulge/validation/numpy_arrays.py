@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from divulge.checks.scalars import choice, reason, shown
 from divulge.errors import InputError
+from divulge.validation.scalars import check_choice, format_exception, format_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ _BLOCK = 1 << 24
 _EXACT = 2**53  # whole numbers beyond this cannot all be told apart as float64
 
 
-def plain(value: Any, name: str) -> NDArray[Any]:
+def to_numpy(value: Any, name: str) -> NDArray[Any]:
     """``value`` as a NumPy array of whatever type: lists, torch tensors (from any device), pandas and polars columns.
 
     Raises:
@@ -36,7 +36,7 @@ def plain(value: Any, name: str) -> NDArray[Any]:
         array = np.asarray(value)
     except Exception as error:  # of the user's __array__, or NumPy's on what it cannot read
         why = "rows of different lengths cannot form an array" if "inhomogeneous" in str(error) else "not an array"
-        raise InputError(f"{name}: {why} ({reason(error)})") from None
+        raise InputError(f"{name}: {why} ({format_exception(error)})") from None
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -47,17 +47,17 @@ def _from_torch(value: Any, name: str) -> NDArray[Any]:
     except Exception as error:  # sparse, quantised and nested tensors, and those without content
         raise InputError(
             f"{name}: a tensor of {getattr(value, 'dtype', '?')} and {getattr(value, 'layout', '?')} cannot be read as "
-            f"an array ({reason(error)})"
+            f"an array ({format_exception(error)})"
         ) from None
 
 
-def array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
+def check_array(value: Any, name: str, *, finite: bool = True) -> NDArray[Any]:
     """``value`` as an array of numbers, which float64 can tell apart.
 
     Raises:
         divulge.InputError: not numeric, whole numbers beyond ±2^53, NaN or infinity where ``finite``.
     """
-    values = plain(value, name)
+    values = to_numpy(value, name)
     if values.dtype.kind not in "biuf":
         raise InputError(f"{name}: numbers are needed, got {_odd(values)}")
     if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
@@ -74,9 +74,9 @@ def _odd(array: NDArray[Any]) -> str:
     if array.dtype == object:
         for entry in array.ravel():
             if isinstance(entry, bool | int | float) and not -(2**64) < entry < 2**64:
-                return f"{shown(entry)}, which does not fit into 64 bits"
+                return f"{format_value(entry)}, which does not fit into 64 bits"
             if not isinstance(entry, bool | int | float | np.number):
-                return f"{shown(entry)} ({type(entry).__name__})"
+                return f"{format_value(entry)} ({type(entry).__name__})"
     return f"dtype {array.dtype}"
 
 
@@ -120,24 +120,24 @@ def _refuse_nonfinite(array: NDArray[Any], name: str) -> None:
         raise InputError(f"{name}: {count} values are NaN or infinite (first at {first[0]}: {first[1]})")
 
 
-def nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
+def check_nonempty(array: NDArray[Any], name: str) -> NDArray[Any]:
     """``found`` if it has at least one entry along its first axis."""
     if array.ndim == 0 or len(array) == 0:
         raise InputError(f"{name}: at least 1 entry is needed, got {0 if array.ndim else 'a single number'}")
     return array
 
 
-def records(value: Any, name: str) -> NDArray[Any]:
+def check_records(value: Any, name: str) -> NDArray[Any]:
     """Records ``[n, ...]``: numbers without NaN or infinity, or strings."""
     if isinstance(value, list | tuple) and any(isinstance(item, str) for item in value):
         value = _listed(value)
-    values = plain(value, name)
+    values = to_numpy(value, name)
     # Mostly texts: then the odd ones out are named, and no text is shown.
     if values.dtype == object and _mostly_texts(values):
         return _texts(values, name)
     if values.dtype.kind in "UT":
         return _texts(values.astype(object), name)
-    return nonempty(array(values, name), name)
+    return check_nonempty(check_array(values, name), name)
 
 
 def _mostly_texts(values: NDArray[Any]) -> bool:
@@ -158,22 +158,22 @@ def _texts(array: NDArray[Any], name: str) -> NDArray[Any]:
         raise InputError(f"{name}: one text per record is needed, got shape {array.shape}")
     for row, item in enumerate(array):  # messages show no text
         if not isinstance(item, str):
-            raise InputError(f"{name}: texts are needed, got {shown(item)} in row {row}")
+            raise InputError(f"{name}: texts are needed, got {format_value(item)} in row {row}")
         try:
             item.encode()
         except UnicodeEncodeError:
             raise InputError(f"{name}: half of a surrogate pair, which is no character, in row {row}") from None
-    return nonempty(array, name)
+    return check_nonempty(array, name)
 
 
-def vector(value: object, name: str, *, length: int | None = None, finite: bool = True) -> NDArray[np.float64]:
+def check_vector(value: object, name: str, *, length: int | None = None, finite: bool = True) -> NDArray[np.float64]:
     """``value`` as float64 ``[length]``.
 
     Examples:
-        >>> vector([1, 2], "scores")
+        >>> check_vector([1, 2], "scores")
         array([1., 2.])
     """
-    values = nonempty(array(value, name, finite=finite), name)
+    values = check_nonempty(check_array(value, name, finite=finite), name)
     if values.ndim != 1:
         raise InputError(f"{name}: one dimension is needed, got shape {values.shape}")
     if length is not None and len(values) != length:
@@ -181,9 +181,11 @@ def vector(value: object, name: str, *, length: int | None = None, finite: bool 
     return values.astype(np.float64, copy=False)
 
 
-def matrix(value: object, name: str, *, columns: int | None = None, finite: bool = True) -> NDArray[np.floating[Any]]:
+def check_matrix(
+    value: object, name: str, *, columns: int | None = None, finite: bool = True
+) -> NDArray[np.floating[Any]]:
     """``value`` as floats ``[rows, columns]``; float32 and memory-mapped arrays are kept as they are."""
-    values = nonempty(array(value, name, finite=finite), name)
+    values = check_nonempty(check_array(value, name, finite=finite), name)
     if values.ndim != 2:
         raise InputError(f"{name}: two dimensions are needed, got shape {values.shape}")
     if columns is not None and values.shape[1] != columns:
@@ -194,13 +196,15 @@ def matrix(value: object, name: str, *, columns: int | None = None, finite: bool
     return values if values.flags.c_contiguous else np.ascontiguousarray(values)
 
 
-def labels(value: object, name: str, *, length: int | None = None, classes: int | None = None) -> NDArray[np.int64]:
+def check_labels(
+    value: object, name: str, *, length: int | None = None, classes: int | None = None
+) -> NDArray[np.int64]:
     """Integer class labels ``[length]`` from 0 to ``classes - 1``.
 
     Raises:
         InputError: a float type, a negative label, a label ≥ ``classes``, a wrong length.
     """
-    values = nonempty(array(value, name), name)
+    values = check_nonempty(check_array(value, name), name)
     if values.dtype.kind not in "iu":
         raise InputError(f"{name}: whole-number labels are needed, got dtype {values.dtype}")
     if values.ndim != 1:
@@ -214,7 +218,7 @@ def labels(value: object, name: str, *, length: int | None = None, classes: int 
     return values.astype(np.int64, copy=False)
 
 
-def class_labels(
+def check_class_labels(
     value: object, name: str, *, length: int, names: Sequence[str] | None = None
 ) -> tuple[NDArray[np.int64], tuple[str, ...] | None]:
     """Class labels ``[length]`` as whole numbers ≥ 0, and the names of the classes where they have some.
@@ -229,16 +233,16 @@ def class_labels(
         InputError: labels that are missing, of several kinds, fractions, no name among ``names``, a wrong length.
 
     Examples:
-        >>> class_labels(["no", "yes", "no"], "y", length=3)
+        >>> check_class_labels(["no", "yes", "no"], "y", length=3)
         (array([0, 1, 0]), ('no', 'yes'))
-        >>> class_labels([-1, 1], "y", length=2)
+        >>> check_class_labels([-1, 1], "y", length=2)
         (array([0, 1]), ('-1', '1'))
-        >>> class_labels([2, 0], "y", length=2)
+        >>> check_class_labels([2, 0], "y", length=2)
         (array([2, 0]), None)
     """
-    values = nonempty(plain(value, name), name)
+    values = check_nonempty(to_numpy(value, name), name)
     if values.dtype.kind in "iu" and (names is None and (values.size == 0 or values.min() >= 0)):
-        return labels(values, name, length=length), None
+        return check_labels(values, name, length=length), None
     if values.shape != (length,):
         raise InputError(f"{name}: {length} labels are needed (one per record), got shape {values.shape}")
     given = values.tolist()
@@ -248,7 +252,7 @@ def class_labels(
     if all(
         isinstance(one, float) and one.is_integer() and abs(one) < 2**53 for one in given
     ):  # pandas makes floats of 0 and 1 in passing
-        return class_labels(values.astype(np.int64), name, length=length, names=names)
+        return check_class_labels(values.astype(np.int64), name, length=length, names=names)
     kinds = {str if isinstance(one, str) else bool if isinstance(one, bool) else type(one) for one in given}
     if len(kinds) > 1 or not kinds <= {str, bool, int}:
         raise InputError(
@@ -256,19 +260,19 @@ def class_labels(
             f"{' and '.join(sorted(kind.__name__ for kind in kinds))}"
         )
     if names is None and kinds == {int} and min(given) >= 0:  # whole numbers in an array of objects
-        return labels(np.array(given), name, length=length), None
+        return check_labels(np.array(given), name, length=length), None
     order = [str(one) for one in sorted(set(given))] if names is None else [str(one) for one in names]
     if len(set(order)) < len(order):
-        raise InputError(f"class_names: each may be named once, got {shown(order)}")
+        raise InputError(f"class_names: each may be named once, got {format_value(order)}")
     place = {one: at for at, one in enumerate(order)}
     for one in sorted({str(one) for one in given}):
-        choice(one, f"class_names: a class in {name}", order)
+        check_choice(one, f"class_names: a class in {name}", order)
     return np.array([place[str(one)] for one in given], dtype=np.int64), tuple(order)
 
 
-def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
+def check_ids(value: object, name: str, length: int) -> NDArray[Any]:
     """Unique identifiers ``[length]``."""
-    values = plain(value, name)
+    values = to_numpy(value, name)
     if values.shape != (length,):
         raise InputError(f"{name}: {length} identifiers are needed, got shape {values.shape}")
     absent = [row for row, one in enumerate(values.tolist()) if one is None or one != one]
@@ -287,18 +291,18 @@ def identifiers(value: object, name: str, length: int) -> NDArray[Any]:
     return values
 
 
-def names(value: object, name: str, *, length: int | None = None) -> NDArray[Any]:
+def check_names(value: object, name: str, *, length: int | None = None) -> NDArray[Any]:
     """Texts, or whole numbers, ``[length]``, which may repeat: of groups or strata.
 
     Examples:
-        >>> names(np.array(["a", "b", "a"], dtype=object), "groups").tolist()
+        >>> check_names(np.array(["a", "b", "a"], dtype=object), "groups").tolist()
         ['a', 'b', 'a']
     """
-    values = nonempty(plain(value, name), name)
+    values = check_nonempty(to_numpy(value, name), name)
     if values.dtype == object:  # columns of data frames
         for row, item in enumerate(values.ravel()):
             if not isinstance(item, str):
-                raise InputError(f"{name}: texts, or whole numbers, are needed, got {shown(item)} in row {row}")
+                raise InputError(f"{name}: texts, or whole numbers, are needed, got {format_value(item)} in row {row}")
         values = values.astype(str)
     if values.dtype.kind not in "iuUT" or values.ndim != 1 or length not in (None, len(values)):
         many = "each document" if length is None else f"each of {length} documents"
@@ -308,9 +312,9 @@ def names(value: object, name: str, *, length: int | None = None) -> NDArray[Any
     return values.astype(str) if values.dtype.kind == "T" else values
 
 
-def mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.bool_]:
+def check_mask(value: Any, name: str, shape: tuple[int | None, ...]) -> NDArray[np.bool_]:
     """A bool array of ``shape`` (None: any length), broadcast where that is possible."""
-    values = plain(value, name)
+    values = to_numpy(value, name)
     if values.dtype != np.bool_:
         raise InputError(f"{name}: bool values are needed, got dtype {values.dtype}")
     if values.ndim == len(shape) and all(want in (None, have) for want, have in zip(shape, values.shape, strict=True)):

@@ -15,7 +15,7 @@ _LIMITS = (  # of control groups, version 2 and version 1
 )
 
 
-def memory(needed: float, name: str, remedy: str) -> None:
+def check_memory(needed: float, name: str, remedy: str) -> None:
     """Raise where ``needed`` bytes are more than this machine can still give.
 
     Args:
@@ -27,27 +27,29 @@ def memory(needed: float, name: str, remedy: str) -> None:
         divulge.InputError: they will not fit; both sizes are named.
 
     Examples:
-        >>> memory(2**80, "count", "fewer models need less")
+        >>> check_memory(2**80, "count", "fewer models need less")
         Traceback (most recent call last):
         divulge.errors.InputError: count: about 1.1e+15 GiB of memory are needed, ... are free; fewer models need less
     """
-    free = available()
+    free = available_memory()
     if free is not None and needed > _SHARE * free:
-        raise InputError(f"{name}: about {readable(needed)} of memory are needed, {readable(free)} are free; {remedy}")
+        raise InputError(
+            f"{name}: about {format_bytes(needed)} of memory are needed, {format_bytes(free)} are free; {remedy}"
+        )
 
 
-def readable(size: float) -> str:
+def format_bytes(size: float) -> str:
     """A number of bytes in words.
 
     Examples:
-        >>> readable(3 * 2**30), readable(5 * 2**20)
+        >>> format_bytes(3 * 2**30), format_bytes(5 * 2**20)
         ('3 GiB', '5 MiB')
     """
     unit, name = (2**30, "GiB") if size >= 2**30 else (2**20, "MiB")
     return f"{size / unit:.2g} {name}"
 
 
-def available() -> int | None:
+def available_memory() -> int | None:
     """Bytes that can still be allocated: what the machine has free, or what is left of the container's share.
 
     None where the system does not say.
