@@ -37,7 +37,7 @@ DEPENDENCIES = (
     *("lightgbm", "polars", "pandas", "pyarrow.parquet", "torch", "torch.utils.data", "torch.func", "transformers"),
     *("transformers.models.auto", "peft", "safetensors.torch", "skops.io", "onnxruntime", "httpx", "fastapi"),
     *("uvicorn", "starlette.applications", "starlette.testclient", "hypothesis", "pydantic", "typer.testing"),
-    *("rich.console", "rich.table", "altair", "jinja2", "joblib", "PIL.Image", "arro3.io", "tomli_w", "flint"),
+    *("rich.console", "rich.table", "altair", "jinja2", "joblib", "PIL.Image", "polars", "tomli_w", "flint"),
     *("threadpoolctl", "filelock"),
 )
 
