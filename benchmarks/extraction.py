@@ -56,7 +56,7 @@ def table(options: argparse.Namespace) -> None:
     for times in TIMES:
         for at, name in enumerate(DECODINGS):
             folders = [options.out / f"{seed}-{times}-{at}" for seed in options.seeds]
-            runs = [results.read(folder, results.ExtractionSummary) for folder in folders]
+            runs = [results.read_summary(folder, results.ExtractionSummary) for folder in folders]
             ways = [rate.way for rate in runs[0].rates]
             for row, way in enumerate(ways):
                 sampled = way.startswith("likely")

@@ -8,7 +8,7 @@ from scipy import stats
 from divulge import results
 from divulge.auditing import Audit
 from divulge.evaluation import covariates
-from divulge.results.recorded import TextSplit
+from divulge.results.audit import TextSplit
 from divulge.statistics import two_samples
 from divulge.types import Estimate
 
@@ -37,7 +37,7 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
         path: its run directory.
     """
     members = np.asarray(members)
-    recipe = results.Conducted("negative-loss", "logits", "Threshold()", "none", None, "", 1, {}, None)
+    recipe = results.RecipeRun("negative-loss", "logits", "Threshold()", "none", None, "", 1, {}, None)
     area = Estimate(0.9, 0.8, 0.95, 0.95, "delong")
     blind = results.BlindBaseline(area, True, 1e-3, 1e-3, len(members), "permutation") if confounded else None
     return Audit(
@@ -50,8 +50,8 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
         unseen_classes=unseen,
         fpr=fpr,
         signals={},
-        about=results.About(
-            settings=results.Settings(
+        about=results.RunMetadata(
+            settings=results.AuditSettings(
                 seed=0,
                 recipes=tuple(scores),
                 attacks={},
@@ -67,13 +67,13 @@ def scored(scores, members, *, calibration=None, fpr=(0.05,), confounded=False, 
                 partial=None,
             ),
             recipes=dict.fromkeys(scores, recipe),
-            counts=results.Sizes(int(members.sum()), int((~members).sum()), 1, 99, 2),
+            counts=results.RecordCounts(int(members.sum()), int((~members).sum()), 1, 99, 2),
             duplicates=0,
             blind_baseline=blind,
             texts=None,
             transfer=None,
             warnings=(),
-            environment=results.environment(),
+            environment=results.collect_environment(),
             timings={},
             engine="",
         ),

@@ -78,7 +78,7 @@ def _said(scores, members):
     return {AREA: Said(done.roc_auc), RATE: Said(done.fixed_fpr_table["TPR@1%FPR"])}
 
 
-class Pictures(AbstractInputHandler):
+class DotGrids(AbstractInputHandler):
     """What it wants of its user: records, and how a network is trained and judged."""
 
     class UserDataset(AbstractInputHandler.UserDataset):
@@ -132,7 +132,7 @@ def _handler(job, folder):
         "Fashion-MNIST",
     )
     (folder / "model_metadata.pkl").write_bytes(pickle.dumps(about))
-    population = Pictures.UserDataset(torch.from_numpy(job.x), torch.from_numpy(job.y))
+    population = DotGrids.UserDataset(torch.from_numpy(job.x), torch.from_numpy(job.y))
     (folder / "population.pkl").write_bytes(pickle.dumps(population))
     settings = {
         "target": {
@@ -149,7 +149,7 @@ def _handler(job, folder):
         },
     }
     (folder / "audit.yaml").write_text(yaml.safe_dump(settings))
-    return ShadowModelHandler(LeakPro(Pictures, str(folder / "audit.yaml")).handler)
+    return ShadowModelHandler(LeakPro(DotGrids, str(folder / "audit.yaml")).handler)
 
 
 def _train(given, rounds):

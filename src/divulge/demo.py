@@ -117,7 +117,7 @@ def _both(draft: Draft, seed: int, size: Size, watching: Watching) -> tuple[Audi
         draft.part("unseen", KIND, store.digest("demo", size, seed)) as inner,
     ):
         unseen = audit(target, out=inner, progress=progress, **shared)
-    known.report(draft.path / "report.html", beside={"unseen": unseen}, made=provenance.read(draft.path))
+    known.report(draft.path / "report.html", beside={"unseen": unseen}, made=provenance.read_provenance(draft.path))
     return known, unseen
 
 

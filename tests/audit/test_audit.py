@@ -13,7 +13,7 @@ from divulge import results
 from divulge.auditing import load, settings
 from divulge.auditing.compare import compare
 from divulge.recipes import Recipe, recipes
-from divulge.report.markdown import shown
+from divulge.report.formatting import format_estimate
 from divulge.validation import sizes
 
 LABEL_FREE = {recipe.name for recipe in recipes() if not recipe.needs_labels}
@@ -95,7 +95,7 @@ def test_the_run_directory_gives_back_every_number(run):
 def test_the_report_shows_the_numbers_of_the_summary(run):
     html = (run.path / "report.html").read_text()
     for recipe in run.summary().recipes.values():
-        assert shown(recipe.auc) in html
+        assert format_estimate(recipe.auc) in html
 
 
 def test_scores_stand_in_a_table_with_ids_truth_labels_and_signals(run):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge.auditing import exposed
-from divulge.report.page import Fold
+from divulge.report.page import Collapsible
 from divulge.results import HeatStrip
 from score_audits import scored, sizes
 
@@ -21,7 +21,7 @@ def audit(members, exhibits, others=(5.5, 0.0, 9.0), **changes):
 def test_the_members_with_the_highest_scores_are_shown_best_first(members):
     section = exposed.section(audit(members, {i: f"text {i}" for i in range(members)}), "loss")
     shown = [one for block in section.blocks[:1] for one in block.exhibits]
-    folded = [block for block in section.blocks if isinstance(block, Fold)]
+    folded = [block for block in section.blocks if isinstance(block, Collapsible)]
     more = [one for fold in folded for one in fold.blocks[0].exhibits]
     wanted = list(range(members))[::-1][:12]
     assert [one.text for one in (*shown, *more)] == [f"text {i}" for i in wanted]

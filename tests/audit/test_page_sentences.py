@@ -8,9 +8,9 @@ import pytest
 from divulge import results
 from divulge.auditing import audit_page, compare, compare_page, decision_tables, fairness
 from divulge.auditing.verdict import verdict
-from divulge.report import advice
+from divulge.report import sections
 from divulge.report.markdown import render
-from divulge.report.page import Fold, Table
+from divulge.report.page import Collapsible, Table
 from divulge.types import Estimate
 from score_audits import scored, sizes
 
@@ -78,7 +78,7 @@ def test_heading_advice_and_answers_follow_the_verdict(shift, confounded, headin
     page = audit_page.page(found, found.summary(), verdict(found), {})
     said, titles = render(page), [section.title for section in page.sections]
     assert page.heading == heading
-    assert (advice.TITLE in titles) == (heading == "Leak found")
+    assert (sections.ADVICE_TITLE in titles) == (heading == "Leak found")
     assert ("On membership alone: " in said) != confounded
     assert ("No. The split is confounded" in said) == confounded
     assert ("bound it from below only: ε ≥" in said) != confounded
@@ -110,7 +110,7 @@ def test_realised_rates_stand_beside_their_candidates_and_raw_ones_beside_all():
         name: dataclasses.replace(one, raw_thresholds={"0.05": 1.0}) for name, one in found.about.recipes.items()
     }
     summary = with_about(found, recipes=recipes).summary()
-    fold = next(block for block in decision_tables.section(summary, "loss").blocks if isinstance(block, Fold))
+    fold = next(block for block in decision_tables.section(summary, "loss").blocks if isinstance(block, Collapsible))
     realised = next(block for block in fold.blocks if isinstance(block, Table) and "raw" in block.columns)
     by_place = {}
     for name, where, *cells in realised.rows:

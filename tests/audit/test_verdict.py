@@ -11,7 +11,7 @@ from divulge.auditing import audit_page
 from divulge.auditing.audit_summary import decided
 from divulge.auditing.nominal import realised
 from divulge.evaluation.covariates import Adjustment, Covariates
-from divulge.report import html, in_words
+from divulge.report import html, formatting
 from divulge.report.markdown import render
 from divulge.results import to_json_values
 from score_audits import at_covariates, scored, sizes
@@ -89,7 +89,7 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     assert epsilon.method.endswith("from sure non-members")
     notes, told = audit_page.notes(audit.summary()), audit.summary().recipes["loss"].epsilon
     assert 3 < told.low < epsilon.low
-    assert any(f"(ε ≥ {in_words.least(told.low)})" in note and "from sure non-members" in note for note in notes)
+    assert any(f"(ε ≥ {formatting.format_lower_bound(told.low)})" in note and "from sure non-members" in note for note in notes)
     assert any(epsilon.method in str(recipe.epsilon) for recipe in audit.summary().recipes.values())
     turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
     assert turned["loss"].epsilon().method.endswith("from sure members")
@@ -108,7 +108,7 @@ def test_a_leak_is_said_so_that_anybody_can_repeat_it_with_one_interval_everywhe
     assert found.plain == f"About {said} can be recognised while wrongly accusing at most 5 of 100 others."
     assert f"TPR {rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] at FPR 0.05" in found.text
     shown, others = found.pictures
-    assert (shown.value, shown.low, shown.high, shown.of) == (round(100 * rate.value), low, high, 100)
+    assert (shown.value, shown.low, shown.high, shown.total) == (round(100 * rate.value), low, high, 100)
     assert (others.value, others.of) == (5, 100)
     page = audit.page(beside={})
     text = render(page)
@@ -142,7 +142,7 @@ def test_an_auc_is_said_as_pairs_told_right_and_a_reversed_one_likewise():
 )
 def test_counts_are_rounded_outwards_from_what_tables_show_and_never_down_to_chance(value, low, high, chance, said):
     estimate = dv.types.Estimate(value, low, high, 0.95, "")
-    assert str(in_words.out_of(estimate, chance)) == said
+    assert str(formatting.natural_frequency(estimate, chance)) == said
 
 
 def test_an_epsilon_alone_is_a_leak():

@@ -11,7 +11,7 @@ from divulge import canaries
 from divulge.canaries import Canaries, kinds, make, play, prove
 from divulge.errors import UserCodeError
 from divulge.evaluation import GaussianMechanism, SubsampledGaussian
-from divulge.report import in_words
+from divulge.report import formatting
 
 
 def data(n=300, d=6, classes=3, seed=0):
@@ -221,7 +221,7 @@ class TestProof:
         assert found.answer == "not testable"
         assert found.most < 8
         assert "cannot test the claim" in found.text
-        assert f"ε ≥ {in_words.least(found.most)} would have been proven" in found.text
+        assert f"ε ≥ {formatting.format_lower_bound(found.most)} would have been proven" in found.text
 
     def test_a_claim_that_perfect_guesses_would_refute_is_testable(self):
         coins = np.random.default_rng(3).random(600) < 0.5

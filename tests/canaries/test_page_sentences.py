@@ -10,7 +10,7 @@ import pytest
 from divulge import results
 from divulge.canaries import canary_page
 from divulge.report.markdown import render
-from divulge.results.canaries import CanarySummary, LeastEpsilon
+from divulge.results.canaries import CanarySummary, EpsilonLowerBound
 
 SCORES = np.r_[np.linspace(-1, 1, 20), np.linspace(0, 2, 20)]
 INCLUDED = np.arange(40) >= 20
@@ -24,8 +24,8 @@ def summary(answer="consistent", claimed=2.0, proven=1.25, delta=1e-5, **changes
         answer=answer,
         claimed=claimed,
         delta=delta,
-        bound=LeastEpsilon(proven, 0.95, "the method that decides"),
-        others={"another assumption": LeastEpsilon(0.5, 0.95, "another method")},
+        bound=EpsilonLowerBound(proven, 0.95, "the method that decides"),
+        others={"another assumption": EpsilonLowerBound(0.5, 0.95, "another method")},
         most=3.0,
         would_see=None,
         guarantee="what is assumed",
@@ -40,7 +40,7 @@ def summary(answer="consistent", claimed=2.0, proven=1.25, delta=1e-5, **changes
         mean_exposure=1.5,
         largest_exposure=4.25,
         warnings=(),
-        environment=results.environment(),
+        environment=results.collect_environment(),
     )
     return dataclasses.replace(made, **changes)
 

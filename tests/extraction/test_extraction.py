@@ -310,7 +310,7 @@ class TestKept:
         table = pl.read_parquet(tmp_path / "run" / "documents.parquet")
         assert len(table) == 64
         assert table["prefix"].str.len_chars().min() > 0
-        summary = dv.results.read(tmp_path / "run", dv.results.ExtractionSummary)
+        summary = dv.results.read_summary(tmp_path / "run", dv.results.ExtractionSummary)
         assert summary == found.summary()
         report = (tmp_path / "run" / "report.html").read_text()
         assert found.members.suffixes[foremost(found.members)[0]].strip() in report

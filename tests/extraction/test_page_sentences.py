@@ -8,9 +8,9 @@ import pytest
 from divulge import results
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Completed, Measured
-from divulge.report import advice
+from divulge.report import sections
 from divulge.report.markdown import render
-from divulge.report.page import Fold, Gallery, Table
+from divulge.report.page import Collapsible, Gallery, Table
 from divulge.results import ExtractionSummary
 from divulge.results.extraction import ExtractionRate
 from divulge.types import Estimate
@@ -51,7 +51,7 @@ def summary(answer="extracted", **changes):
         confounded=False,
         seed=3,
         warnings=(),
-        environment=results.environment(),
+        environment=results.collect_environment(),
     )
     return dataclasses.replace(made, **changes)
 
@@ -86,7 +86,7 @@ def page(answer="extracted", members=None, **changes):
 def test_heading_advice_and_pictures_follow_the_answer(answer, heading):
     drawn = page(answer)
     assert drawn.heading == heading
-    assert (advice.TITLE in [section.title for section in drawn.sections]) == (answer == "extracted")
+    assert (sections.ADVICE_TITLE in [section.title for section in drawn.sections]) == (answer == "extracted")
     way = {"extracted": "likely within 100 draws", "not shown": "verbatim, greedy"}.get(answer)
     assert bool(drawn.pictures) == (way is not None)
     for dots, whose in zip(drawn.pictures, ("members", "non-members"), strict=bool(way)):
@@ -172,7 +172,7 @@ def test_the_easiest_documents_come_first_and_their_numbers_are_said_in_words():
 @pytest.mark.parametrize("count", [5, 6, 7, 15])
 def test_documents_are_shown_as_they_are_and_long_lists_folded(count):
     blocks = extraction_page._foremost(measured(count))
-    shown, folded = blocks[1].exhibits, [block for block in blocks if isinstance(block, Fold)]
+    shown, folded = blocks[1].exhibits, [block for block in blocks if isinstance(block, Collapsible)]
     assert len(shown) == min(count, 6)
     assert bool(folded) == (count > 6)
     if folded:

@@ -11,11 +11,11 @@ from divulge import results
 from divulge.identification import best, doubt, exhibits, from_tables, identification_page, selected_rows
 from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
-from divulge.report import advice
+from divulge.report import sections
 from divulge.report.markdown import render
-from divulge.report.page import Dial, Fold, Paragraph
+from divulge.report.page import Slider, Collapsible, Paragraph
 from divulge.results import HeatStrip, IdentificationSummary
-from divulge.results.identification import Realised
+from divulge.results.identification import RealisedOutcome
 from divulge.types import Estimate
 
 LEAST_COUNT = 90
@@ -29,7 +29,7 @@ def run(tmp_path_factory):
     pl.DataFrame({"loss": rng.normal(4, 1, 400)}).write_csv(folder / "known.csv")
     plan = from_tables.DecisionPlan(Columns((Score("loss", -1),)), Policy(0.2))
     from_tables.run([folder / "judged.csv"], [folder / "known.csv"], folder / "run", plan)
-    return folder / "run", results.read(folder / "run", IdentificationSummary), loss
+    return folder / "run", results.read_summary(folder / "run", IdentificationSummary), loss
 
 
 def changed(run, **changes):
@@ -90,7 +90,7 @@ def test_the_reason_of_a_doubt_follows_the_count_and_is_said_once(run):
 def test_advice_pictures_levels_and_headings_stand_as_the_guarantee_does(run, standing):
     drawn = page(run, standing=standing, warnings=("why",))
     titles = [section.title for section in drawn.sections]
-    assert (advice.TITLE in titles) == (standing == "holds")
+    assert (sections.ADVICE_TITLE in titles) == (standing == "holds")
     assert ("What another bound would have selected" in titles) == (standing != "void")
     assert ("How much doubt the selection survives" in titles) == (standing != "void")
     assert ("How many of the best can be non-members" in titles) == (standing != "void")
@@ -99,7 +99,7 @@ def test_advice_pictures_levels_and_headings_stand_as_the_guarantee_does(run, st
     for dots in drawn.pictures[1:]:
         assert dots.caption.endswith(", if the assumption holds") == (standing == "doubtful")
         assert dots.caption.startswith("Of 100 selected, at most 20 are not training data, on average")
-        assert (dots.value, dots.of) == (20, 100)
+        assert (dots.value, dots.total) == (20, 100)
     share = next(name for name, _ in identification_page.facts(changed(run, standing=standing)) if "share of" in name)
     words = {"holds": "", "doubtful": " (as doubtful as the bound)", "void": " (void as the bound)"}[standing]
     assert share == f"share of members, estimated{words}"
@@ -109,7 +109,7 @@ def test_nothing_selected_shows_no_picture_and_no_advice(run):
     drawn = page(run, selected=0)
     assert drawn.heading == "Nothing identified"
     assert drawn.pictures == ()
-    assert advice.TITLE not in [section.title for section in drawn.sections]
+    assert sections.ADVICE_TITLE not in [section.title for section in drawn.sections]
 
 
 def test_the_picture_counts_candidates_themselves_up_to_a_hundred(run):
@@ -126,7 +126,7 @@ def test_a_slider_shows_the_selection_at_each_level_and_marks_the_one_asked_for(
     folder, told, _ = run
     q = pl.read_parquet(folder / "selection.parquet")["q"].to_numpy()
     (dial,) = identification_page._levels(changed(run), folder)
-    assert isinstance(dial, Dial)
+    assert isinstance(dial, Slider)
     assert [stop.label for stop in dial.stops] == ["1 %", "2 %", "5 %", "10 %", "20 %"]
     assert dial.stops[dial.start].label == "20 %"
     for stop, level in zip(dial.stops, (0.01, 0.02, 0.05, 0.1, 0.2), strict=True):
@@ -163,7 +163,7 @@ def test_scores_are_shown_as_their_user_named_them(run):
 
 def test_what_came_true_is_a_fact_where_the_truth_is_known(run):
     share = Estimate(0.25, 0.1, 0.5, 0.95, "")
-    known = dict(identification_page.facts(changed(run, truth=Realised(10, 5, share, share, ""))))
+    known = dict(identification_page.facts(changed(run, truth=RealisedOutcome(10, 5, share, share, ""))))
     assert known["realised false discovery proportion"] == known["realised power"] == "0.250 [0.100, 0.500]"
     assert (
         not {"realised power", "realised false discovery proportion"}
@@ -215,7 +215,7 @@ def test_a_dozen_selected_are_listed_and_more_are_folded(run):
     assert len(chosen) == 50
     for count in (0, 12, 13):
         blocks = identification_page._listed(changed(run), chosen[:count])
-        assert [isinstance(block, Fold) for block in blocks] == ([] if not count else [count > 12])
+        assert [isinstance(block, Collapsible) for block in blocks] == ([] if not count else [count > 12])
 
 
 def test_the_best_rows_are_those_with_the_highest_scores_and_ties_go_by_id(tmp_path):

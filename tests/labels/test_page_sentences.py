@@ -7,7 +7,7 @@ import pytest
 
 from divulge import labels
 from divulge.labels import labels_summary
-from divulge.report import advice, labels_page
+from divulge.report import labels_page, sections
 from divulge.report.markdown import render
 from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 
@@ -75,7 +75,7 @@ def test_nothing_is_read_from_answers_that_contradict_what_was_declared():
     assert drawn.tone == "plain"
     said = render(drawn)
     assert "no labels are given" in said
-    for absent in ("follow from the scores", "labels were", advice.TITLE):
+    for absent in ("follow from the scores", "labels were", sections.ADVICE_TITLE):
         assert absent not in said
 
 

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from divulge.report import advice, weights_page
+from divulge.report import sections, weights_page
 from divulge.report.markdown import render
-from divulge.report.page import Fold
+from divulge.report.page import Collapsible
 from divulge.results import ReconstructionSummary, WeightsSummary
 from divulge.results.weights import CalledRecord, RuleSummary
 
@@ -46,7 +46,7 @@ def test_heading_and_advice_stand_where_something_leaks(tone):
         (points(tone=tone), "Training points read off the weights"),
     ):
         assert drawn.heading == (heading if tone == "leak" else "")
-        assert (advice.TITLE in [section.title for section in drawn.sections]) == (tone == "leak")
+        assert (sections.ADVICE_TITLE in [section.title for section in drawn.sections]) == (tone == "leak")
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_heading_and_advice_stand_where_something_leaks(tone):
 )
 def test_only_records_that_are_named_with_a_proven_bound_are_pictured(tone, decisions, shown):
     pictures = members(tone=tone, decisions=decisions).pictures
-    assert [round(dots.value * 6 / dots.of) for dots in pictures] == shown
+    assert [round(dots.value * 6 / dots.total) for dots in pictures] == shown
 
 
 def test_without_any_rule_it_is_said_why_and_nobody_is_named():
@@ -118,7 +118,7 @@ def test_those_called_are_listed_folded_when_long_and_cut_when_very_long(called)
     assert bool(blocks) == (called > 0)
     if not blocks:
         return
-    assert isinstance(blocks[0], Fold) == (called > 12)
+    assert isinstance(blocks[0], Collapsible) == (called > 12)
     table = blocks[0].blocks[0] if called > 12 else blocks[0]
     assert len(table.rows) == min(called, 200)
     assert table.note == ("The first 200 of 201; `--selection` writes them all." if called > 200 else "")
@@ -166,7 +166,7 @@ def test_the_words_on_kkt_points_stand_where_the_verdict_rests_on_them():
 
 
 def test_points_that_are_proven_are_pictured():
-    assert [(dots.value, dots.of) for dots in points().pictures] == [(2, 3)]
+    assert [(dots.value, dots.total) for dots in points().pictures] == [(2, 3)]
     assert points(guaranteed=0).pictures == ()
 
 
@@ -186,8 +186,8 @@ def test_without_candidates_there_is_no_table_and_long_ones_are_folded():
         multipliers=(1.0,) * 13,
         proven=(False,) * 13,
     )
-    assert isinstance(weights_page._candidates(many)[0], Fold)
-    assert not isinstance(weights_page._candidates(reconstructed())[0], Fold)
+    assert isinstance(weights_page._candidates(many)[0], Collapsible)
+    assert not isinstance(weights_page._candidates(reconstructed())[0], Collapsible)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 import divulge as dv
 from divulge.report import charts
 from divulge.report.charts import Curve
-from divulge.report.curves import CURVE_POINTS, floor_of, spaced, thinned
+from divulge.report.charts import CURVE_POINTS, floor_of, spaced, thinned
 from divulge.report.page import Chart
 
 

@@ -9,7 +9,7 @@ from divulge.auditing.compare import Difference
 from divulge.identification import from_tables, table_results
 from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
-from divulge.report import charts, markdown, regulators
+from divulge.report import charts, markdown, sections
 from divulge.report.markdown import render
 from divulge.types import Estimate
 from score_audits import scored, sizes
@@ -83,11 +83,11 @@ def test_documents_of_a_damaged_run_are_refused_by_name(identified):
 
 
 def test_what_a_run_cannot_answer_is_not_evaluable():
-    section = regulators.section(regulators.Answers(means="none."))
+    section = sections.regulator_section(sections.RegulatorAnswers(means="none."))
     answers = [
         row[1] for fold in section.blocks for block in fold.blocks if hasattr(block, "rows") for row in block.rows
     ]
-    assert sum(answer == regulators.NOT for answer in answers) == 6
+    assert sum(answer == sections.NOT_EVALUABLE for answer in answers) == 6
     assert not any("None" in answer for answer in answers)
 
 
@@ -116,9 +116,9 @@ def test_a_comparison_tells_of_the_strongest_attack_and_not_of_the_largest_chang
 
 
 def test_a_finding_answers_a_regulator_in_a_sentence_that_stands_alone():
-    told = regulators.Answers(
+    told = sections.RegulatorAnswers(
         "asking.", extraction="Nothing was given back.", queries="The same.", epsilon="At least 3."
     )
-    assert "this report names is. Nothing was given back. Others" in str(regulators.section(told))
-    alone = regulators.Answers("canaries.", epsilon="At least 3.")
-    assert "this report names is. On ε: At least 3. Others" in str(regulators.section(alone))
+    assert "this report names is. Nothing was given back. Others" in str(sections.regulator_section(told))
+    alone = sections.RegulatorAnswers("canaries.", epsilon="At least 3.")
+    assert "this report names is. On ε: At least 3. Others" in str(sections.regulator_section(alone))

@@ -10,7 +10,7 @@ import pytest
 
 from divulge import auditing, results
 from divulge.dossier import Dossier
-from divulge.report import origin
+from divulge.report import sections
 from divulge.report.page import Page
 from divulge.results import provenance
 from score_audits import scored, sizes
@@ -29,8 +29,8 @@ def run(tmp_path_factory):
 
 
 def test_a_run_keeps_when_by_which_command_and_of_what_it_was_made(run):
-    made = provenance.read(run)
-    assert made.sources == (provenance.source("members", run.parent / "members.npz"),)
+    made = provenance.read_provenance(run)
+    assert made.sources == (provenance.describe_source("members", run.parent / "members.npz"),)
     assert made.sources[0].size == 7
     assert len(made.sources[0].digest) == 64
     assert made.date.endswith("+00:00")
@@ -93,14 +93,14 @@ def test_an_unknown_format_is_refused_by_name(divulge, run):
 
 
 def test_a_run_that_noted_nothing_says_so():
-    page = origin.added(Page("t", "v", "plain", ()), None)
+    page = sections.add_provenance(Page("t", "v", "plain", ()), None)
     assert "Neither date, command nor files were noted" in page.sections[-1].blocks[0].text
 
 
 def test_no_value_of_a_header_stands_where_a_run_comes_from():
     command = ("divulge", "labels", "attack", "--header", "Authorization: Bearer 42", "--header=X-Key: 42", "--n", "4")
-    with provenance.running(command):
-        told = provenance.now({}).command
+    with provenance.record_command(command):
+        told = provenance.collect_provenance({}).command
     assert "42" not in told
     assert {"Authorization", "X-Key"} <= set(told.replace("'", " ").replace("=", " ").replace(":", " ").split())
     assert told.endswith("--n 4")

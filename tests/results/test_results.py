@@ -116,7 +116,7 @@ RUNS = (
 @pytest.mark.parametrize(("run", "kind"), RUNS)
 def test_what_is_written_is_what_is_read(run, kind, request):
     folder, summary = request.getfixturevalue(run)
-    assert results.read(folder, kind) == summary
+    assert results.read_summary(folder, kind) == summary
     assert results.to_json_values(summary) == json.loads((folder / "summary.json").read_text())
 
 
@@ -169,7 +169,7 @@ def test_every_field_is_held_against_its_type(run, kind, change, request, tmp_pa
             inner[f"{last}_"] = 1
         (tmp_path / "summary.json").write_text(json.dumps(content))
         with pytest.raises(dv.InputError, match=r"summary\.json: (damaged at .*|a summary of version)"):
-            results.read(tmp_path, kind)
+            results.read_summary(tmp_path, kind)
 
 
 def test_a_run_from_before_a_field_was_there_has_none(request, tmp_path):
@@ -181,7 +181,7 @@ def test_a_run_from_before_a_field_was_there_has_none(request, tmp_path):
                 content = json.loads((folder / "summary.json").read_text())
                 del content[field.name]
                 (tmp_path / "summary.json").write_text(json.dumps(content))
-                assert getattr(results.read(tmp_path, kind), field.name) is None
+                assert getattr(results.read_summary(tmp_path, kind), field.name) is None
                 seen += 1
     assert seen
 
@@ -190,12 +190,12 @@ def test_a_run_from_before_a_field_was_there_has_none(request, tmp_path):
 def test_another_version_is_refused_by_name(tmp_path, content):
     (tmp_path / "summary.json").write_text(content)
     with pytest.raises(dv.InputError, match="a summary of version 2 is needed"):
-        results.read(tmp_path, results.IdentificationSummary)
+        results.read_summary(tmp_path, results.IdentificationSummary)
 
 
 def test_a_run_of_another_version_is_refused_by_what_reads_it(identified, tmp_path, monkeypatch):
     folder, _ = identified
-    monkeypatch.setattr("divulge.results.json_files.VERSION", 3)
+    monkeypatch.setattr("divulge.results.summary_files.VERSION", 3)
     with pytest.raises(dv.InputError, match="version 3 is needed, got 2"):
         redecide(folder, fdr=0.3)
 
@@ -207,8 +207,8 @@ def test_what_json_cannot_say_is_none(value):
 
 def test_the_date_can_be_fixed_so_that_equal_runs_have_equal_bytes(monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    assert provenance.now().date == "2023-11-14T22:13:20+00:00"
+    assert provenance.collect_provenance().date == "2023-11-14T22:13:20+00:00"
     for wrong in ("", "-1", "1e9", "٣", "9" * 12):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
         with pytest.raises(dv.InputError, match="SOURCE_DATE_EPOCH"):
-            provenance.now()
+            provenance.collect_provenance()

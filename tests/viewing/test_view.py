@@ -106,7 +106,7 @@ def test_a_run_with_too_few_calibration_records_for_a_level_is_shown_with_the_re
     assert "known non-members are needed" in page.text
     assert "/report" in page.text
     assert (
-        f'value="{dv.results.read(runs / "before", dv.results.AuditSummary).fpr[0]:g}"'
+        f'value="{dv.results.read_summary(runs / "before", dv.results.AuditSummary).fpr[0]:g}"'
         in client.get(f"/runs/{keys(runs)['before']}").text
     )
 

@@ -9,9 +9,9 @@ from divulge.auditing import class_lanes, decision_tables, exposed, fairness, kn
 from divulge.auditing.recipe_tables import notes, table
 from divulge.auditing.verdict import at_once, counted, scopes, verdict
 from divulge.errors import InputError
-from divulge.report import Fold, Link, Page, Section, Table, advice, in_words, origin, regulators
-from divulge.report.markdown import percent, shown
-from divulge.report.regulators import Answers
+from divulge.report import Collapsible, Link, Page, Section, Table, formatting, sections
+from divulge.report.formatting import format_estimate, format_percent_estimate
+from divulge.report.sections import RegulatorAnswers
 from divulge.results import to_json_values
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def page(
         *([] if said.answer == "split is confounded" else [exposed.section(audit, strongest)]),
         fairness.section(summary),
         _others(inner),
-        regulators.section(_answers(audit, said, summary, strongest)),
+        sections.regulator_section(_answers(audit, said, summary, strongest)),
         _origin(summary, made),
     ]
     return Page(
@@ -68,7 +68,7 @@ def page(
         verdict=said.plain,
         tone=said.tone,
         sections=[section for section in sections if section.blocks],
-        facts=_facts(summary) | origin.date(made),
+        facts=_facts(summary) | sections.date_fact(made),
         heading=_HEADINGS[said.answer],
         pictures=said.pictures,
         more=said.more,
@@ -83,19 +83,19 @@ def _largest(summary: AuditSummary) -> str:
 
 def _advice(audit: Findings, summary: AuditSummary) -> Section:
     leaks = summary.verdict.answer == "leak found"
-    return Section(advice.TITLE, advice.against_membership(documents=audit.about.texts is not None) if leaks else [])
+    return Section(sections.ADVICE_TITLE, sections.membership_advice(documents=audit.about.texts is not None) if leaks else [])
 
 
-def _answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: str) -> Answers:
+def _answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: str) -> RegulatorAnswers:
     valid = summary.verdict.answer != "split is confounded"
     bound = _epsilon(audit, strongest) if valid else None
     epsilon = None
     if bound is not None:
         epsilon = (
-            f"Scores under one trained model bound it from below only: ε ≥ {in_words.least(bound)}. A claim that "
+            f"Scores under one trained model bound it from below only: ε ≥ {formatting.format_lower_bound(bound)}. A claim that "
             "training keeps an ε is tested by divulge canaries."
         )
-    return Answers(
+    return RegulatorAnswers(
         means=f"membership inference by {', '.join(summary.recipes)}.",
         extraction=None,
         queries=f"On membership alone: {said.plain}" if valid else f"No. {said.plain}",
@@ -129,21 +129,21 @@ def _origin(summary: AuditSummary, made: Provenance | None) -> Section:
     told = {"seed": str(settings.seed), "target": settings.target}
     if (accuracy := about.accuracy) is not None:
         of = "completed " if accuracy.completed else ""
-        told |= {f"target's accuracy on {of}members": percent(accuracy.members)}
-        told |= {f"target's accuracy on {of}non-members": percent(accuracy.nonmembers)}
+        told |= {f"target's accuracy on {of}members": format_percent_estimate(accuracy.members)}
+        told |= {f"target's accuracy on {of}non-members": format_percent_estimate(accuracy.nonmembers)}
     if (fit := about.token_fit) is not None:
         told |= {f"target's log-probability of a {fit.unit} of the members": f"{fit.members:.3f}"}
-        told |= {f"beyond {fit.unit} frequencies of the population": shown(fit.gain, "+")}
+        told |= {f"beyond {fit.unit} frequencies of the population": format_estimate(fit.gain, "+")}
     rows = [[f"{name}, SHA-256", digest] for name, digest in to_json_values(settings.data).items()]
     rows += [["reference models", settings.references], ["trained by", about.engine or "–"]]
     timings = [[name, f"{seconds:.2f}"] for name, seconds in about.timings.items()]
     attacks = [[name, recipe.attack] for name, recipe in about.recipes.items()]
     more = [
-        Fold("Records and reference models", [Table(["what", "value"], rows, sortable=False)]),
-        Fold("Configuration of every recipe", [Table(["recipe", "configuration"], attacks)]),
-        Fold("Time", [Table(["step", "seconds"], timings)]),
+        Collapsible("Records and reference models", [Table(["what", "value"], rows, sortable=False)]),
+        Collapsible("Configuration of every recipe", [Table(["recipe", "configuration"], attacks)]),
+        Collapsible("Time", [Table(["step", "seconds"], timings)]),
     ]
-    return origin.section(made, told, more)
+    return sections.provenance_section(made, told, more)
 
 
 def _facts(summary: AuditSummary) -> dict[str, str]:
@@ -151,7 +151,7 @@ def _facts(summary: AuditSummary) -> dict[str, str]:
     return {
         "candidates": counted(counts.members, counts.nonmembers),
         "auditor holds": f"{counts.population + counts.calibration:,} records",
-        "unseen classes": ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
+        "unseen classes": ", ".join(formatting.class_name(one, summary.class_names) for one in summary.unseen_classes)
         or "none",
         "divulge": summary.divulge,
     }

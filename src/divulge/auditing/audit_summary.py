@@ -16,11 +16,11 @@ from divulge.errors import InputError
 from divulge.results import (
     AdjustmentSummary,
     AuditSummary,
-    Called,
+    MemberCalls,
     DecisionSummary,
-    Group,
+    GroupStatistics,
     LowerBound,
-    Numbers,
+    RecipeStatistics,
     RealisedRate,
     RecipeSummary,
     SmallestLeak,
@@ -64,7 +64,7 @@ def _adjusted(audit: Findings) -> AdjustmentSummary | None:
     return covariate_adjustment.summarise(audit, own)
 
 
-def numbers(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: float) -> Numbers:
+def numbers(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: float) -> RecipeStatistics:
     """AUC, advantage, ε, TPR and realised FPR at each level; None where the records do not suffice for one.
 
     Args:
@@ -76,7 +76,7 @@ def numbers(outcome: Outcome, fpr: tuple[float, ...], tests: int, confidence: fl
     outcome = outcome.distinct
     scores, truth = outcome.scores, outcome.members
     bound = _or_none(lambda: evaluation.epsilon_lower_bound(scores, truth, confidence=confidence))
-    return Numbers(
+    return RecipeStatistics(
         members=int(outcome.members.sum()),
         nonmembers=int((~outcome.members).sum()),
         auc=_or_none(lambda: evaluation.auc(scores, truth, confidence)),
@@ -133,7 +133,7 @@ def _recipe(audit: Findings, outcome: Outcome) -> RecipeSummary:
     whole = numbers(outcome, audit.fpr, tests, confidence)
     raw = audit.about.recipes[outcome.recipe].raw_thresholds
     return RecipeSummary(
-        *(getattr(whole, field.name) for field in fields(Numbers)),
+        *(getattr(whole, field.name) for field in fields(RecipeStatistics)),
         decisions={f"{each:g}": _called(outcome, each, made) for each, made in outcome.selections(audit.fpr).items()},
         raw_fpr={each: _raw_fpr(outcome, threshold) for each, threshold in raw.items()},
         unseen=numbers(outcome.unseen, audit.fpr, tests, confidence) if audit.unseen_classes else None,
@@ -149,18 +149,18 @@ def _class_names(audit: Findings, labels: Ints) -> Array:
     return labels if audit.class_names is None else np.array(audit.class_names)[labels]
 
 
-def _called(outcome: Outcome, level: float, made: Selection | None) -> Called | None:
+def _called(outcome: Outcome, level: float, made: Selection | None) -> MemberCalls | None:
     """Who is called a member at this level, and what is claimed; None with too few calibration records."""
     if made is None:
         return None
     interval = by_fpr.realised_interval(len(outcome.calibration), level)
-    return Called(made.count, str(made.guarantee), interval, tuple(made.warnings))
+    return MemberCalls(made.count, str(made.guarantee), interval, tuple(made.warnings))
 
 
-def _subgroups(outcome: Outcome, names: Array, level: float) -> Mapping[str, Group]:
+def _subgroups(outcome: Outcome, names: Array, level: float) -> Mapping[str, GroupStatistics]:
     """Each group's AUC, and its TPR and FPR at the threshold of all; None where it has one kind of record only."""
     rows = evaluation.subgroups(outcome.scores, outcome.members, names, level)
-    return {str(row.group): Group(row.members, row.nonmembers, row.auc, row.tpr, row.fpr) for row in rows}
+    return {str(row.group): GroupStatistics(row.members, row.nonmembers, row.auc, row.tpr, row.fpr) for row in rows}
 
 
 def _raw_fpr(outcome: Outcome, threshold: float) -> Estimate:

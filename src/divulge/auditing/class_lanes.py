@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import Chart, Fold, Section, Table, in_words
-from divulge.report.lanes import LANES, lanes
-from divulge.report.markdown import shown
+from divulge.report import Chart, Collapsible, Section, Table, formatting
+from divulge.report.charts import MAX_LANES, lanes
+from divulge.report.formatting import format_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from divulge.report.page import Block
-    from divulge.results import AuditSummary, Group
+    from divulge.results import AuditSummary, GroupStatistics
 
 _LISTED = 300  # classes or subgroups in a table
 
@@ -30,17 +30,17 @@ def section(summary: AuditSummary, strongest: str) -> Section:
             blocks.append(_chart(summary, series, one, strongest))
         groups = summary.recipes[strongest].classes if one == "class" else summary.recipes[strongest].groups
         if groups:
-            blocks.append(Fold(f"{strongest} by {one}, in figures", [_rates(groups, one, strongest, max(summary.fpr))]))
+            blocks.append(Collapsible(f"{strongest} by {one}, in figures", [_rates(groups, one, strongest, max(summary.fpr))]))
     return Section("Classes and subgroups", blocks)
 
 
-def _groups(groups: Mapping[str, Group]) -> Mapping[str, Group]:
+def _groups(groups: Mapping[str, GroupStatistics]) -> Mapping[str, GroupStatistics]:
     return {name: row for name, row in groups.items() if row.auc is not None}
 
 
-def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one: str, strongest: str) -> Chart:
+def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, GroupStatistics]], one: str, strongest: str) -> Chart:
     unseen = (
-        {in_words.class_name(label, summary.class_names) for label in summary.unseen_classes}
+        {formatting.class_name(label, summary.class_names) for label in summary.unseen_classes}
         if one == "class"
         else set()
     )
@@ -53,7 +53,7 @@ def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one
         for name, groups in series.items()
     }
     count = len(estimates[strongest])
-    most = f" The {LANES} with the largest AUC of {count} are shown." if count > LANES else ""
+    most = f" The {MAX_LANES} with the largest AUC of {count} are shown." if count > MAX_LANES else ""
     return Chart(
         lanes(estimates, focus=strongest, quantity="AUC", reference=0.5),
         title=f"AUC by {one}",
@@ -62,7 +62,7 @@ def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, Group]], one
     )
 
 
-def _rates(groups: Mapping[str, Group], one: str, name: str, level: float) -> Table:
+def _rates(groups: Mapping[str, GroupStatistics], one: str, name: str, level: float) -> Table:
     """The rates of each; of very many, those with the largest AUC."""
     largest = sorted(groups, key=lambda group: -(0.0 if (area := groups[group].auc) is None else area.value))
     kept, count = set(largest[:_LISTED]), len(groups)
@@ -70,7 +70,7 @@ def _rates(groups: Mapping[str, Group], one: str, name: str, level: float) -> Ta
     most = most if count > _LISTED else ""
     columns = [one, "members", "non-members", "AUC", "TPR", "FPR"]
     rows = [
-        [group, str(row.members), str(row.nonmembers), *map(shown, (row.auc, row.tpr, row.fpr))]
+        [group, str(row.members), str(row.nonmembers), *map(format_estimate, (row.auc, row.tpr, row.fpr))]
         for group, row in groups.items()
         if group in kept
     ]

@@ -12,7 +12,7 @@ from divulge.auditing import covariate_adjustment, plausibility
 from divulge.auditing.verdict import CONFIDENCE, hidden_leaks, raw_scopes, scopes, verdict
 from divulge.errors import InputError
 from divulge.evaluation.comparison import STATISTICS, asked_fpr
-from divulge.results.recorded import UNEQUAL
+from divulge.results.audit import EQUAL_LENGTH_LEVEL
 from divulge.validation import check_choice, check_number
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ def _contrary(
         if measured.low > limit.limit:
             owed = recipe in texts.owed_to_length(1 - confidence)
             return covariate_adjustment.OWED_TO_LENGTH if owed else ""
-        masked = texts.length <= UNEQUAL and recipe in texts.seen_at_equal_length(1 - confidence)
+        masked = texts.length <= EQUAL_LENGTH_LEVEL and recipe in texts.seen_at_equal_length(1 - confidence)
         return covariate_adjustment.contrary_evidence(audit, (), confidence) if masked else ""
     if measured.high <= limit.limit and raw is not None and _exceeds(raw, limit):
         return covariate_adjustment.contrary_evidence(audit, [recipe], confidence)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from divulge.auditing import plausibility
 from divulge.auditing.compare import compare
 from divulge.auditing.verdict import CONFIDENCE
-from divulge.report import Chart, Dots, Page, Paragraph, Section, Table, charts, in_words, regulators
-from divulge.report.markdown import shown
-from divulge.report.regulators import Answers
+from divulge.report import Chart, DotGrid, Page, Paragraph, Section, Table, charts, formatting, sections
+from divulge.report.formatting import format_estimate
+from divulge.report.sections import RegulatorAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def finding(changes: Sequence[Difference], doubt: str = "") -> tuple[str, Tone]:
     if fallen and doubt:
         return (
             f"What a defence changed cannot be told: of the second run, {doubt}. So it may be another model. "
-            f"{in_words.capital(_told(fallen))}. {counted}",
+            f"{formatting.capitalize(_told(fallen))}. {counted}",
             "undecided",
         )
     which, way = (fallen, "less") if fallen else (risen, "more")
@@ -72,7 +72,7 @@ def _told(changes: Sequence[Difference]) -> str:
     verb = "fell" if one.change.high < 0 else "rose"
     return (
         f"{_name(one.statistic)} of {one.recipe} {verb} from {one.before.value:.3f} to {one.after.value:.3f} (change "
-        f"{shown(one.change, '+')})"
+        f"{format_estimate(one.change, '+')})"
     )
 
 
@@ -80,14 +80,14 @@ def rows(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of the table of changes."""
     columns = ["recipe", "statistic", "before", "after", "change"]
     return columns, [
-        [d.recipe, _name(d.statistic), shown(d.before), shown(d.after), shown(d.change, "+")] for d in changes
+        [d.recipe, _name(d.statistic), format_estimate(d.before), format_estimate(d.after), format_estimate(d.change, "+")] for d in changes
     ]
 
 
 def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
     """The finding, a chart of the changes for each statistic, and all of them in figures."""
     said, tone = finding(changes, plausibility.doubt(after))
-    sure = in_words.per_cent(CONFIDENCE)
+    sure = formatting.format_percent(CONFIDENCE)
     unlike = tone == "undecided" and any(one.change.high < 0 for one in changes)
     note = (
         "The same records in both runs; changes are paired record by record. The intervals of all changes hold "
@@ -103,12 +103,12 @@ def page(before: Audit, after: Audit, changes: Sequence[Difference]) -> Page:
         sections=[
             Section("Changes", [*_charts(changes), Table(*rows(changes), note=note)]),
             Section("What this does not say", [Paragraph(_LIMITS)]),
-            regulators.section(_answers(said, changes)),
+            sections.regulator_section(_answers(said, changes)),
         ],
     )
 
 
-def _pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
+def _pictures(changes: Sequence[Difference], tone: Tone) -> tuple[DotGrid, ...]:
     """The AUC of which the verdict speaks, before and after, as pairs told right."""
     moved = [one for one in changes if one.change.high < 0 or one.change.low > 0]
     if tone not in ("clear", "leak") or _foremost(moved).statistic != "auc":
@@ -116,14 +116,14 @@ def _pictures(changes: Sequence[Difference], tone: Tone) -> tuple[Dots, ...]:
     one = _foremost(moved)
     counts = {"Before": round(100 * one.before.value), "After": round(100 * one.after.value)}
     return tuple(
-        Dots(f"{when}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
+        DotGrid(f"{when}: about {count} of 100 pairs are told right (by guessing: 50)", count, 100)
         for when, count in counts.items()
     )
 
 
-def _answers(said: str, changes: Sequence[Difference]) -> Answers:
+def _answers(said: str, changes: Sequence[Difference]) -> RegulatorAnswers:
     names = ", ".join(dict.fromkeys(one.recipe for one in changes))
-    return Answers(
+    return RegulatorAnswers(
         means=f"membership inference by {names}, on both models.",
         queries=f"On membership alone: {said}",
         unit="One record, as it was given to the audits.",
@@ -148,4 +148,4 @@ def _charts(changes: Sequence[Difference]) -> list[Chart]:
 
 def _name(statistic: str) -> str:
     level = statistic.removeprefix("tpr@fpr=")
-    return "AUC" if statistic == "auc" else f"TPR at FPR {in_words.per_cent(float(level))}"
+    return "AUC" if statistic == "auc" else f"TPR at FPR {formatting.format_percent(float(level))}"

@@ -11,7 +11,7 @@ from divulge import tables
 from divulge.errors import InputError
 from divulge.evaluation import covariates
 from divulge.evaluation.covariates import Adjustment, Covariates
-from divulge.report import in_words
+from divulge.report import formatting
 from divulge.results import AdjustmentSummary
 from divulge.validation import check_vector, format_value, to_numpy
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from divulge.auditing.case import Case
     from divulge.auditing.findings import Findings
-    from divulge.results import Numbers
+    from divulge.results import RecipeStatistics
     from divulge.types import Array
 
 NEXT = "Draw non-members at random from the records that training records were drawn from, and audit again"
@@ -114,15 +114,15 @@ def contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float
     texts, adjustment = audit.about.texts, audit.adjustment
     if recipes and adjustment is not None:
         return (
-            f"by {in_words.listed(list(dict.fromkeys(recipes)))} members can be told from non-members without "
+            f"by {formatting.join_words(list(dict.fromkeys(recipes)))} members can be told from non-members without "
             f"adjustment, and not when adjusted for {named(adjustment)}, so that it cannot be said whether the model "
             f"or a difference between the sets is behind it. {NEXT}"
         )
     if recipes and texts is not None:
-        return f"{OWED_TO_LENGTH} by {in_words.listed(list(dict.fromkeys(recipes)))}. {NEXT}"
+        return f"{OWED_TO_LENGTH} by {formatting.join_words(list(dict.fromkeys(recipes)))}. {NEXT}"
     if texts is not None and (seen := texts.seen_at_equal_length(1 - confidence)):
         return (
-            f"by {in_words.listed(seen)} members can be told from non-members among documents of like length, and not "
+            f"by {formatting.join_words(seen)} members can be told from non-members among documents of like length, and not "
             f"on the whole. {NEXT}"
         )
     return ""
@@ -148,7 +148,7 @@ def named(adjustment: Adjustment) -> str:
 
 def in_plain_words(names: Sequence[str]) -> str:
     """Covariates as a reader would call them, one after the other."""
-    return in_words.listed([_PLAIN.get(kind, kind) for kind in names])
+    return formatting.join_words([_PLAIN.get(kind, kind) for kind in names])
 
 
 def describe(adjustment: Adjustment) -> str:
@@ -157,14 +157,14 @@ def describe(adjustment: Adjustment) -> str:
     relative = [name for name, share in adjustment.explained.items() if share > 0]
     scores = "no score depends on it enough to be corrected for it"
     if relative:
-        scores = f"scores of {in_words.listed(relative)} are relative to what it leads one to expect"
+        scores = f"scores of {formatting.join_words(relative)} are relative to what it leads one to expect"
     return (
         f"Adjusted for {named(adjustment)}: members are compared with non-members that are alike in this respect, "
         f"{kept:,} of {total:,} records took part, and {scores}."
     )
 
 
-def summarise(audit: Findings, numbers: Mapping[str, Numbers]) -> AdjustmentSummary | None:
+def summarise(audit: Findings, numbers: Mapping[str, RecipeStatistics]) -> AdjustmentSummary | None:
     """What was adjusted for, with the numbers of adjusted scores; None where nothing was."""
     made = audit.adjustment
     if made is None:

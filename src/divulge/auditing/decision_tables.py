@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import Fold, Paragraph, Section, Table, in_words
-from divulge.report.markdown import percent
+from divulge.report import Collapsible, Paragraph, Section, Table, formatting
+from divulge.report.formatting import format_percent_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from divulge.report.page import Block
-    from divulge.results import AuditSummary, Called, RealisedRate
+    from divulge.results import AuditSummary, MemberCalls, RealisedRate
 
 _CLAIMED = (
     "A marginal claim is an average over calibrations; the FPR of a single one lies in the interval shown (95 %, Beta "
@@ -31,11 +31,11 @@ def section(summary: AuditSummary, strongest: str) -> Section:
     warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
     blocks: list[Block] = [_short(summary, strongest)]
     blocks.append(
-        Fold(f"All recipes ({len(names)}), and what was realised", [_claims(summary, names), _realised(summary, names)])
+        Collapsible(f"All recipes ({len(names)}), and what was realised", [_claims(summary, names), _realised(summary, names)])
     )
     return Section(
         "Decisions, and whether their false-positive rate holds",
-        [*blocks, *(Paragraph(in_words.sentence(w)) for w in sorted(warnings))],
+        [*blocks, *(Paragraph(formatting.as_sentence(w)) for w in sorted(warnings))],
     )
 
 
@@ -45,13 +45,13 @@ def _short(summary: AuditSummary, name: str) -> Table:
     for level, decision in recipe.decisions.items():
         called, _, claim = _claim(decision)
         rate = recipe.realised_fpr[level]
-        rows.append([_level(level), called, "–" if rate is None else percent(rate.rate), _judged(rate)[1], claim])
+        rows.append([_level(level), called, "–" if rate is None else format_percent_estimate(rate.rate), _judged(rate)[1], claim])
     columns = ["FPR asked for", "called members", "FPR of true non-members", "compared", "claim and assumptions"]
     return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
 
 
 def _level(level: str) -> str:
-    return in_words.per_cent(float(level))
+    return formatting.format_percent(float(level))
 
 
 def _claims(summary: AuditSummary, names: Sequence[str]) -> Table:
@@ -71,17 +71,17 @@ def _realised(summary: AuditSummary, names: Sequence[str]) -> Table:
         for level in recipe.decisions:
             for where, numbers in (("all", recipe), ("unseen classes", recipe.unseen)):
                 if numbers is not None:
-                    raw = percent(recipe.raw_fpr.get(level)) if where == "all" else "–"
+                    raw = format_percent_estimate(recipe.raw_fpr.get(level)) if where == "all" else "–"
                     rows.append([name, where, _level(level), *_judged(numbers.realised_fpr[level]), raw])
     columns = ["recipe", "candidates", "nominal FPR", "realised FPR", "compared", "raw"]
     return Table(columns, rows, title="Realised on these non-members", note=_KEPT)
 
 
 def _judged(rate: RealisedRate | None) -> tuple[str, str]:
-    return ("–", "–") if rate is None else (percent(rate.rate), rate.judged)
+    return ("–", "–") if rate is None else (format_percent_estimate(rate.rate), rate.judged)
 
 
-def _claim(decision: Called | None) -> tuple[str, str, str]:
+def _claim(decision: MemberCalls | None) -> tuple[str, str, str]:
     if decision is None:
         return "–", "–", "too few calibration records for this level"
-    return str(decision.selected), percent(decision.one_calibration), decision.guarantee
+    return str(decision.selected), format_percent_estimate(decision.one_calibration), decision.guarantee

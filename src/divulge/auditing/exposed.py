@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import ragged
-from divulge.report import Exhibit, Fold, Gallery, Section, heat, in_words, thumbnail
+from divulge.report import Exhibit, Collapsible, Gallery, Section, exhibits, formatting, thumbnail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def section(audit: Findings, strongest: str) -> Section:
         note += f" The deeper a token is marked, the likelier the target finds it than {against} does."
     # Pictures are taken in at a glance; rows and documents are long.
     seen = _EXHIBITS if all(one.png for one in exhibits) else _READ
-    more = [Fold(f"{len(exhibits) - seen} more", [Gallery(exhibits[seen:])])] if len(exhibits) > seen else []
+    more = [Collapsible(f"{len(exhibits) - seen} more", [Gallery(exhibits[seen:])])] if len(exhibits) > seen else []
     return Section("Most exposed records", [Gallery(exhibits[:seen], note=note), *more] if exhibits else [])
 
 
@@ -44,12 +44,12 @@ def _alike(audit: Findings, scores: Floats, inside: Sequence[np.intp]) -> str:
 
 
 def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
-    label = "" if audit.labels is None else f", class {in_words.class_name(int(audit.labels[row]), audit.class_names)}"
+    label = "" if audit.labels is None else f", class {formatting.class_name(int(audit.labels[row]), audit.class_names)}"
     caption = f"{audit.ids[row]}{label}, score {score:.4g}"
     value = audit.exhibits[row]
     if isinstance(value, str):
         value = value.replace(ragged.SEPARATOR, "\n")
-        return Exhibit(caption, text=value, heat=heat.pieces(value, audit.heat.get(row)))
+        return Exhibit(caption, text=value, heat=exhibits.mark_tokens(value, audit.heat.get(row)))
     image = _as_image(value)
     if image is not None:
         return Exhibit(caption, png=thumbnail(image))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from divulge.auditing import covariate_adjustment
 from divulge.auditing.verdict import counted
 from divulge.evaluation.covariates import FALSE_ALARM
-from divulge.report import Paragraph, Section, in_words
-from divulge.report.markdown import shown
+from divulge.report import Paragraph, Section, formatting
+from divulge.report.formatting import format_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,11 +23,11 @@ def section(summary: AuditSummary) -> Section:
     texts: Iterable[str] = [
         _blind(about.blind_baseline),
         *([] if summary.adjusted is None else [_covariates(summary.adjusted)]),
-        *([] if about.texts is None else [in_words.sentence(about.texts.shared)]),
+        *([] if about.texts is None else [formatting.as_sentence(about.texts.shared)]),
         f"Exact duplicates across members, non-members and population: {about.duplicates}.",
         f"{counted(held.members, held.nonmembers)} were compared. The auditor held {held.population:,} other "
         f"records to learn from and {held.calibration:,} to calibrate with.",
-        *map(in_words.sentence, about.warnings),
+        *map(formatting.as_sentence, about.warnings),
     ]
     return Section("Is the comparison fair?", [*map(Paragraph, texts)])
 
@@ -55,5 +55,5 @@ def _blind(baseline: BlindBaseline | None) -> str:
     judged = "it can: the split is confounded" if baseline.confounded else "no difference found"
     return (
         "Blind baseline: can a classifier that never sees the model tell members from non-members? "
-        f"AUC {shown(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): {judged}.{seen}"
+        f"AUC {format_estimate(baseline.auc)}, p = {baseline.p_value:.2g} ({baseline.method}): {judged}.{seen}"
     )

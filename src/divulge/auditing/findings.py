@@ -15,7 +15,7 @@ from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
 from divulge.errors import InputError
 from divulge.identification.decide import Policy, decide
-from divulge.report import in_words
+from divulge.report import formatting
 from divulge.statistics.duplicate_groups import first_of_each
 from divulge.validation import check_choice
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import Method
     from divulge.evaluation import ROC
     from divulge.evaluation.covariates import Adjustment, Covariates
-    from divulge.results import About, HeatStrip
+    from divulge.results import RunMetadata, HeatStrip
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
 # How often the control of a sound decision voids its guarantee.
@@ -146,7 +146,7 @@ class Outcome:
         """
         if self.labels is None or not (strange := np.isin(self.labels, self.unseen_classes)).any():
             return ""
-        which = in_words.classes(self.unseen_classes, self.class_names)
+        which = formatting.format_unseen_classes(self.unseen_classes, self.class_names)
         return (
             f"{int(strange.sum()):,} of {len(strange):,} candidates are of the {which}, of which there are no "
             "calibration records"
@@ -238,7 +238,7 @@ class Findings:
     unseen_classes: tuple[int, ...]
     fpr: tuple[float, ...]
     signals: Mapping[str, Floats]
-    about: About
+    about: RunMetadata
     exhibits: Mapping[int, Array | str] = field(default_factory=dict)
     heat: Mapping[int, HeatStrip] = field(default_factory=dict)
     groups: Array | None = None

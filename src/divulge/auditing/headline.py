@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from divulge.report import Dots, in_words
-from divulge.report.dots import MOST
+from divulge.report import DotGrid, formatting
+from divulge.report.page import MAX_DOTS
 
 if TYPE_CHECKING:
-    from divulge.report.in_words import OutOf
+    from divulge.report.formatting import NaturalFrequency
     from divulge.types import Estimate
 
 
@@ -49,7 +49,7 @@ class Tested:
         e, chance = self.estimate, f"where a model that leaks nothing has {self.chance:g}"
         statistic = f"adjusted {self.statistic}" if self.adjusted else self.statistic
         if not self.chance:
-            return f"{self.recipe}: {statistic} ≥ {in_words.least(e.low)}, {chance}"
+            return f"{self.recipe}: {statistic} ≥ {formatting.format_lower_bound(e.low)}, {chance}"
         turned = "; the score points the wrong way; reversed, it finds members" if self.below else ""
         level = f" at FPR {self.chance:g}" if self.statistic == "TPR" else ""
         return f"{self.recipe}: {statistic} {e.value:.3f} [{e.low:.3f}, {e.high:.3f}]{level}, {chance}{turned}"
@@ -60,7 +60,7 @@ class Headline:
     """What can be done, in words and as grids of dots."""
 
     words: str
-    pictures: tuple[Dots, ...] = ()
+    pictures: tuple[DotGrid, ...] = ()
 
 
 def of(claim: Tested, where: str = "") -> Headline:
@@ -87,22 +87,22 @@ def of(claim: Tested, where: str = "") -> Headline:
 
 
 def _recognised(claim: Tested, where: str) -> Headline:
-    shown, others = in_words.out_of(claim.estimate, claim.chance), in_words.of_others(claim.chance)
+    shown, others = formatting.natural_frequency(claim.estimate, claim.chance), formatting.format_others(claim.chance)
     words = (
-        f"About {shown.counted('training records')} can be recognised{where} while wrongly accusing at most {others}."
+        f"About {shown.describe('training records')} can be recognised{where} while wrongly accusing at most {others}."
     )
     return Headline(words, grids(shown, claim.chance))
 
 
-def grids(shown: OutOf, fpr: float) -> tuple[Dots, ...]:
+def grids(shown: NaturalFrequency, fpr: float) -> tuple[DotGrid, ...]:
     """Training records recognised beside others accused; none where either is of more than a thousand."""
-    accused = in_words.one_in(fpr)
-    if accused is None or max(accused[1], shown.of) > MOST:
+    accused = formatting.round_frequency(fpr)
+    if accused is None or max(accused[1], shown.total) > MAX_DOTS:
         return ()
-    if accused[1] < shown.of:  # grids of one size can be compared
-        accused = accused[0] * shown.of // accused[1], shown.of
-    others = Dots(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
-    return _grid(f"{shown.counted('training records')} are recognised", shown), others
+    if accused[1] < shown.total:  # grids of one size can be compared
+        accused = accused[0] * shown.total // accused[1], shown.total
+    others = DotGrid(f"{accused[0]:,} of {accused[1]:,} others are wrongly accused, at most", *accused)
+    return _grid(f"{shown.describe('training records')} are recognised", shown), others
 
 
 def _told_apart(claim: Tested, where: str) -> Headline:
@@ -110,17 +110,17 @@ def _told_apart(claim: Tested, where: str) -> Headline:
     area = claim.estimate
     if claim.below:
         area = replace(area, value=1 - area.value, low=1 - area.high, high=1 - area.low)
-    shown = in_words.out_of(area, claim.chance)
+    shown = formatting.natural_frequency(area, claim.chance)
     begun = f"{where.strip()}, shown" if where else "shown"
     words = (
-        f"{in_words.capital(begun)} a training record and another one, the attack tells which is which in about "
-        f"{shown.counted('cases')}; guessing is right in {shown.of // 2:,}."
+        f"{formatting.capitalize(begun)} a training record and another one, the attack tells which is which in about "
+        f"{shown.describe('cases')}; guessing is right in {shown.total // 2:,}."
     )
-    if shown.of > MOST:
+    if shown.total > MAX_DOTS:
         return Headline(words)
-    guessed = Dots(f"{shown.of // 2:,} of {shown.of:,} by guessing", shown.of // 2, shown.of, chance=True)
-    return Headline(words, (_grid(f"{shown.counted('pairs')} are told right", shown), guessed))
+    guessed = DotGrid(f"{shown.total // 2:,} of {shown.total:,} by guessing", shown.total // 2, shown.total, chance=True)
+    return Headline(words, (_grid(f"{shown.describe('pairs')} are told right", shown), guessed))
 
 
-def _grid(caption: str, shown: OutOf) -> Dots:
-    return Dots(caption, shown.value, shown.of, shown.low, shown.high)
+def _grid(caption: str, shown: NaturalFrequency) -> DotGrid:
+    return DotGrid(caption, shown.value, shown.total, shown.low, shown.high)

@@ -15,7 +15,7 @@ from divulge.auditing.separation import separate
 from divulge.errors import InputError
 from divulge.evidence import Layout, concatenate
 from divulge.references import FineTune, Train
-from divulge.report import in_words
+from divulge.report import formatting
 from divulge.request import Duplicates
 from divulge.statistics.duplicate_groups import first_of_each, number_groups
 from divulge.targets import GivesLogits, GivesTokens
@@ -268,7 +268,7 @@ def _unseen(
     held = {c: int((population.y == c).sum()) for c in wanted}
     if any(held.values()):
         listed = ", ".join(
-            f"{count} records of class {in_words.class_name(c, population.class_names)}"
+            f"{count} records of class {formatting.class_name(c, population.class_names)}"
             for c, count in held.items()
             if count
         )
@@ -294,7 +294,7 @@ def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonm
         return []
     power = evaluation.smallest_detectable(inside, outside, max(fpr))
     return [
-        f"fpr: {level:g} needs at least {least} non-members of the {in_words.classes(classes)}, got {outside} (and "
+        f"fpr: {level:g} needs at least {least} non-members of the {formatting.format_unseen_classes(classes)}, got {outside} (and "
         f"{inside} members), so no TPR is reported there at this level; what a single test can detect there: {power}"
     ]
 

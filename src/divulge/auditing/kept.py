@@ -49,7 +49,7 @@ def read(dossier: Dossier, kind: type[Found]) -> Found:
     """
     where = dossier.path
     scores, calibration = dossier.read_table("scores"), dossier.read_table("calibration")
-    summary = results.read(where, AuditSummary)
+    summary = results.read_summary(where, AuditSummary)
     _refuse_missing(scores, ("id", "member"), where / "scores.parquet")
     recipes = [name for name in scores.columns if name not in RESERVED and not name.startswith((SIGNAL, UNEXPLAINED))]
     _refuse_missing(calibration, recipes, where / "calibration.parquet")

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from divulge import evaluation
 from divulge.errors import InputError
-from divulge.report import Chart, Paragraph, Section, Table, charts, in_words
-from divulge.report.markdown import shown
+from divulge.report import Chart, Paragraph, Section, Table, charts, formatting
+from divulge.report.formatting import format_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from divulge.auditing.findings import Findings
     from divulge.report.page import Block
-    from divulge.results import PartlyKnown
+    from divulge.results import PartialKnowledge
     from divulge.types import Estimate
 
 
@@ -37,12 +37,12 @@ def section(audit: Findings, inner: Sequence[Findings]) -> Section:
     return Section("Known share", blocks)
 
 
-def _described(partial: PartlyKnown) -> str:
+def _described(partial: PartialKnowledge) -> str:
     if partial.share == 1.0:
         return "Every value of every record is known; nothing was completed."
     drawn = f" and {partial.draws} random draws" if partial.draws else ""
     return (
-        f"The adversary knows {in_words.per_cent(partial.share)} of the values. The others were completed from the "
+        f"The adversary knows {formatting.format_percent(partial.share)} of the values. The others were completed from the "
         f"population by: {partial.imputer} (the single best completion{drawn} of every record). A number made with "
         "another imputer is another attack's."
     )
@@ -55,7 +55,7 @@ def _completers(audit: Findings) -> Table:
 
 
 def _tpr(level: float) -> tuple[str, float]:
-    return f"TPR at FPR {in_words.per_cent(level)}", level
+    return f"TPR at FPR {formatting.format_percent(level)}", level
 
 
 def _share(audit: Findings) -> float:
@@ -93,7 +93,7 @@ def _table(audits: Sequence[Findings], statistics: Mapping[str, str]) -> Table:
     rows = []
     for audit in audits:
         for recipe in audit:
-            measured = [shown(_measured(audit, recipe, statistic)) for statistic in statistics]
+            measured = [format_estimate(_measured(audit, recipe, statistic)) for statistic in statistics]
             queries = str(audit.about.recipes[recipe].queries)
             rows.append([f"{_share(audit):.0%}", recipe, *measured, _gap(audit, whole, recipe), queries])
     columns = ["known", "recipe", *statistics.values(), "AUC minus that of the whole record", "queries"]
@@ -109,4 +109,4 @@ def _gap(audit: Findings, whole: Findings | None, recipe: str) -> str:
     one, other = audit[recipe], whole[recipe]
     if one.counted is not None:  # copies are no further observations
         one, other = one.on(one.counted), other.on(one.counted)
-    return shown(evaluation.paired_difference(one.scores, other.scores, one.members, "auc"), "+")
+    return format_estimate(evaluation.paired_difference(one.scores, other.scores, one.members, "auc"), "+")

@@ -12,7 +12,7 @@ from divulge import completion, seeds, store
 from divulge.errors import InputError
 from divulge.evidence import concatenate
 from divulge.recipes import Imputed
-from divulge.results import PartlyKnown
+from divulge.results import PartialKnowledge
 from divulge.types import PartialRecords, Records
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # Candidates that IN models are trained on are completed anew this many times; model i gets completion i mod this.
 _LESSONS = 8
 # What is reported where every value is known.
-WHOLE = PartlyKnown(1.0, "none", 0, None)
+WHOLE = PartialKnowledge(1.0, "none", 0, None)
 # A coincidence less likely than this is none.
 _CHANCE = 1e-4
 
@@ -54,9 +54,9 @@ class Partial:
         """All that a model is queried on: the best completion, then the draws."""
         return (self.best, *self.draws)
 
-    def about(self) -> PartlyKnown:
+    def about(self) -> PartialKnowledge:
         """For the report."""
-        return PartlyKnown(self.share, self.imputer.name, len(self.draws), store.digest(self.seen.known))
+        return PartialKnowledge(self.share, self.imputer.name, len(self.draws), store.digest(self.seen.known))
 
     def completer(self, recipe: Recipe) -> str:
         """What completed the records for this recipe."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge.evaluation.epsilon import BY_NONMEMBERS
-from divulge.report import Fold, Paragraph, Table, in_words
-from divulge.report.markdown import percent, shown
+from divulge.report import Collapsible, Paragraph, Table, formatting
+from divulge.report.formatting import format_estimate, format_percent_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from divulge.report.page import Block
-    from divulge.results import AuditSummary, Numbers
+    from divulge.results import AuditSummary, RecipeStatistics
 
 _TOGETHER = (
     "All intervals of AUC, TPR and ε hold together with 95 % confidence, here and in the verdict; that of the "
@@ -28,7 +28,7 @@ def table(summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
     columns = [
         "recipe",
         "AUC",
-        *(f"TPR at FPR {in_words.per_cent(level)}" for level in summary.fpr),
+        *(f"TPR at FPR {formatting.format_percent(level)}" for level in summary.fpr),
         "advantage",
         "ε ≥",
         "queries",
@@ -40,10 +40,10 @@ def table(summary: AuditSummary, *, unseen: bool = False, adjusted: bool = False
             numbers = summary.adjusted.recipes[name]
         if numbers is None:
             continue
-        epsilon = "–" if numbers.epsilon is None else in_words.least(numbers.epsilon.low)
-        rates = [percent(numbers.tpr_at_fpr[level]) for level in levels]
+        epsilon = "–" if numbers.epsilon is None else formatting.format_lower_bound(numbers.epsilon.low)
+        rates = [format_percent_estimate(numbers.tpr_at_fpr[level]) for level in levels]
         queries = str(summary.about.recipes[name].queries)
-        rows.append([name, shown(numbers.auc), *rates, shown(numbers.advantage), epsilon, queries])
+        rows.append([name, format_estimate(numbers.auc), *rates, format_estimate(numbers.advantage), epsilon, queries])
     return columns, rows
 
 
@@ -54,7 +54,7 @@ def notes(summary: AuditSummary) -> list[str]:
 
 def _sure_nonmembers(summary: AuditSummary) -> list[str]:
     bounds = [
-        f"{name}{where} (ε ≥ {in_words.least(epsilon.low)})"
+        f"{name}{where} (ε ≥ {formatting.format_lower_bound(epsilon.low)})"
         for name, where, numbers in _everywhere(summary)
         if (epsilon := numbers.epsilon) and epsilon.method.endswith(BY_NONMEMBERS)
     ]
@@ -68,14 +68,14 @@ def _overruns(summary: AuditSummary) -> list[str]:
         for level, rate in numbers.realised_fpr.items():
             if rate and rate.broken:
                 whose = kinds.setdefault(
-                    f"the realised FPR at nominal {in_words.per_cent(float(level))}{where} is TOO HIGH", []
+                    f"the realised FPR at nominal {formatting.format_percent(float(level))}{where} is TOO HIGH", []
                 )
-                whose.append(f"{name} {percent(rate.rate)} (p = {rate.p_value:.2g})")
+                whose.append(f"{name} {format_percent_estimate(rate.rate)} (p = {rate.p_value:.2g})")
     why = "the luck of one calibration does not explain it"
     return [f"{kind}, {why}: {', '.join(whose)}" for kind, whose in kinds.items()]
 
 
-def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
+def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, RecipeStatistics]]:
     """Every recipe's numbers: of all candidates, then of the unseen classes alone."""
     for name, recipe in summary.recipes.items():
         yield name, "", recipe
@@ -86,18 +86,18 @@ def _everywhere(summary: AuditSummary) -> Iterator[tuple[str, str, Numbers]]:
 def best(summary: AuditSummary, name: str) -> Table:
     """One recipe in full: each statistic with its interval, beside what guessing has."""
     recipe = summary.recipes[name]
-    scopes: dict[str, Numbers] = {"": recipe}
+    scopes: dict[str, RecipeStatistics] = {"": recipe}
     if recipe.unseen:
         scopes = {"unseen classes": recipe.unseen, "all candidates": recipe}
     if summary.adjusted is not None:
         without = {f"{scope} without adjustment".lstrip(): numbers for scope, numbers in scopes.items()}
         scopes = {"adjusted": summary.adjusted.recipes[name], **without}
-    rows = [["AUC", *(shown(one.auc) for one in scopes.values()), "0.5"]]
+    rows = [["AUC", *(format_estimate(one.auc) for one in scopes.values()), "0.5"]]
     for level in summary.fpr:
-        rates = [percent(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
-        rows.append([f"TPR at FPR {in_words.per_cent(level)}", *rates, in_words.per_cent(level)])
-    rows.append(["advantage", *(shown(one.advantage) for one in scopes.values()), "0"])
-    bounds = ["–" if one.epsilon is None else f"≥ {in_words.least(one.epsilon.low)}" for one in scopes.values()]
+        rates = [format_percent_estimate(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
+        rows.append([f"TPR at FPR {formatting.format_percent(level)}", *rates, formatting.format_percent(level)])
+    rows.append(["advantage", *(format_estimate(one.advantage) for one in scopes.values()), "0"])
+    bounds = ["–" if one.epsilon is None else f"≥ {formatting.format_lower_bound(one.epsilon.low)}" for one in scopes.values()]
     rows.append(["ε", *bounds, "0"])
     values = [scope or "value" for scope in scopes]
     return Table(
@@ -115,18 +115,18 @@ def recipe_words(summary: AuditSummary, name: str) -> str:
     return about.summary or about.signal
 
 
-def every(summary: AuditSummary) -> Fold:
+def every(summary: AuditSummary) -> Collapsible:
     """All recipes, on all candidates and on the unseen classes, and what was run."""
     blocks: list[Block] = []
     if summary.unseen_classes:
-        listed = ", ".join(in_words.class_name(one, summary.class_names) for one in summary.unseen_classes)
+        listed = ", ".join(formatting.class_name(one, summary.class_names) for one in summary.unseen_classes)
         title = f"Unseen classes {listed}: the auditor holds no record of them"
         blocks.append(Table(*table(summary, unseen=True), title=title))
     if summary.adjusted is not None:
         blocks.append(Table(*table(summary, adjusted=True), title="Adjusted for covariates, as the verdict judges"))
     title = "All candidates" if summary.adjusted is None else "All candidates, without adjustment"
     blocks.append(Table(*table(summary), title=title))
-    blocks += [Paragraph(in_words.sentence(text)) for text in notes(summary)]
+    blocks += [Paragraph(formatting.as_sentence(text)) for text in notes(summary)]
     explained = [[name, r.signal, r.summary, r.references] for name, r in summary.about.recipes.items()]
     blocks.append(Table(["recipe", "signal", "attack", "reference models"], explained, title="What was run"))
-    return Fold(f"All recipes ({len(summary.recipes)})", blocks)
+    return Collapsible(f"All recipes ({len(summary.recipes)})", blocks)

@@ -61,7 +61,7 @@ class Audit(Findings):
         """The report as data; see `report`."""
         shown = self.inner() if beside is None else self._same(beside)
         said = self.verdict
-        return page(self, summarise(self, said), said, shown, made or provenance.read(self.path))
+        return page(self, summarise(self, said), said, shown, made or provenance.read_provenance(self.path))
 
     def inner(self) -> dict[str, Audit]:
         """Finished audits in sub-directories of this one's, of the same candidates under other conditions."""
@@ -100,8 +100,8 @@ class Audit(Findings):
         draft.write_arrays("exhibits", arrays)
         said = self.verdict
         summary = summarise(self, said)
-        results.write(draft, summary)
-        made = provenance.write(draft, files)
+        results.write_summary(draft, summary)
+        made = provenance.write_provenance(draft, files)
         html.write(page(self, summary, said, {}, made), draft.path / "report.html")
 
     def __repr__(self) -> str:

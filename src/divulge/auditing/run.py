@@ -40,7 +40,7 @@ from divulge.evaluation.covariates import adjust
 from divulge.evidence import answered
 from divulge.references.progress import silent
 from divulge.request import Duplicates, Options, Outputs, Subject, UnknownClasses
-from divulge.results import About, Accuracy, BlindBaseline, environment, to_json_values
+from divulge.results import RunMetadata, Accuracy, BlindBaseline, environment, to_json_values
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from divulge.auditing.forecasts import Forecast
     from divulge.evidence import Measurements
     from divulge.references import Progress
-    from divulge.results import Settings, TransferSummary
+    from divulge.results import AuditSettings, TransferSummary
     from divulge.types import Floats
 
 
@@ -201,7 +201,7 @@ def forecast(target: Any, subject: Subject, options: Options) -> Forecast:
 
 def _prepared(
     target: Any, subject: Subject, options: Options, progress: Progress, pool: Path | None
-) -> tuple[Case, Settings]:
+) -> tuple[Case, AuditSettings]:
     """Everything checked, and in words all that determines the run."""
     check_choice(options.unknown_classes, "unknown_classes", get_args(UnknownClasses))
     own = adapt(target, outputs=options.outputs, device=options.device, labels_only=True)
@@ -230,7 +230,7 @@ def _prepared(
 
 
 def _kept(
-    case: Case, fpr: tuple[float, ...], settings: Settings, plan: Mapping[str, Any] | None, draft: Draft
+    case: Case, fpr: tuple[float, ...], settings: AuditSettings, plan: Mapping[str, Any] | None, draft: Draft
 ) -> Audit:
     """The result, with all of it written into ``draft``."""
     asked = documents.noting(case.target, draft.path)
@@ -250,7 +250,7 @@ def files_of(plan: Mapping[str, Any], home: Path) -> dict[str, list[Path]]:
     return {role: [folder / name] for role, name in named.items() if isinstance(name, str) and (folder / name).exists()}
 
 
-def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path | None) -> Audit:
+def _result(case: Case, fpr: tuple[float, ...], settings: AuditSettings, path: Path | None) -> Audit:
     """The order of work."""
     given, layout, log = case.given, case.layout, Log()
     views = documents.measure(case, log) if documents.asked(case.target) else measure(case, log)
@@ -277,7 +277,7 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         unexplained = explain()
     carried = log.timed("transfer", lambda: _transfer(case, calibration, views[0], max(fpr)))
     shown = exhibits.choose(given.candidates, given.truth, scores, texts=case.texts)
-    about = About(
+    about = RunMetadata(
         settings=settings,
         recipes=run_record.recipes(case, log, outputs, fpr),
         counts=run_record.counts(case),
@@ -286,7 +286,7 @@ def _result(case: Case, fpr: tuple[float, ...], settings: Settings, path: Path |
         texts=compared,
         transfer=carried,
         warnings=(*text_split.warnings(compared), *given.warnings, *log.warnings),
-        environment=environment(),
+        environment=collect_environment(),
         timings={name: round(seconds, 3) for name, seconds in log.timings.items()},
         engine="; ".join(dict.fromkeys(log.engines)),
         accuracy=_accuracy(case, log),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge.auditing import active, settings
-from divulge.results import Conducted, Sizes
+from divulge.results import RecipeRun, RecordCounts
 from divulge.signals import internals
 
 if TYPE_CHECKING:
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from divulge.recipes import Recipe
 
 
-def recipes(case: Case, log: Log, scored: Mapping[str, Scored], fpr: Sequence[float]) -> dict[str, Conducted]:
+def recipes(case: Case, log: Log, scored: Mapping[str, Scored], fpr: Sequence[float]) -> dict[str, RecipeRun]:
     """Every recipe by its name: what it read, what it was given, what it asked."""
     signals = active.names(case.given.recipes)
     return {
-        recipe.name: Conducted(
+        recipe.name: RecipeRun(
             signal=recipe.signal_name,
             reads=recipe.reads,
             attack=settings.attack(recipe),
@@ -36,10 +36,10 @@ def recipes(case: Case, log: Log, scored: Mapping[str, Scored], fpr: Sequence[fl
     }
 
 
-def counts(case: Case) -> Sizes:
+def counts(case: Case) -> RecordCounts:
     """How many records of each kind, and classes."""
     given = case.given
-    return Sizes(
+    return RecordCounts(
         members=int(given.truth.sum()),
         nonmembers=int((~given.truth).sum()),
         population=given.layout.population,

@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge.errors import InputError
 from divulge.evidence import concatenate
-from divulge.report import in_words
+from divulge.report import formatting
 from divulge.statistics.duplicate_groups import are_divided_whole, number_digests
 from divulge.types import Records
 
@@ -95,7 +95,7 @@ def separate(sets: Mapping[str, Records], policy: Duplicates) -> Separated:
         dealt = repeated & np.append(kept, ~held)
         kept, held = kept & ~repeated[: len(kept)], held | repeated[len(kept) :]
         if dealt.any():
-            further = f", and {in_words.several(int(dealt.sum()), 'record')} with copies in their own set alone"
+            further = f", and {formatting.format_count(int(dealt.sum()), 'record')} with copies in their own set alone"
     inside, others = kept[: len(members)], kept[len(members) :]
     if not (inside.any() and others.any() and (~held).any()):
         raise InputError(f"duplicates: {where}; nothing is left after dropping them")
@@ -112,5 +112,5 @@ def _once(groups: Ints | None, origin: Ints) -> tuple[str, ...]:
     surplus = len(groups) - len(np.unique(np.column_stack([groups, origin[: len(groups)]]), axis=0))
     if not surplus:
         return ()
-    copies = in_words.several(surplus, "candidate")
+    copies = formatting.format_count(surplus, "candidate")
     return (f"{copies} repeat another record of the same set; equal records count once in every estimate",)

@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import store
 from divulge.errors import InputError
-from divulge.results import Digests, Settings
+from divulge.results import Digests, AuditSettings
 from divulge.targets import GivesTokens, GivesWeights
 from divulge.targets.rights import Own
 from divulge.types import Records
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from divulge.auditing.inputs import Inputs
     from divulge.recipes import Recipe
     from divulge.request import Options
-    from divulge.results import PartlyKnown
+    from divulge.results import PartialKnowledge
     from divulge.targets import GivesLabels, GivesLogits
 
 # Where an object lies in memory, as a repr tells it.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def settings(given: Inputs, options: Options, references: Any, target: str, partial: PartlyKnown | None) -> Settings:
+def settings(given: Inputs, options: Options, references: Any, target: str, partial: PartialKnowledge | None) -> AuditSettings:
     """All that determines the run: kept as its plan, and its digest names an interrupted run."""
-    return Settings(
+    return AuditSettings(
         seed=options.seed,
         recipes=tuple(recipe.name for recipe in given.recipes),
         attacks={recipe.name: f"{recipe.signal_name}: {attack(recipe)}" for recipe in given.recipes},

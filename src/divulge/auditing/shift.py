@@ -9,8 +9,8 @@ import numpy as np
 from divulge.decisions import fpr as by_fpr
 from divulge.errors import InputError
 from divulge.evaluation import transfer
-from divulge.report import Chart, Fold, Paragraph, Section, Table, charts
-from divulge.results import Carried, Plane, TransferSummary
+from divulge.report import Chart, Collapsible, Paragraph, Section, Table, charts
+from divulge.results import TransferCheck, ProjectedRecords, TransferSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,12 +49,12 @@ def assess(
     return TransferSummary(
         level=level,
         recipes={
-            name: Carried(
+            name: TransferCheck(
                 one.holds, str(one), one.expected_fpr.value, *(float(getattr(one, each)) for each in _NUMBERS)
             )
             for name, one in transfers.items()
         },
-        plane=Plane(_some(first.seen), _some(first.query)),
+        plane=ProjectedRecords(_some(first.seen), _some(first.query)),
         ratio=_some(np.column_stack([first.linear, first.ratio])),
     )
 
@@ -91,7 +91,7 @@ def section(summary: TransferSummary | None) -> Section:
     )
     ratio = {"seen records": _columns(summary.ratio)}
     blocks.append(Chart(charts.scatter(ratio, x="linear fit", y="density ratio"), title="Density ratio", note=note))
-    folded = Fold("What speaks for and against, recipe by recipe", blocks)
+    folded = Collapsible("What speaks for and against, recipe by recipe", blocks)
     table = Table(columns, rows, note=few if lacking else "")
     return Section("Will the false-positive rate carry over to the unseen classes?", [table, folded])
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import evaluation
-from divulge.report import in_words
+from divulge.report import formatting
 from divulge.results import TextSplit
 from divulge.statistics import two_samples
 from divulge.statistics.duplicate_groups import first_of_each
@@ -67,7 +67,7 @@ def warnings(split: TextSplit | None) -> list[str]:
     said = given_away(split.signs)
     if split.copies:
         said.append(
-            f"at least half of the word n-grams of {in_words.several(split.copies, 'non-member')} stand in a member; a "
+            f"at least half of the word n-grams of {formatting.format_count(split.copies, 'non-member')} stand in a member; a "
             "model that has learnt the one knows the other, so the numbers are too low"
         )
     return said

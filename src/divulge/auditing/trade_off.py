@@ -8,7 +8,7 @@ from divulge import evaluation
 from divulge.auditing import headline
 from divulge.auditing.headline import Tested
 from divulge.auditing.verdict import at_once, scopes
-from divulge.report import Chart, Dial, Section, Stop, charts, in_words
+from divulge.report import Chart, Slider, Section, SliderPosition, charts, formatting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,18 +55,18 @@ def _slider(audit: Findings, strongest: str) -> list[Block]:
         f"{strongest}, all candidates{adjusted}. Intervals are as wide as those of the verdict; those of "
         "false-positive rates that the audit was not asked for are not among the ones that hold together."
     )
-    return [Dial("false-positive rate", stops, start, title="How many are recognised, at which price", note=note)]
+    return [Slider("false-positive rate", stops, start, title="How many are recognised, at which price", note=note)]
 
 
-def _stop(outcome: Outcome, level: float, confidence: float) -> Stop:
+def _stop(outcome: Outcome, level: float, confidence: float) -> SliderPosition:
     rate = evaluation.tpr_at_fpr(outcome.scores, outcome.members, level, confidence)
-    label = in_words.per_cent(level)
+    label = formatting.format_percent(level)
     if rate.low > level:
         said = headline.of(Tested(outcome.recipe, "TPR", level, rate))
-        return Stop(label, said.words, said.pictures)
-    shown, others = in_words.out_of(rate), in_words.of_others(level)
+        return SliderPosition(label, said.words, said.pictures)
+    shown, others = formatting.natural_frequency(rate), formatting.format_others(level)
     words = (
-        f"{shown.counted('training records')} are recognised while wrongly accusing at most {others}: not measurably "
+        f"{shown.describe('training records')} are recognised while wrongly accusing at most {others}: not measurably "
         "more than by guessing."
     )
-    return Stop(label, words, headline.grids(shown, level))
+    return SliderPosition(label, words, headline.grids(shown, level))

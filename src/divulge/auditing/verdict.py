@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from divulge import evaluation
 from divulge.auditing import covariate_adjustment, headline, plausibility
 from divulge.auditing.headline import Tested
-from divulge.report import in_words
-from divulge.report.markdown import shown
+from divulge.report import formatting
+from divulge.report.formatting import format_estimate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from divulge.auditing.findings import Findings, Outcome
     from divulge.evaluation import Detectable
-    from divulge.report import Dots
-    from divulge.results import Answer, BlindBaseline, Conducted
+    from divulge.report import DotGrid
+    from divulge.results import Answer, BlindBaseline, RecipeRun
     from divulge.types import Tone
 
 CONFIDENCE = 0.95
@@ -64,7 +64,7 @@ class Verdict:
     answer: Answer
     plain: str
     more: tuple[str, ...] = ()
-    pictures: tuple[Dots, ...] = ()
+    pictures: tuple[DotGrid, ...] = ()
     recipe: str = ""
 
     @property
@@ -127,7 +127,7 @@ def _scopes(audit: Findings, outcomes: tuple[Outcome, ...], *, adjusted: bool) -
     if not audit.unseen_classes:
         return (Scope("all", "", outcomes, adjusted),)
     unseen = tuple(outcome.unseen for outcome in outcomes)
-    where = f" on the {in_words.classes(audit.unseen_classes, audit.class_names)}"
+    where = f" on the {formatting.format_unseen_classes(audit.unseen_classes, audit.class_names)}"
     return Scope("unseen classes", where, unseen, adjusted), Scope("all", " on all classes", outcomes, adjusted)
 
 
@@ -173,7 +173,7 @@ def verdict(audit: Findings) -> Verdict:
         area = blind.auc
         return _confounded(
             "The split is confounded: a classifier that never saw the model tells members from non-members "
-            f"(AUC {shown(area)}, p = {blind.p_value:.2g}).",
+            f"(AUC {format_estimate(area)}, p = {blind.p_value:.2g}).",
             blind.differences,
         )
     if audit.about.told_apart:
@@ -263,11 +263,11 @@ def _explained(audit: Findings, scope: Scope, seen: Iterable[str], hidden: Seque
     """Scores, and scores less what the records alone explain, do not say the same."""
     names = list(seen)
     what = (
-        f"by {in_words.listed(names)} members can be told from non-members, but no longer once what the records alone "
+        f"by {formatting.join_words(names)} members can be told from non-members, but no longer once what the records alone "
         "explain is taken out; a difference between the sets that is too small for the blind baseline to see would do "
         "the same."
         if names
-        else f"by {in_words.listed(hidden)} members can be told from non-members only once what the records alone "
+        else f"by {formatting.join_words(hidden)} members can be told from non-members only once what the records alone "
         "explain is taken out; a difference between the sets may hide a leak."
     )
     blind = audit.about.blind_baseline
@@ -296,11 +296,11 @@ def _leak(audit: Findings, scope: Scope, worst: Tested) -> Verdict:
     said = headline.of(worst, scope.where)
     evidence = (
         f"The strongest evidence is {worst}. The intervals of all recipes hold simultaneously with "
-        f"{in_words.per_cent(CONFIDENCE)} confidence."
+        f"{formatting.format_percent(CONFIDENCE)} confidence."
     )
     partial = audit.about.settings.partial
     whole = partial is None or partial.share == 1
-    knows = "" if whole else f" They know {in_words.per_cent(partial.share)} of each record's values."
+    knows = "" if whole else f" They know {formatting.format_percent(partial.share)} of each record's values."
     blind, confirmed = audit.about.blind_baseline, worst.recipe in audit.unexplained_scores
     shift = "" if blind is None or not confirmed else (
         f"It is also in the scores less what the records alone explain. {_smallest_shift(blind)}"
@@ -317,14 +317,14 @@ def _nothing(audit: Findings, scope: Scope, smallest: Detectable, area: float) -
     else:
         least = evaluation.nonmembers_to_tell(smallest.fpr, smallest.confidence)
         missing = f"{least:,} non-members" if scope.nonmembers < least else "more members"
-        level = in_words.per_cent(smallest.fpr)
+        level = formatting.format_percent(smallest.fpr)
         unseen = (f"No TPR at FPR {level} could have been told from chance: that would take {missing}.",)
     return Verdict(
         "no leak found",
         f"No leak found{scope.where}: no attack that was run tells training records from others measurably better "
         "than guessing.",
         (
-            f"The smallest that would have been found with {in_words.per_cent(smallest.power)} probability is an AUC "
+            f"The smallest that would have been found with {formatting.format_percent(smallest.power)} probability is an AUC "
             f"of {area:.3f}{rate}, under the model of {smallest.method}.",
             *unseen,
             *(() if audit.adjustment is None else (covariate_adjustment.describe(audit.adjustment),)),
@@ -339,7 +339,7 @@ def _too_little(scope: Scope, smallest: Detectable) -> Verdict:
         "too little data to say",
         f"Too little data to say{scope.where}: with {counted(scope.members, scope.nonmembers)}, even an AUC of "
         f"{UNSEEN:g}, halfway between guessing and certainty, could well be missed.",
-        (f"Finding one with {in_words.per_cent(smallest.power)} probability takes about {needed:,} of each kind.",),
+        (f"Finding one with {formatting.format_percent(smallest.power)} probability takes about {needed:,} of each kind.",),
     )
 
 
@@ -374,7 +374,7 @@ def _tried(audit: Findings) -> str:
     return f"The adversaries that were tried: {', '.join(audit.about.recipes)}{stronger}."
 
 
-def _adversary(recipe: Conducted) -> str:
+def _adversary(recipe: RecipeRun) -> str:
     models = {
         "none": "no reference models",
         "out": "reference models trained on other data of the same kind",

@@ -14,7 +14,7 @@ from divulge.decisions.counts import Counts
 from divulge.decisions.methods import Storey
 from divulge.errors import InputError
 from divulge.evaluation import proportion
-from divulge.report import in_words
+from divulge.report import formatting
 from divulge.results import CalledRecord, RuleSummary, WeightsSummary
 from divulge.signals import margin as signals
 
@@ -102,13 +102,13 @@ class Examined:
         if not self.leaks:
             why = "there is nothing to compare the candidates with"
             if self.calibration is not None:
-                why = f"no candidate can be named at a false discovery rate of {in_words.per_cent(_ERROR)} or less"
+                why = f"no candidate can be named at a false discovery rate of {formatting.format_percent(_ERROR)} or less"
             return f"No leak is proven: {why}."
         if surest is None or not surest.count:
             return "Some candidates stand out from the records known not to be in the training set."
         return (
             f"{surest.count:,} of {n:,} candidates are recognised as training records from the weights alone; on "
-            f"average at most {in_words.per_cent(surest.guarantee.level)} of such a selection is not, assuming "
+            f"average at most {formatting.format_percent(surest.guarantee.level)} of such a selection is not, assuming "
             f"{' and '.join(surest.guarantee.assumes)}."
         )
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from divulge.canaries.claim import Claim
 from divulge.evaluation import roc
-from divulge.report import Dots, advice, charts, in_words, regulators
-from divulge.report.curves import Curve
-from divulge.report.page import Chart, Page, Paragraph, Point, Points, Section, Table
-from divulge.report.regulators import Answers
+from divulge.report import DotGrid, charts, formatting, sections
+from divulge.report.charts import Curve
+from divulge.report.page import Chart, Page, Paragraph, Bullet, BulletList, Section, Table
+from divulge.report.sections import RegulatorAnswers
 
 if TYPE_CHECKING:
     from divulge.results import CanarySummary
@@ -39,8 +39,8 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
         included: bool ``[n]``.
     """
     bounds = {_ASKED: summary.bound, **summary.others}
-    sure = in_words.per_cent(summary.bound.confidence)
-    rows = [[name, in_words.least(bound.low), bound.method] for name, bound in bounds.items()]
+    sure = formatting.format_percent(summary.bound.confidence)
+    rows = [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in bounds.items()]
     return Page(
         title="A claim of differential privacy",
         verdict=summary.verdict,
@@ -52,15 +52,15 @@ def page(summary: CanarySummary, scores: Floats, included: Bools) -> Page:
                 "What is proven",
                 [
                     Table(["bound", "ε ≥", "how"], rows, f"Each with {sure} confidence"),
-                    Paragraph(in_words.sentence(summary.guarantee)),
+                    Paragraph(formatting.as_sentence(summary.guarantee)),
                 ],
             ),
             Section("Errors of a test on one canary", [_curve(summary, scores, included)]),
             Section("Scores", [Chart(_histogram(scores, included), note=_SPREAD)]),
             Section("What would show more", [Paragraph(text) for text in _more(summary)]),
-            regulators.section(_answers(summary)),
+            sections.regulator_section(_answers(summary)),
             *(
-                [Section("Warnings", [Paragraph(in_words.sentence(note)) for note in summary.warnings])]
+                [Section("Warnings", [Paragraph(formatting.as_sentence(note)) for note in summary.warnings])]
                 if summary.warnings
                 else []
             ),
@@ -75,33 +75,33 @@ def _advice(summary: CanarySummary) -> list[Section]:
     if summary.answer != "violated" or summary.claimed is None:
         return []
     points = [
-        Point(
+        Bullet(
             f"Do not claim ε = {summary.claimed:g} of this training.",
-            f"Whatever ε it keeps is at least {in_words.least(summary.bound.low)}, on the assumption stated below.",
+            f"Whatever ε it keeps is at least {formatting.format_lower_bound(summary.bound.low)}, on the assumption stated below.",
         ),
-        Point(
+        Bullet(
             "Look for the mistake.",
             "Compare what the accountant was told of sampling rate, steps and noise with what the training did; see "
             "that noise was added at its full scale, and that gradients were clipped record by record.",
         ),
-        Point(
+        Bullet(
             "Train again, with new canaries.",
             "Coins whose outcome has been looked at prove nothing of a second training; divulge canaries make throws "
             "new ones.",
         ),
     ]
-    return [Section(advice.TITLE, [Points(points)])]
+    return [Section(sections.ADVICE_TITLE, [BulletList(points)])]
 
 
-def _pictures(summary: CanarySummary) -> tuple[Dots, ...]:
+def _pictures(summary: CanarySummary) -> tuple[DotGrid, ...]:
     """How sure ε lets somebody be who held it as likely as not that a record was used."""
     grids = []
     if summary.claimed is not None:
         sure = math.ceil(_sure(summary.claimed) - 1e-9)
-        grids.append(Dots(f"Claimed: from 50 of 100 sure that a record was used to {sure}, at most", sure, 100))
+        grids.append(DotGrid(f"Claimed: from 50 of 100 sure that a record was used to {sure}, at most", sure, 100))
     if summary.bound.low > 0:
         sure = math.floor(_sure(summary.bound.low) + 1e-9)
-        grids.append(Dots(f"Proven: from 50 of 100 sure to {sure} or more, for some record", sure, 100))
+        grids.append(DotGrid(f"Proven: from 50 of 100 sure to {sure} or more, for some record", sure, 100))
     return tuple(grids)
 
 
@@ -133,12 +133,12 @@ def _odds(epsilon: float) -> str:
     return f"{math.exp(epsilon):.2g}" if epsilon < _EVERYDAY else f"10^{epsilon / math.log(10):.0f}"
 
 
-def _answers(summary: CanarySummary) -> Answers:
-    sure = in_words.per_cent(summary.bound.confidence)
+def _answers(summary: CanarySummary) -> RegulatorAnswers:
+    sure = formatting.format_percent(summary.bound.confidence)
     claimed = "no ε was claimed" if summary.claimed is None else f"ε = {summary.claimed:g} was claimed"
-    return Answers(
+    return RegulatorAnswers(
         means=f"{summary.canaries} canaries ({summary.kind_of_canary}), scored by {summary.recipe}.",
-        epsilon=f"At least {in_words.least(summary.bound.low)} with {sure} confidence; {claimed}. How much "
+        epsilon=f"At least {formatting.format_lower_bound(summary.bound.low)} with {sure} confidence; {claimed}. How much "
         "larger it is, such a test cannot say.",
         unit="One record, as the canaries are.",
     )
@@ -148,7 +148,7 @@ def facts(summary: CanarySummary) -> dict[str, str]:
     """What was tested, and how."""
     told = {
         "claim": "none" if summary.claimed is None else f"ε = {summary.claimed:g}, δ = {summary.delta:g}",
-        "proven": f"ε ≥ {in_words.least(summary.bound.low)}",
+        "proven": f"ε ≥ {formatting.format_lower_bound(summary.bound.low)}",
         "canaries": f"{summary.canaries} {summary.kind_of_canary}, {summary.included} of them included",
         "records beside them": f"{summary.trained_on:,}",
         "models trained": str(summary.runs),

@@ -19,8 +19,8 @@ from divulge.dossier import Dossier
 from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate
-from divulge.report import html, origin
-from divulge.results import CanarySummary, LeastEpsilon, environment, provenance, write
+from divulge.report import html, sections
+from divulge.results import CanarySummary, EpsilonLowerBound, environment, provenance, write
 from divulge.targets import GivesLabels, adapt
 from divulge.types import Estimate, Records
 from divulge.validation import check_instance, check_integer, check_path, format_exception, require_callable
@@ -107,13 +107,13 @@ class CanaryAudit:
             mean_exposure=float(exposures.mean()),
             largest_exposure=float(exposures.max()),
             warnings=self.warnings,
-            environment=environment(),
+            environment=collect_environment(),
             settings=proof.settings,
         )
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(origin.added(self._page(), provenance.now()), check_path(path, "path"))
+        html.write(sections.add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write scores, summary and report into a run directory.
@@ -125,8 +125,8 @@ class CanaryAudit:
         with Dossier(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
             write(draft, self.summary())
-            made = provenance.write(draft)
-            html.write(origin.added(self._page(), made), draft.path / "report.html")
+            made = provenance.write_provenance(draft)
+            html.write(sections.add_provenance(self._page(), made), draft.path / "report.html")
 
     def _page(self) -> Page:
         return canary_page.page(self.summary(), self.scores, self.included)
@@ -135,8 +135,8 @@ class CanaryAudit:
         return self.proof.text
 
 
-def _least(bound: Estimate) -> LeastEpsilon:
-    return LeastEpsilon(bound.low, bound.confidence, bound.method)
+def _least(bound: Estimate) -> EpsilonLowerBound:
+    return EpsilonLowerBound(bound.low, bound.confidence, bound.method)
 
 
 def _ends(share: Estimate) -> tuple[float, float, float]:

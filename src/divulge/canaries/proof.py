@@ -17,7 +17,7 @@ from divulge.evaluation import (
     smallest_violation,
 )
 from divulge.evaluation.guess_bounds import COINS, GuessRule
-from divulge.report import in_words
+from divulge.report import formatting
 from divulge.results import BoundSettings
 from divulge.types import Guarantee
 from divulge.validation import check_choice, check_instance, check_integer, check_mask, check_vector, format_value
@@ -78,8 +78,8 @@ class Proof:
     @property
     def text(self) -> str:
         """The verdict in two or three sentences."""
-        sure = f"with {in_words.per_cent(self.bound.confidence)} confidence"
-        least = in_words.least(self.bound.low)
+        sure = f"with {formatting.format_percent(self.bound.confidence)} confidence"
+        least = formatting.format_lower_bound(self.bound.low)
         spent = f"The training spent ε ≥ {least} ({sure})."
         proven = spent if self.bound.low > 0 else "No ε above 0 is proven."
         if self.constant:
@@ -94,7 +94,7 @@ class Proof:
             return ""
         if self.most > self.claim.epsilon:
             return "A Gaussian mechanism of any ε up to 64 would have been missed in more than 20 % of audits."
-        most = in_words.least(self.most)
+        most = formatting.format_lower_bound(self.most)
         return f"Had the guesses been as right as these scores allow, ε ≥ {most} would have been proven."
 
     @property

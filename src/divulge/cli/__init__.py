@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
         if "SOURCE_DATE_EPOCH" in os.environ:  # libraries read it, too, and fail in words of their own
             machine.current_time()
         with (
-            provenance.running(("divulge", *arguments)),
+            provenance.record_command(("divulge", *arguments)),
             typer.main.get_command(app).make_context("divulge", list(arguments)) as context,
         ):
             context.command.invoke(context)

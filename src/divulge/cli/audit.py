@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from divulge.auditing import audit_page, audit_summary, compare_page, plausibility
     from divulge.auditing import compare as comparing
     from divulge.identification import best
-    from divulge.report import html, markdown, origin
+    from divulge.report import html, markdown, sections
     from divulge.results import provenance
     from divulge.tables import ColumnNames
 else:
@@ -204,7 +204,7 @@ def decide(
         printing.as_json(results.to_json_values(decisions))
         return
     columns = ["recipe", "selected", "FPR", "TPR", "precision"]
-    rows = [[name, d.selected, *map(markdown.shown, (d.fpr, d.tpr, d.precision))] for name, d in decisions.items()]
+    rows = [[name, d.selected, *map(formatting.format_estimate, (d.fpr, d.tpr, d.precision))] for name, d in decisions.items()]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
     for guarantee in dict.fromkeys(d.guarantee for d in decisions.values()):
@@ -260,7 +260,7 @@ def compare(
     changes = compare_page.at_once(first, second)
     if report is not None:
         page = compare_page.page(first, second, changes)
-        html.write(origin.added(page, provenance.now({"before": [before], "after": [after]})), report)
+        html.write(sections.add_provenance(page, provenance.collect_provenance({"before": [before], "after": [after]})), report)
     if json:
         printing.as_json(results.to_json_values(changes))
         return

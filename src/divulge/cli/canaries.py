@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge import datafiles, evaluation, results, targets, validation
     from divulge.canaries import canary_page
     from divulge.evaluation.families import Families
-    from divulge.report import in_words
+    from divulge.report import formatting
     from divulge.results import provenance
 else:
     validation = lazy.module("divulge.validation")
@@ -25,7 +25,7 @@ else:
     datafiles = lazy.module("divulge.datafiles")
     evaluation = lazy.module("divulge.evaluation")
     game = lazy.module("divulge.canaries")
-    in_words = lazy.module("divulge.report.in_words")
+    formatting = lazy.module("divulge.report.formatting")
     provenance = lazy.module("divulge.results.provenance")
     results = lazy.module("divulge.results")
     targets = lazy.module("divulge.targets")
@@ -106,7 +106,7 @@ def audit(
     if claim_epsilon is None and delta:
         raise InputError("--delta: it belongs to a claim; give --claim-epsilon, too")
     claim = None if claim_epsilon is None else game.Claim(claim_epsilon, delta)
-    provenance.reading(model=model, canaries=canaries, population=population, training=training)
+    provenance.declare_input_files(model=model, canaries=canaries, population=population, training=training)
     chosen: Any = {"outputs": outputs, "device": device}
     result = game.audit(
         targets.load(model, factory=factory, folder=Path(), **chosen),
@@ -128,8 +128,8 @@ def audit(
         printing.as_json(results.to_json_values(summary))
     else:
         printing.verdict(summary.tone, summary.verdict)
-        rows = [["what decides", in_words.least(summary.bound.low), summary.bound.method]]
-        rows += [[name, in_words.least(bound.low), bound.method] for name, bound in summary.others.items()]
+        rows = [["what decides", formatting.format_lower_bound(summary.bound.low), summary.bound.method]]
+        rows += [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in summary.others.items()]
         printing.table("Bounds", ["bound", "ε ≥", "how"], rows)
         for name, value in canary_page.facts(summary).items():
             printing.line(f"{name}: {value}")

@@ -18,7 +18,7 @@ from divulge.errors import InputError
 if TYPE_CHECKING:
     from divulge import datafiles, dossier, imports, labels, results
     from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan, labels_summary
-    from divulge.report import html, labels_page, origin
+    from divulge.report import html, labels_page, sections
     from divulge.results import LabelsSummary, provenance
     from divulge.types import Ints
 else:
@@ -200,7 +200,7 @@ def show_simulation(
 
     Exit code 4 when the answers contradict what was declared of the endpoint.
     """
-    provenance.reading(labels=labels_file, public=public)
+    provenance.declare_input_files(labels=labels_file, public=public)
     y = datafiles.read_labels(labels_file)
     spec = oracle.spec(len(y))
     plan = labels.design(spec, method)
@@ -236,7 +236,7 @@ def attack(
 
     Exit code 4, and no labels, when the answers contradict what was declared of the endpoint.
     """
-    provenance.reading(scores=scores)
+    provenance.declare_input_files(scores=scores)
     spec = oracle.spec(n)
     plan = labels.design(spec, method)
     if scores is not None:
@@ -335,7 +335,7 @@ def _told(
     summary = labels_summary.summarise(plan, inference, truth)
     if report is not None:
         page = labels_page.page(summary, labels_summary.progress(plan, inference, truth))
-        html.write(origin.added(page, provenance.now()), report)
+        html.write(sections.add_provenance(page, provenance.collect_provenance()), report)
     if json:
         printing.as_json(results.to_json_values(summary))
     if inference.contradiction is not None:

@@ -111,7 +111,7 @@ def _pdf(run: Path, path: Path) -> None:
 
 def _results(run: Path) -> dict[str, Any]:
     """All of the summary, and where the run comes from."""
-    made = provenance.read(run)
+    made = provenance.read_provenance(run)
     summaries: dict[str, Callable[[], Any]] = {
         "identification": lambda: table_results.summary(run),
         "extraction": lambda: extraction_kept.summary(run),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from divulge import margin as margins
     from divulge.auditing import weights_examination
     from divulge.reconstruction import reconstruction_summary
-    from divulge.report import html, markdown, origin, weights_page
+    from divulge.report import html, markdown, sections, weights_page
     from divulge.results import provenance
 else:
     validation = lazy.module("divulge.validation")
@@ -69,9 +69,9 @@ def weights(
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
         page = weights_page.membership(summary, facts, truth=examined.truth, calibration=examined.calibration)
-        made = provenance.now(_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked))
-        known = {f"network's accuracy on {name}": markdown.percent(one) for name, one in examined.accuracy.items()}
-        html.write(origin.added(page, made, known), out)
+        made = provenance.collect_provenance(_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked))
+        known = {f"network's accuracy on {name}": formatting.format_percent_estimate(one) for name, one in examined.accuracy.items()}
+        html.write(sections.add_provenance(page, made, known), out)
     if selection is not None:
         examined.write(selection)
     if json:
@@ -107,7 +107,7 @@ def reconstruct(
         facts = {"model": model.name, "width": str(net.width), "margin": f"{summary.margin:g}"}
         known = None if truth is None else datafiles.read_rows(truth).x.ravel()
         page = weights_page.reconstruction(summary, facts, net, truth=known)
-        html.write(origin.added(page, provenance.now(_files(model=model, truth=truth))), out)
+        html.write(sections.add_provenance(page, provenance.collect_provenance(_files(model=model, truth=truth))), out)
     if json:
         printing.as_json(results.to_json_values(summary))
         return

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.extraction.chances import draws_needed
-from divulge.report import Dots, advice, charts, in_words, regulators
-from divulge.report.curves import Curve
-from divulge.report.page import Chart, Exhibit, Fold, Gallery, Page, Paragraph, Section, Table
-from divulge.report.regulators import Answers
+from divulge.report import DotGrid, charts, formatting, sections
+from divulge.report.charts import Curve
+from divulge.report.page import Chart, Exhibit, Collapsible, Gallery, Page, Paragraph, Section, Table
+from divulge.report.sections import RegulatorAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,14 +43,14 @@ def page(told: ExtractionSummary, members: Measured, nonmembers: Measured) -> Pa
         more=(_adversary(told),),
         pictures=_pictures(told),
         sections=[
-            *([Section(advice.TITLE, advice.against_extraction())] if told.answer == "extracted" else []),
+            *([Section(sections.ADVICE_TITLE, sections.extraction_advice())] if told.answer == "extracted" else []),
             Section("How many are given back", [_rates(told), Paragraph(_meaning(told))]),
             Section("How often a model must be asked", [_curve(told, members, nonmembers)]),
             Section("Members that are given back most easily", _foremost(members)),
-            Section("Non-members that are given back most easily", [Fold(_BESIDE, _foremost(nonmembers))]),
-            regulators.section(_answers(told)),
+            Section("Non-members that are given back most easily", [Collapsible(_BESIDE, _foremost(nonmembers))]),
+            sections.regulator_section(_answers(told)),
             *(
-                [Section("Warnings", [Paragraph(in_words.sentence(note)) for note in told.warnings])]
+                [Section("Warnings", [Paragraph(formatting.as_sentence(note)) for note in told.warnings])]
                 if told.warnings
                 else []
             ),
@@ -68,8 +68,8 @@ def _losses(told: ExtractionSummary, members: Measured, nonmembers: Measured) ->
 
 def _prompt(told: ExtractionSummary) -> str:
     if isinstance(told.prefix, float):
-        return f"{in_words.per_cent(told.prefix)} of the document"
-    return in_words.several(told.prefix, "token")
+        return f"{formatting.format_percent(told.prefix)} of the document"
+    return formatting.format_count(told.prefix, "token")
 
 
 def _adversary(told: ExtractionSummary) -> str:
@@ -82,22 +82,22 @@ def _adversary(told: ExtractionSummary) -> str:
     )
 
 
-def _pictures(told: ExtractionSummary) -> tuple[Dots, ...]:
+def _pictures(told: ExtractionSummary) -> tuple[DotGrid, ...]:
     """Members beside non-members, by the way that the verdict quotes; nothing where the verdict claims nothing."""
     if told.answer not in ("extracted", "not shown"):
         return ()
     rate = max(told.rates, key=lambda one: one.difference.low) if told.answer == "extracted" else told.rates[0]
     sides = (("members", rate.members), ("non-members", rate.nonmembers))
-    shown = [(name, in_words.out_of(share)) for name, share in sides]
+    shown = [(name, formatting.natural_frequency(share)) for name, share in sides]
     return tuple(
-        Dots(f"{one.counted(name)} are given back ({rate.way})", one.value, one.of, one.low, one.high)
+        DotGrid(f"{one.describe(name)} are given back ({rate.way})", one.value, one.total, one.low, one.high)
         for name, one in shown
     )
 
 
-def _answers(told: ExtractionSummary) -> Answers:
+def _answers(told: ExtractionSummary) -> RegulatorAnswers:
     ways = ", ".join(rate.way for rate in told.rates)
-    return Answers(
+    return RegulatorAnswers(
         means=f"asking for the continuation of documents that are known already ({ways}).",
         extraction=told.verdict,
         queries="Of documents whose beginning the asker has: the same. Of others: not evaluable from this run.",
@@ -113,7 +113,7 @@ def facts(told: ExtractionSummary) -> dict[str, str]:
         "members": f"{told.members:,}",
         "non-members": f"{told.nonmembers:,}",
         "prompt": f"{prompt}, at the {told.place}" if told.place != "random" else f"{prompt}, at a random place",
-        "asked for": f"the next {in_words.several(told.suffix, 'token')}",
+        "asked for": f"the next {formatting.format_count(told.suffix, 'token')}",
         "sampling": told.decoding,
         "reference model": "what it gives back, too, is not counted" if told.with_reference else "none",
         "told apart without the model": _blind(told),
@@ -141,7 +141,7 @@ def rows(told: ExtractionSummary) -> tuple[list[str], list[list[str]]]:
 def _rates(told: ExtractionSummary) -> Table:
     columns, table = rows(told)
     rate = told.rates[0]
-    each, together = map(in_words.per_cent, (rate.difference.confidence, told.confidence))
+    each, together = map(formatting.format_percent, (rate.difference.confidence, told.confidence))
     note = f"Shares in per cent. Each difference holds with {each} confidence, all together with {together}"
     return Table(columns, table, note=f"{note} ({rate.difference.method}).")
 
@@ -194,7 +194,7 @@ def _foremost(measured: Measured) -> Sequence[Block]:
         for at in some
     ]
     note = "Each document: the prompt, what follows it, what the model says greedily."
-    more = [Fold(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
+    more = [Collapsible(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
     return [table, Gallery(exhibits[:_SEEN], note=note), *more]
 
 

@@ -12,7 +12,7 @@ from divulge.errors import InputError
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured
 from divulge.extraction.result import KIND, summarise_again
-from divulge.report import origin
+from divulge.report import sections
 from divulge.results import ExtractionSummary, provenance
 from divulge.validation import format_exception
 
@@ -42,7 +42,7 @@ def documents(folder: Path) -> pl.DataFrame:
 
 
 def _page(folder: Path) -> Page:
-    return origin.added(extraction_page.page(*_read(folder)), provenance.read(folder))
+    return sections.add_provenance(extraction_page.page(*_read(folder)), provenance.read_provenance(folder))
 
 
 def _read(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:
@@ -51,7 +51,7 @@ def _read(folder: Path) -> tuple[ExtractionSummary, Measured, Measured]:
         members, nonmembers = (
             Measured.of_table(table.filter(table["set"] == name)) for name in ("member", "non-member")
         )
-        told = summarise_again(results.read(folder, ExtractionSummary), members, nonmembers)
+        told = summarise_again(results.read_summary(folder, ExtractionSummary), members, nonmembers)
     except (KeyError, TypeError, ZeroDivisionError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{folder / 'documents.parquet'}: damaged ({format_exception(error)})") from None
     return told, members, nonmembers

@@ -17,7 +17,7 @@ from divulge.extraction.asking import FINISHED, Asked
 from divulge.extraction.completed import Measured
 from divulge.extraction.passages import Cut, Passage, passages
 from divulge.extraction.result import KIND, Extraction
-from divulge.report import in_words
+from divulge.report import formatting
 from divulge.targets import Decoding, GivesContinuations
 from divulge.types import Records
 from divulge.validation import (
@@ -194,7 +194,7 @@ def _apart(made: Sequence[Passages]) -> tuple[list[list[Passage]], list[str]]:
     used = [_once(part.cut, shared) for part in made]
     if not all(used):
         raise InputError("nonmembers: every passage of one set stands in the other; nothing is left to compare")
-    several = in_words.several(len(shared), "passage")
+    several = formatting.format_count(len(shared), "passage")
     said = f"in documents of both sets, and left out of both: {several}" if shared else ""
     return used, [said] if said else []
 
@@ -212,11 +212,11 @@ def _left_out(*sets: Measured) -> list[str]:
     notes = []
     for name, one in zip(("member", "non-member"), sets, strict=True):
         if one.short:
-            notes.append(f"too short, and left out: {in_words.several(one.short, name)}")
+            notes.append(f"too short, and left out: {formatting.format_count(one.short, name)}")
         if one.repeated:
-            notes.append(f"left out, as the passage stands elsewhere as well: {in_words.several(one.repeated, name)}")
+            notes.append(f"left out, as the passage stands elsewhere as well: {formatting.format_count(one.repeated, name)}")
         if one.shortened:
-            prompts = f"{in_words.several(one.shortened, 'prompt')} of {name}s"
+            prompts = f"{formatting.format_count(one.shortened, 'prompt')} of {name}s"
             notes.append(f"without their beginning, as the model takes no more tokens: {prompts}")
     return notes
 

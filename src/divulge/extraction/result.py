@@ -15,7 +15,7 @@ from divulge.evaluation import proportion, rate_difference
 from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured, RateOf
 from divulge.extraction.finding import Finding, finding_of
-from divulge.report import html, origin
+from divulge.report import html, sections
 from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance, write
 from divulge.validation import check_path
 
@@ -123,12 +123,12 @@ class Extraction:
             confounded=bool(self.confounded),
             seed=self.seed,
             warnings=self.warnings,
-            environment=environment(),
+            environment=collect_environment(),
         )
 
     def report(self, path: str | Path) -> None:
         """Write the report, one HTML file."""
-        html.write(origin.added(self._page(), provenance.now()), check_path(path, "path"))
+        html.write(sections.add_provenance(self._page(), provenance.collect_provenance()), check_path(path, "path"))
 
     def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
         """Write one row per document, the summary and the report into a run directory.
@@ -146,7 +146,7 @@ class Extraction:
         sets = [self.members.table("member"), self.nonmembers.table("non-member")]
         draft.write_table("documents", pl.concat(sets))
         write(draft, self.summary())
-        html.write(origin.added(self._page(), provenance.write(draft)), draft.path / "report.html")
+        html.write(sections.add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html")
 
     def _page(self) -> Page:
         return extraction_page.page(self.summary(), self.members, self.nonmembers)

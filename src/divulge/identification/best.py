@@ -11,9 +11,9 @@ from divulge.decisions import fdp
 from divulge.decisions.counts import Counts
 from divulge.identification import finished
 from divulge.identification.decide import Choice, Policy, decide
-from divulge.report import Chart, Dial, Dots, Fold, Paragraph, Stop, Table, charts, in_words
-from divulge.report.curves import Curve
-from divulge.report.dots import MOST
+from divulge.report import Chart, Slider, DotGrid, Collapsible, Paragraph, SliderPosition, Table, charts, formatting
+from divulge.report.charts import Curve
+from divulge.report.page import MAX_DOTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,27 +114,27 @@ def blocks(summary: IdentificationSummary, folder: Path) -> list[Block]:
     largest = {share: bounds.largest(share) for share in _SHARES}
     rows = [(f"{100 * share:g} %", str(k), str(bounds.false(k))) for share, k in largest.items() if k]
     table = Table(("non-members, at most", "best candidates, up to", "non-members among them, at most"), rows)
-    folded = [Fold("By share", [table])] if rows else []
+    folded = [Collapsible("By share", [table])] if rows else []
     return [*_selected(summary, bounds), _dial(summary, bounds), Chart(chart, note=note), *folded]
 
 
-def _dial(summary: IdentificationSummary, bounds: Envelope) -> Dial:
+def _dial(summary: IdentificationSummary, bounds: Envelope) -> Slider:
     """So many of the best, and how many of them can be non-members."""
     most = np.unique(np.geomspace(1, len(bounds), _STOPS).round().astype(np.int64)).tolist()
     if summary.selected:
         most = sorted({*most, summary.selected})
-    stops = [Stop(f"{k:,}", in_words.sentence(line(bounds, k)), _dots(bounds, k)) for k in most]
+    stops = [SliderPosition(f"{k:,}", formatting.as_sentence(line(bounds, k)), _dots(bounds, k)) for k in most]
     start = most.index(summary.selected) if summary.selected else 0
-    return Dial("best candidates", stops, start, title="How many can be wrong, by how many are taken")
+    return Slider("best candidates", stops, start, title="How many can be wrong, by how many are taken")
 
 
-def _dots(bounds: Envelope, k: int) -> tuple[Dots, ...]:
+def _dots(bounds: Envelope, k: int) -> tuple[DotGrid, ...]:
     """Those that are members for sure; none where there is nothing to see, or too much."""
-    if k > MOST or not bounds.guarantee.says:
+    if k > MAX_DOTS or not bounds.guarantee.says:
         return ()
     right = k - bounds.false(k)
     caveat = ", if the assumption holds" if bounds.guarantee.standing == "doubtful" else ""
-    return (Dots(f"{right:,} of {k:,} are members, at least{caveat}", right, k),)
+    return (DotGrid(f"{right:,} of {k:,} are members, at least{caveat}", right, k),)
 
 
 def _selected(summary: IdentificationSummary, bounds: Envelope) -> list[Block]:

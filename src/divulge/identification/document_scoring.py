@@ -14,7 +14,7 @@ from divulge import lazy, store, tables
 from divulge.dossier import Dossier
 from divulge.errors import InputError
 from divulge.identification import score_files
-from divulge.results import ScoringSummary, Skipped
+from divulge.results import ScoringSummary, SkippedDocuments
 from divulge.signals import tokens as signals
 from divulge.targets import token_spans
 from divulge.targets.endpoint import Endpoint
@@ -174,12 +174,12 @@ def summary(draft: Draft, names: set[str], resumed: int, key: Mapping[str, Any])
     )
 
 
-def skipped(draft: Draft) -> Skipped | None:
+def skipped(draft: Draft) -> SkippedDocuments | None:
     """The documents the model could not take."""
     rows = [row for row in _documents(draft, ["id", "skipped"]) if row["skipped"] is not None]
     if not rows:
         return None
-    return Skipped(len(rows), tuple(str(row["id"]) for row in rows[:_NAMED]), rows[0]["skipped"])
+    return SkippedDocuments(len(rows), tuple(str(row["id"]) for row in rows[:_NAMED]), rows[0]["skipped"])
 
 
 def _documents(draft: Draft, names: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -46,7 +46,7 @@ def decided(folder: Path) -> IdentificationSummary:
     Raises:
         divulge.InputError: a damaged file, or files that contradict each other.
     """
-    told, counts = results.read(folder, IdentificationSummary), Counts.load(folder / "counts.npz")
+    told, counts = results.read_summary(folder, IdentificationSummary), Counts.load(folder / "counts.npz")
     path, settings = folder / "selection.parquet", told.settings
     policy = Policy(settings.fdr, named(settings.method, METHODS, eta=settings.eta, lam=settings.lam))
     used = Choice(method(told), told.why)

@@ -128,7 +128,7 @@ def _decide(draft: Draft, given: _Given, plan: DecisionPlan, tell: Progress) -> 
         _write(both.candidates, draft.path, made.rule, counts.calibration, tell)
     if plan.texts:
         exhibits.keep(draft, judged, plan.columns, given.candidates)
-    provenance.write(draft, {name: list(paths) for name, paths in given.named().items()})
+    provenance.write_provenance(draft, {name: list(paths) for name, paths in given.named().items()})
     asked = table_results.asked(plan.policy, plan.seed, plan.columns.scores, notes)
     share = usage.share(counts, weighed.members)
     return table_results.conclude(draft, counts, made, asked, share, _compared(plan.columns, weighed.comparison))

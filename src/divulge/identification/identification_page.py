@@ -11,28 +11,9 @@ import polars as pl
 from divulge import tables
 from divulge.decisions.counts import Counts
 from divulge.identification import best, doubt, selected_rows
-from divulge.report import (
-    Chart,
-    Dial,
-    Dots,
-    Exhibit,
-    Fold,
-    Gallery,
-    Page,
-    Paragraph,
-    Point,
-    Points,
-    Section,
-    Stop,
-    Table,
-    advice,
-    charts,
-    heat,
-    regulators,
-)
-from divulge.report.in_words import per_cent, sentence
-from divulge.report.markdown import shown
-from divulge.report.regulators import Answers
+from divulge.report import Bullet, BulletList, Chart, Collapsible, DotGrid, Exhibit, Gallery, Page, Paragraph, Section, Slider, SliderPosition, Table, charts, heat, sections
+from divulge.report.formatting import as_sentence, format_estimate, format_percent
+from divulge.report.sections import RegulatorAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,11 +44,11 @@ def facts(summary: IdentificationSummary) -> list[tuple[str, str]]:
         ("method", summary.used),
         ("calibration scores", f"{summary.calibration:,}"),
         (f"{end} selected {column}", "–" if threshold is None else f"{sign * threshold:.6g}"),
-        (f"share of members, estimated{_LIKEWISE[summary.guarantee.standing]}", shown(summary.usage)),
+        (f"share of members, estimated{_LIKEWISE[summary.guarantee.standing]}", format_estimate(summary.usage)),
     ]
     if summary.truth:
-        lines.append(("realised false discovery proportion", shown(summary.truth.fdp)))
-        lines.append(("realised power", shown(summary.truth.power)))
+        lines.append(("realised false discovery proportion", format_estimate(summary.truth.fdp)))
+        lines.append(("realised power", format_estimate(summary.truth.power)))
     return lines
 
 
@@ -78,14 +59,14 @@ def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
     if standing != "holds":
         first = next(iter(summary.warnings), summary.claim)
         if standing == "void":
-            return f"{sentence(first)} {counted} were selected, and nothing is claimed about them.", "void"
-        claim = f"Where the bound holds, on average at most {per_cent(level)} of such a selection is not training data."
-        return f"{sentence(first)} {counted} were selected. {claim}", "doubt"
+            return f"{as_sentence(first)} {counted} were selected, and nothing is claimed about them.", "void"
+        claim = f"Where the bound holds, on average at most {format_percent(level)} of such a selection is not training data."
+        return f"{as_sentence(first)} {counted} were selected. {claim}", "doubt"
     if not chosen:
-        return f"No document could be shown to have been used at a false discovery rate of {per_cent(level)}.", "clear"
+        return f"No document could be shown to have been used at a false discovery rate of {format_percent(level)}.", "clear"
     return (
         f"{counted} are identified as training data; on average at most "
-        f"{per_cent(level)} of such a selection is not, assuming {' and '.join(summary.guarantee.assumes)}.",
+        f"{format_percent(level)} of such a selection is not, assuming {' and '.join(summary.guarantee.assumes)}.",
         "leak",
     )
 
@@ -103,7 +84,7 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
     settings = summary.settings
     chosen = _chosen(folder)
     sections = [
-        Section(advice.TITLE, _advice(summary)),
+        Section(sections.ADVICE_TITLE, _advice(summary)),
         Section("Selection", [Table(("what", "value"), facts(summary), sortable=False), *_warnings(summary)]),
         Section("The documents", _shown_documents(summary, chosen, documents or {})),
         Section("How many of the best can be non-members", best.blocks(summary, folder)),
@@ -113,7 +94,7 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
         Section("Controls", [_controls(summary)]),
         Section("Against the blind score", _against_blind(summary)),
         Section("Highest scores among the selected", _listed(summary, chosen)),
-        regulators.section(_answers(summary, text)),
+        sections.regulator_section(_answers(summary, text)),
     ]
     return Page(
         title="Training-data identification",
@@ -127,7 +108,7 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
             "Divulge": summary.divulge,
             "scores": ", ".join(settings.scores),
             "method": summary.used if settings.method == summary.used else f"{summary.used} ({settings.method})",
-            "FDR": per_cent(settings.fdr),
+            "FDR": format_percent(settings.fdr),
             "seed": str(settings.seed),
         },
     )
@@ -145,13 +126,13 @@ def _advice(summary: IdentificationSummary) -> list[Block]:
     """Only where something was identified, and the bound holds."""
     if verdict(summary)[1] != "leak":
         return []
-    share = per_cent(summary.settings.fdr)
-    whose = Point(
+    share = format_percent(summary.settings.fdr)
+    whose = Bullet(
         "If the documents are yours, rely on the set and not on one document.",
         f"All that were selected stand in selection.parquet. On average {share} of such a list may be wrong, and it "
         "does not tell which; how many of the best can be is said below.",
     )
-    return [Points([whose]), *advice.against_membership(documents=True)]
+    return [BulletList([whose]), *sections.membership_advice(documents=True)]
 
 
 def _first(summary: IdentificationSummary, text: str) -> tuple[str, tuple[str, ...]]:
@@ -159,12 +140,12 @@ def _first(summary: IdentificationSummary, text: str) -> tuple[str, tuple[str, .
     reason = "" if summary.guarantee.standing == "holds" else next(iter(summary.warnings), "")
     if not reason:
         return text, ()
-    told = sentence(reason)
+    told = as_sentence(reason)
     rest = text.removeprefix(f"{told} ")
     return (text, ()) if rest == text else (rest, (told,))
 
 
-def _pictures(summary: IdentificationSummary) -> tuple[Dots, ...]:
+def _pictures(summary: IdentificationSummary) -> tuple[DotGrid, ...]:
     """The selected among a hundred candidates, and how many of a hundred selected can be wrong on average."""
     if not summary.selected or not summary.guarantee.says:
         return ()
@@ -173,13 +154,13 @@ def _pictures(summary: IdentificationSummary) -> tuple[Dots, ...]:
     caveat = ", if the assumption holds" if summary.guarantee.standing == "doubtful" else ""
     scaled = "" if of == summary.candidates else f" (drawn as {share} of {of})"
     return (
-        Dots(f"{summary.selected:,} of {summary.candidates:,} candidates are selected{scaled}", share, of),
-        Dots(f"Of 100 selected, at most {wrong} are not training data, on average{caveat}", wrong, 100),
+        DotGrid(f"{summary.selected:,} of {summary.candidates:,} candidates are selected{scaled}", share, of),
+        DotGrid(f"Of 100 selected, at most {wrong} are not training data, on average{caveat}", wrong, 100),
     )
 
 
-def _answers(summary: IdentificationSummary, said: str) -> Answers:
-    return Answers(
+def _answers(summary: IdentificationSummary, said: str) -> RegulatorAnswers:
+    return RegulatorAnswers(
         means=f"scores of documents that are held already ({', '.join(summary.settings.scores)}).",
         queries=f"On use for training alone: {said}",
         unit="One document.",
@@ -209,7 +190,7 @@ def _shown_documents(
         Exhibit(
             f"{row['id']}: {column} {sign * row['score']:.4g}, q {row['q']:.3g}",
             text=one.text,
-            heat=heat.pieces(one.text, one.heat),
+            heat=exhibits.mark_tokens(one.text, one.heat),
         )
         for row, one in kept
     ]
@@ -219,7 +200,7 @@ def _shown_documents(
             f" The deeper a token is marked, the likelier the model finds it than {against}. Marks prove nothing by "
             "themselves: the score of the whole document decides."
         )
-    more = [Fold(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
+    more = [Collapsible(f"{len(exhibits) - _SEEN} more", [Gallery(exhibits[_SEEN:])])] if len(exhibits) > _SEEN else []
     return [Gallery(exhibits[:_SEEN], note=note), *more] if exhibits else []
 
 
@@ -234,26 +215,26 @@ def _levels(summary: IdentificationSummary, folder: Path) -> list[Block]:
     with tables.table_errors(str(path)):
         counts = list(tables.open_parquet(path).select(below).collect().row(0))
     counts = [summary.selected if level == asked else count for level, count in zip(levels, counts, strict=True)]
-    stops = [Stop(per_cent(level), _said(summary, count, level)) for level, count in zip(levels, counts, strict=True)]
+    stops = [SliderPosition(format_percent(level), _said(summary, count, level)) for level, count in zip(levels, counts, strict=True)]
     note = (
         "Each bound holds if it was chosen before looking. To choose after looking, use the slider of the best "
         "candidates, whose bounds hold all at once."
     )
-    return [Dial("false discovery rate", stops, levels.index(asked), note=note)]
+    return [Slider("false discovery rate", stops, levels.index(asked), note=note)]
 
 
 def _said(summary: IdentificationSummary, count: int, level: float) -> str:
     caveat = "If the assumption holds: " if summary.guarantee.standing == "doubtful" else ""
     asked = " This bound was asked for." if level == summary.settings.fdr else ""
     return (
-        f"{caveat}{count:,} of {summary.candidates:,} documents, of which on average at most {per_cent(level)} are not "
+        f"{caveat}{count:,} of {summary.candidates:,} documents, of which on average at most {format_percent(level)} are not "
         f"training data.{asked}"
     )
 
 
 def _warnings(summary: IdentificationSummary) -> list[Block]:
     shown = summary.warnings if summary.guarantee.standing == "holds" else summary.warnings[1:]
-    return [Paragraph(sentence(warning)) for warning in shown]
+    return [Paragraph(as_sentence(warning)) for warning in shown]
 
 
 def _histogram(summary: IdentificationSummary, folder: Path) -> Chart:
@@ -291,10 +272,10 @@ def _against_blind(summary: IdentificationSummary) -> list[Block]:
     if found is None:
         return []
     rows = [
-        (f"AUC of the blind score ({found.column}), candidates against calibration", shown(found.blind)),
-        (f"AUC of the score ({found.adjusted}), candidates against calibration", shown(found.score)),
-        ("score less blind score, paired", shown(found.difference)),
-        *((f"the same of known members against non-members: {name}", shown(one)) for name, one in found.known.items()),
+        (f"AUC of the blind score ({found.column}), candidates against calibration", format_estimate(found.blind)),
+        (f"AUC of the score ({found.adjusted}), candidates against calibration", format_estimate(found.score)),
+        ("score less blind score, paired", format_estimate(found.difference)),
+        *((f"the same of known members against non-members: {name}", format_estimate(one)) for name, one in found.known.items()),
     ]
     note = (
         "The blind score comes from a classifier that never saw the model. What is usual at each blind score was taken "
@@ -311,4 +292,4 @@ def _listed(summary: IdentificationSummary, chosen: Sequence[Mapping[str, Any]])
     column, sign = _orientation(summary)
     rows = [(str(row["id"]), f"{sign * row['score']:.6g}", f"{row['p']:.3g}", f"{row['q']:.3g}") for row in chosen]
     table = Table(("id", column, "p", "q"), rows, note="p: p-value against known non-members. q: q-value.")
-    return [table] if len(rows) <= _OPEN else [Fold(f"{len(rows)} documents", [table])]
+    return [table] if len(rows) <= _OPEN else [Collapsible(f"{len(rows)} documents", [table])]

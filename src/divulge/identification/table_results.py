@@ -18,8 +18,8 @@ from divulge.errors import InputError
 from divulge.identification import exhibits, finished, identification_page, truth
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
 from divulge.identification.finished import KIND
-from divulge.report import html, origin
-from divulge.results import Asked, ControlResult, IdentificationSummary, provenance
+from divulge.report import html, sections
+from divulge.results import IdentificationSettings, ControlResult, IdentificationSummary, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ def redecide(
     """
     folder = Path(directory)
     with Dossier(folder).changing(KIND) as draft:
-        return _again(draft, results.read(folder, IdentificationSummary), fdr, method)
+        return _again(draft, results.read_summary(folder, IdentificationSummary), fdr, method)
 
 
 def _again(
@@ -138,7 +138,7 @@ def summary(directory: str | Path) -> IdentificationSummary:
 def _page(folder: Path) -> Page:
     told = finished.decided(folder)
     page = identification_page.page(told, folder, exhibits.read(folder))
-    return origin.added(page, provenance.read(folder))
+    return sections.add_provenance(page, provenance.read_provenance(folder))
 
 
 def _choose_again(policy: Policy, evidence: Sequence[Control], before: IdentificationSummary) -> Choice:
@@ -156,17 +156,17 @@ def _choose_again(policy: Policy, evidence: Sequence[Control], before: Identific
     return choice
 
 
-def asked(policy: Policy, seed: int, scores: Sequence[object], notes: Sequence[str]) -> Asked:
+def asked(policy: Policy, seed: int, scores: Sequence[object], notes: Sequence[str]) -> IdentificationSettings:
     """What was asked for, as the summary says it."""
     eta, lam = parameters(policy.method)
-    return Asked(policy.method.name, policy.fdr, eta, lam, seed, tuple(map(str, scores)), tuple(notes))
+    return IdentificationSettings(policy.method.name, policy.fdr, eta, lam, seed, tuple(map(str, scores)), tuple(notes))
 
 
 def conclude(
     draft: Draft,
     counts: Counts,
     made: Decision,
-    settings: Asked,
+    settings: IdentificationSettings,
     members: Estimate,
     baseline: BlindScoreResult | None = None,
 ) -> IdentificationSummary:
@@ -174,7 +174,7 @@ def conclude(
     out, rule = draft.path, made.rule
     counts.save(out / "counts.npz")
     selected = int(counts.reached[rule.rank]) if rule.rank >= 0 else 0
-    noted = provenance.read(draft.path, draft.home) or provenance.write(draft)
+    noted = provenance.read_provenance(draft.path, draft.home) or provenance.write_provenance(draft)
     told = IdentificationSummary(
         claim=str(made.guarantee),
         guarantee=made.guarantee,
@@ -192,9 +192,9 @@ def conclude(
         settings=settings,
         baseline=baseline,
     )
-    results.write(draft, told)
+    results.write_summary(draft, told)
     page = identification_page.page(told, out, exhibits.read(out, draft.home))
-    html.write(origin.added(page, noted), out / "report.html")
+    html.write(sections.add_provenance(page, noted), out / "report.html")
     return told
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from divulge import tables
-from divulge.results import Realised
+from divulge.results import RealisedOutcome
 from divulge.statistics import ranking
 from divulge.statistics.intervals import proportion
 from divulge.types import Estimate
@@ -93,14 +93,14 @@ def portion(hits: int, total: int) -> Estimate:
     return proportion(hits, total) if total else Estimate(0.0, 0.0, 1.0, 0.95, "clopper-pearson")
 
 
-def realised_in(path: Path) -> Realised | None:
+def realised_in(path: Path) -> RealisedOutcome | None:
     """Return what came true in a finished ``selection.parquet``; None where no membership is known."""
     known = _known(tables.open_parquet(path), str(path), "score", "selected")
     if known is None:
         return None
     member, scores = known["truth"].to_numpy(), known["score"].to_numpy()
     fdp, power = realised(known["selected"].to_numpy(), member)
-    return Realised(len(known), int(member.sum()), fdp, power, orientation(scores, member))
+    return RealisedOutcome(len(known), int(member.sum()), fdp, power, orientation(scores, member))
 
 
 def declared(rows: pl.LazyFrame, score: str = "score") -> str:

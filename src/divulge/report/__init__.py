@@ -1,47 +1,47 @@
 """Results into something to see: a page is plain data, ``html`` and ``markdown`` render it, ``charts`` draws for it."""
 
-from divulge.report import advice, charts, html, in_words, markdown
-from divulge.report.dots import Dots
-from divulge.report.images import thumbnail
+from divulge.report import charts, formatting, html, markdown, sections
+from divulge.report.page import DotGrid
+from divulge.report.exhibits import thumbnail
 from divulge.report.page import (
-    HOTTEST,
+    MAX_HEAT,
     Chart,
-    Dial,
+    Slider,
     Exhibit,
-    Fold,
+    Collapsible,
     Gallery,
     Link,
     Page,
     Paragraph,
-    Pictures,
-    Point,
-    Points,
+    DotGrids,
+    Bullet,
+    BulletList,
     Section,
-    Stop,
+    SliderPosition,
     Table,
 )
 
 __all__ = [
-    "HOTTEST",
+    "MAX_HEAT",
     "Chart",
-    "Dial",
-    "Dots",
+    "Slider",
+    "DotGrid",
     "Exhibit",
-    "Fold",
+    "Collapsible",
     "Gallery",
     "Link",
     "Page",
     "Paragraph",
-    "Pictures",
-    "Point",
-    "Points",
+    "DotGrids",
+    "Bullet",
+    "BulletList",
     "Section",
-    "Stop",
+    "SliderPosition",
     "Table",
     "advice",
     "charts",
     "html",
-    "in_words",
+    "formatting",
     "markdown",
     "thumbnail",
 ]

@@ -9,36 +9,43 @@ No series is told apart by colour alone: lines also differ in their dashes, poin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import altair as alt
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.report import marks
-from divulge.report.curves import (
-    CURVE_POINTS,
-    Curve,
-    floor_of,
-    points_each,
-    rates,
-    rows_of,
-    short,
-    some,
-    spaced,
-    thinned,
-)
-from divulge.report.marks import Layer, Row, Spec
-from divulge.validation import check_array, check_choice, check_integer, check_vector
+from divulge.validation import check_array, check_choice, check_integer, check_number, check_vector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from divulge.types import Estimate
+    from divulge.types import Estimate, Floats, Ints
 
+T = TypeVar("T")
+Row: TypeAlias = dict[str, Any]
+Spec: TypeAlias = dict[str, Any]
+# Altair's decorators hide the types of what its charts return.
+Layer: TypeAlias = Any
+Interpolate: TypeAlias = Literal["linear", "step-after"]
+
+CURVE_POINTS = 300
+ALL_POINTS = 1500
+"""Most points of all curves of a chart together, so that a page stays small however many there are."""
+_MIN_CURVE_POINTS = 25
 CLOUD_POINTS = 1500
+MAX_LANES = 30
+_DIGITS = 8  # significant digits of a number in a chart
+_RATE_DIGITS = 6
 _MILLION = 1e6  # above which the places of a logarithmic axis are written as powers of ten
-TALL = 0.4  # share of a group in one bin from which on a histogram has a square-root scale
+DOMINANT_BIN_SHARE = 0.4  # share of a group in one bin from which on a histogram has a square-root scale
+_DASHES = ([1, 0], [6, 3], [2, 2], [10, 3, 2, 3], [10, 4], [4, 1, 1, 1], [1, 3], [14, 3, 2, 3, 2, 3])
+_SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down", "triangle-right", "triangle-left")
+# The page lets its reader hide series and choose the one whose band or whiskers are shown.
+_VISIBLE = "indexof(hidden, datum.series) < 0"
+_FOCUSED = "datum.series === focus"
+_NOT_FOCUSED = "datum.series !== focus"
 
 
 def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
@@ -61,13 +68,13 @@ def roc(curves: Mapping[str, Curve], *, focus: str | None = None) -> Spec:
         >>> spec["layer"][1]["data"]["values"][0]
         {'series': 'LiRA', 'x': 0.0, 'y': 0.1}
     """
-    checked = rates(curves)
+    checked = _check_rates(curves)
     if focus is not None:
         check_choice(focus, "focus", checked)
-    floor = floor_of(np.concatenate([curve.x for curve in checked.values()]))
-    thin = {name: thinned(curve, floor, points_each(len(checked))) for name, curve in checked.items()}
+    floor = axis_floor(np.concatenate([curve.x for curve in checked.values()]))
+    thin = {name: thin_curve(curve, floor, _points_per_curve(len(checked))) for name, curve in checked.items()}
     x, y = "false positive rate", "true positive rate"
-    return marks.log_log(thin, floor, x, y, interpolate="step-after", points=False, focus=focus)
+    return _log_log_chart(thin, floor, x, y, interpolate="step-after", points=False, focus=focus)
 
 
 def calibration(curves: Mapping[str, Curve]) -> Spec:
@@ -83,10 +90,10 @@ def calibration(curves: Mapping[str, Curve]) -> Spec:
         >>> calibration({"conformal": Curve([0.01, 0.1], [0.012, 0.098])})["layer"][1]["data"]["name"]
         'curves'
     """
-    checked = rates(curves)
-    floor = floor_of(np.concatenate([np.r_[curve.x, curve.y] for curve in checked.values()]))
+    checked = _check_rates(curves)
+    floor = axis_floor(np.concatenate([np.r_[curve.x, curve.y] for curve in checked.values()]))
     x, y = "expected false positive rate", "observed false positive rate"
-    return marks.log_log(checked, floor, x, y, interpolate="linear", points=True)
+    return _log_log_chart(checked, floor, x, y, interpolate="linear", points=True)
 
 
 def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | None = None, log_x: bool = False) -> Spec:
@@ -107,10 +114,10 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
         >>> spec["layer"][1]["data"]["values"]
         [{'series': 'RMIA', 'x': 0.25, 'y': 0.6}, {'series': 'RMIA', 'x': 1.0, 'y': 0.8}]
     """
-    for name, curve in some(curves, "curves").items():
+    for name, curve in _check_groups(curves, "curves").items():
         if log_x and curve.x[0] <= 0:
             raise InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
-    thin = {name: curve.at(spaced(len(curve.x), points_each(len(curves)))) for name, curve in curves.items()}
+    thin = {name: curve.at(evenly_spaced(len(curve.x), _points_per_curve(len(curves)))) for name, curve in curves.items()}
     points = max(len(curve.x) for curve in thin.values()) <= 40
     scale = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=False)
     across: Row = {"title": x, "scale": scale}
@@ -119,8 +126,8 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     heights = np.concatenate([curve.y for curve in thin.values()])
     flat = {0.0} == set(heights)  # a scale of its own would put zero in the middle
     up: Row = {"title": y, "scale": alt.Scale(domain=[0, 1]) if flat else alt.Scale(zero=False)}
-    guides = [] if reference is None else [marks.guides({"": reference}, "y", y)]
-    return marks.finished(alt.layer(*guides, marks.curve_layers(thin, across, up, "linear", points=points)), height=320)
+    guides = [] if reference is None else [_guide_lines({"": reference}, "y", y)]
+    return _finish(alt.layer(*guides, _curve_layers(thin, across, up, "linear", points=points)), height=320)
 
 
 def bars(
@@ -149,22 +156,22 @@ def bars(
         >>> spec["data"]["values"]
         [{'name': 'ship', 'value': 0.2, 'low': 0.1, 'high': 0.3, 'kind': 'unseen class'}]
     """
-    rows = marks.estimate_rows(names, estimates)
+    rows = _estimate_rows(names, estimates)
     colour: Row = {}
     mark: Row = {}
     if unseen is not None:
         if len(unseen) != len(rows):
             raise InputError(f"unseen: {len(rows)} values are needed (one per name), got {len(unseen)}")
         rows = [row | {"kind": "unseen class" if new else "seen class"} for row, new in zip(rows, unseen, strict=True)]
-        colour, mark = (marks.apart("kind", ("seen class", "unseen class"), shape=shape) for shape in (False, True))
+        colour, mark = (_group_encoding("kind", ("seen class", "unseen class"), shape=shape) for shape in (False, True))
     across: Row = {"title": quantity}
-    base: Layer = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
+    base: Layer = alt.Chart().encode(y=_lane_axis(rows), tooltip=_tooltip(rows[0]))
     layers = [
         base.mark_bar(height={"band": 0.6}, opacity=0.4).encode(x=alt.X("value:Q", **across), **colour),
         base.mark_rule(strokeWidth=1.5, style="whisker").encode(x=alt.X("low:Q", **across), x2="high:Q"),
         base.mark_point(filled=True, size=90, opacity=1).encode(x=alt.X("value:Q", **across), **mark),
     ]
-    return marks.lanes_finished(alt.layer(*layers, data=marks.data("groups", rows)), len(rows), quantity, reference)
+    return _finish_lanes(alt.layer(*layers, data=_named_data("groups", rows)), len(rows), quantity, reference)
 
 
 def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: float | None = None) -> Spec:
@@ -184,15 +191,71 @@ def intervals(estimates: Mapping[str, Estimate], *, quantity: str, reference: fl
         >>> spec["layer"][0]["data"]["values"]
         [{'name': 'LOSS', 'value': 0.6, 'low': 0.58, 'high': 0.62}]
     """
-    rows = marks.estimate_rows(list(estimates), list(estimates.values()))
+    rows = _estimate_rows(list(estimates), list(estimates.values()))
     across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
-    base: Layer = alt.Chart().encode(y=marks.lanes(rows), tooltip=marks.tips(rows[0]))
+    base: Layer = alt.Chart().encode(y=_lane_axis(rows), tooltip=_tooltip(rows[0]))
     ends = [base.mark_tick(thickness=2, size=9).encode(x=alt.X(f"{end}:Q", **across)) for end in ("low", "high")]
     whisker = base.mark_rule(strokeWidth=2, style="interval").encode(x=alt.X("low:Q", **across), x2="high:Q")
     dot = base.mark_point(filled=True, size=80, opacity=1).encode(x=alt.X("value:Q", **across))
-    return marks.lanes_finished(
-        alt.layer(whisker, *ends, dot, data=marks.data("estimates", rows)), len(rows), quantity, reference
+    return _finish_lanes(
+        alt.layer(whisker, *ends, dot, data=_named_data("estimates", rows)), len(rows), quantity, reference
     )
+
+
+def class_lanes(
+    series: Mapping[str, Mapping[str, Estimate]], *, focus: str, quantity: str, reference: float | None = None
+) -> Spec:
+    """A dot for each series in each lane, with whiskers on those of ``focus``; the page lets its reader choose another.
+
+    Of more than 30 lanes those are shown in which ``focus`` is largest, in their own order.
+
+    Args:
+        series: recipe → class → value and interval.
+        focus: the series whose intervals are shown first.
+        quantity: what is measured ("AUC").
+        reference: a value to compare with, drawn as a dashed line.
+
+    Raises:
+        divulge.InputError: no series, an unknown ``focus``, or one without lanes; NaN or infinity in an estimate.
+
+    Examples:
+        >>> from divulge.types import Estimate
+        >>> one = {"class 3": Estimate(0.6, 0.5, 0.7, 0.95, "delong")}
+        >>> spec = class_lanes({"lira": one, "loss": one}, focus="lira", quantity="AUC")
+        >>> spec["params"][0]
+        {'name': 'focus', 'value': 'lira'}
+    """
+    check_choice(focus, "focus", _check_groups(series, "series"))
+    shown = _shown(series[focus])
+    rows: list[Row] = []
+    for name, estimates in series.items():
+        kept = {lane: estimates[lane] for lane in shown if lane in estimates}
+        if kept:
+            rows += [{"series": name} | row for row in _estimate_rows(list(kept), list(kept.values()))]
+    across: Row = {"title": quantity, "scale": alt.Scale(zero=False)}
+    base: Layer = alt.Chart().encode(
+        y=alt.Y("name:N", title=None, sort=list(shown)), tooltip=["series:N", "name:N", "value:Q", "low:Q", "high:Q"]
+    )
+    value = alt.X("value:Q", **across)
+    seen = base.transform_filter(_VISIBLE)
+    others = seen.transform_filter(_NOT_FOCUSED).mark_point(filled=True, size=42, opacity=0.75)
+    looked_at = seen.transform_filter(_FOCUSED)
+    whisker = looked_at.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", **across), x2="high:Q", **_coloured(series))
+    dot = looked_at.mark_point(filled=True, size=110, opacity=1).encode(x=value, **_coloured(series, shape=True))
+    beside = [others.encode(x=value, **_coloured(series, shape=True))] if len(series) > 1 else []
+    chart = alt.layer(*beside, whisker, dot, data=_named_data("estimates", rows))
+    return _add_focus(_finish_lanes(chart, len(shown), quantity, reference), focus)
+
+
+def _shown(estimates: Mapping[str, Estimate]) -> list[str]:
+    if not estimates:
+        raise InputError("series: the one in focus has no lanes")
+    largest = sorted(estimates, key=lambda name: -estimates[name].value)[:MAX_LANES]
+    return [name for name in estimates if name in set(largest)]
+
+
+def _coloured(series: Mapping[str, object], *, shape: bool = False) -> Row:
+    return _group_encoding("series", series, shape=shape, legend=False)
 
 
 def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: int = 50) -> Spec:
@@ -214,7 +277,7 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         [0.0, 1.0, 1.0]
     """
     bins = check_integer(bins, "bins", least=1)
-    values = {name: check_vector(group, f"groups[{name!r}]") for name, group in some(groups, "groups").items()}
+    values = {name: check_vector(group, f"groups[{name!r}]") for name, group in _check_groups(groups, "groups").items()}
     low, high = np.quantile(np.concatenate(list(values.values())), [0.001, 0.999])
     low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
     edges = np.linspace(low, high, bins + 1)
@@ -223,20 +286,20 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         share = np.histogram(np.clip(group, low, high), edges)[0] / len(group)
         # The last step reaches the last edge only if its height stands there once more.
         heights = zip(edges, np.r_[share, share[-1]], strict=True)
-        rows += [{"group": str(name), "from": short(edge), "share": short(height)} for edge, height in heights]
+        rows += [{"group": str(name), "from": _shorten(edge), "share": _shorten(height)} for edge, height in heights]
     # One bar that holds nearly all would flatten the others to nothing.
-    tall = max(row["share"] for row in rows) > TALL
+    tall = max(row["share"] for row in rows) > DOMINANT_BIN_SHARE
     scale: Row = {"scale": alt.Scale(type="sqrt")} if tall else {}
     base: Layer = alt.Chart().encode(
         x=alt.X("from:Q", title=quantity, scale=alt.Scale(nice=False, zero=False)),
         y=alt.Y("share:Q", title=f"share of the group{', square-root scale' if tall else ''}", stack=None, **scale),
         tooltip=["group:N", alt.Tooltip("from:Q", title=quantity), "share:Q"],
     )
-    shade = base.mark_area(interpolate="step-after", opacity=0.22).encode(**marks.apart("group", groups, key="line"))
+    shade = base.mark_area(interpolate="step-after", opacity=0.22).encode(**_group_encoding("group", groups, key="line"))
     outline = base.mark_line(interpolate="step-after", strokeWidth=1.6).encode(
-        **marks.apart("group", groups, dash=True, key="line")
+        **_group_encoding("group", groups, dash=True, key="line")
     )
-    return marks.finished(alt.layer(shade, outline, data=marks.data("shares", rows)), height=280)
+    return _finish(alt.layer(shade, outline, data=_named_data("shares", rows)), height=280)
 
 
 def scatter(
@@ -267,21 +330,21 @@ def scatter(
         [{'group': 'member', 'x': 1.0, 'y': 2.0}]
     """
     rows: list[Row] = []
-    for name, (first, second) in some(groups, "groups").items():
+    for name, (first, second) in _check_groups(groups, "groups").items():
         across = check_vector(first, f"groups[{name!r}][0]")
         up = check_vector(second, f"groups[{name!r}][1]", length=len(across))
-        kept = np.argsort(across, kind="stable")[spaced(len(across), CLOUD_POINTS // len(groups))]
-        rows += [{"group": str(name), "x": short(across[i]), "y": short(up[i])} for i in kept]
-    points: Layer = alt.Chart(marks.data("points", rows)).mark_point(filled=True, opacity=0.7, size=38)
+        kept = np.argsort(across, kind="stable")[evenly_spaced(len(across), CLOUD_POINTS // len(groups))]
+        rows += [{"group": str(name), "x": _shorten(across[i]), "y": _shorten(up[i])} for i in kept]
+    points: Layer = alt.Chart(_named_data("points", rows)).mark_point(filled=True, opacity=0.7, size=38)
     points = points.encode(
         x=alt.X("x:Q", title=x, scale=alt.Scale(zero=False)),
         y=alt.Y("y:Q", title=y, scale=alt.Scale(zero=False)),
         tooltip=["group:N", alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y)],
-        **marks.apart("group", groups, shape=True),
+        **_group_encoding("group", groups, shape=True),
     )
-    guides = [marks.guides(vertical, "x", x)] if vertical is not None else []
-    guides += [marks.guides(horizontal, "y", y)] if horizontal is not None else []
-    return marks.finished(alt.layer(points, *guides), height=340)
+    guides = [_guide_lines(vertical, "x", x)] if vertical is not None else []
+    guides += [_guide_lines(horizontal, "y", y)] if horizontal is not None else []
+    return _finish(alt.layer(points, *guides), height=340)
 
 
 def network(
@@ -315,7 +378,7 @@ def network(
     """
     curve = Curve(x, phi)
     across, up = alt.X("x:Q", title="x", scale=alt.Scale(zero=False, nice=False)), alt.Y("y:Q", title="Φ(x)")
-    function = [row | {"what": "Φ"} for row in rows_of(curve.at(spaced(len(curve.x), 2 * CURVE_POINTS)))]
+    function = [row | {"what": "Φ"} for row in _curve_rows(curve.at(evenly_spaced(len(curve.x), 2 * CURVE_POINTS)))]
     shapes = {
         "break-point": "M0,-1L0,1",
         "crossing": "M-1,0L1,0",
@@ -324,20 +387,251 @@ def network(
     }
     places = {"break-point": break_points, "crossing": crossings, "candidate": candidates, "training point": truth}
     rows = [
-        {"what": what, "x": short(at), "y": short(np.interp(at, curve.x, curve.y))}
+        {"what": what, "x": _shorten(at), "y": _shorten(np.interp(at, curve.x, curve.y))}
         for what, inputs in places.items()
         for at in np.sort(check_array(inputs, what), axis=None)
     ]
     shapes = {what: shape for what, shape in shapes.items() if any(row["what"] == what for row in rows)}
-    points: Layer = alt.Chart(marks.data("points", rows)).mark_point(strokeWidth=2, opacity=1, size=160)
+    points: Layer = alt.Chart(_named_data("points", rows)).mark_point(strokeWidth=2, opacity=1, size=160)
     points = points.encode(
         x=across,
         y=up,
         tooltip=["what:N", "x:Q", "y:Q"],
-        color=marks.apart("what", shapes)["color"],
+        color=_group_encoding("what", shapes)["color"],
         shape=alt.Shape("what:N", title=None, scale=alt.Scale(domain=list(shapes), range=list(shapes.values()))),
     )
-    line: Layer = alt.Chart(marks.data("function", function))
+    line: Layer = alt.Chart(_named_data("function", function))
     line = line.mark_line(strokeWidth=1.8, style="function").encode(x=across, y=up)
-    guides = marks.guides({f"+{margin:g}": margin, f"−{margin:g}": -margin}, "y", "Φ(x)")
-    return marks.finished(alt.layer(guides, line, points), height=340)
+    guides = _guide_lines({f"+{margin:g}": margin, f"−{margin:g}": -margin}, "y", "Φ(x)")
+    return _finish(alt.layer(guides, line, points), height=340)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Curve:
+    """``y`` over ``x``, both ``[n]``, with a confidence band ``low`` to ``high`` where there is one.
+
+    Raises:
+        divulge.InputError: NaN or infinity, lengths that differ, a decreasing ``x``, or half a band.
+
+    Examples:
+        >>> Curve([0.0, 0.5, 1.0], [0.2, 0.7, 1.0]).x
+        array([0. , 0.5, 1. ])
+    """
+
+    x: Floats
+    y: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+
+    def __init__(self, x: object, y: object, low: object = None, high: object = None) -> None:
+        along = check_vector(x, "x")
+        if (np.diff(along) < 0).any():
+            raise InputError(
+                f"x: must not decrease along a curve, but does after entry {int(np.argmax(np.diff(along) < 0))}"
+            )
+        if (low is None) != (high is None):
+            raise InputError("low, high: a band needs both of its ends, got one")
+        object.__setattr__(self, "x", along)
+        object.__setattr__(self, "y", check_vector(y, "y", length=len(along)))
+        object.__setattr__(self, "low", None if low is None else check_vector(low, "low", length=len(along)))
+        object.__setattr__(self, "high", None if high is None else check_vector(high, "high", length=len(along)))
+
+    def at(self, index: Ints | slice) -> Curve:
+        """The points at ``index``."""
+        if self.low is None or self.high is None:
+            return Curve(self.x[index], self.y[index])
+        return Curve(self.x[index], self.y[index], self.low[index], self.high[index])
+
+
+def _check_rates(curves: Mapping[str, Curve]) -> Mapping[str, Curve]:
+    """``curves`` if every rate lies in [0, 1]."""
+    for name, curve in _check_groups(curves, "curves").items():
+        for part in (curve.x, curve.y, curve.low, curve.high):
+            if part is not None and (part.min() < 0 or part.max() > 1):
+                raise InputError(f"curves[{name!r}]: rates must lie in [0, 1], got {part.min():g} to {part.max():g}")
+    return curves
+
+
+def axis_floor(rates: Floats) -> float:
+    """Where a logarithmic axis begins: at half of the least positive rate, but not under 1e-6."""
+    positive = rates[rates > 0]
+    return float(np.clip(positive.min() / 2, 1e-6, 0.1)) if positive.size else 0.1
+
+
+def _points_per_curve(count: int) -> int:
+    """How many points each of so many curves may have."""
+    return min(CURVE_POINTS, max(_MIN_CURVE_POINTS, ALL_POINTS // count))
+
+
+def thin_curve(curve: Curve, floor: float, most: int = CURVE_POINTS) -> Curve:
+    """The last point at or before each place of a logarithmic grid, and the last point of all."""
+    grid = np.r_[0.0, np.geomspace(floor, 1.0, most - 2)]
+    reached = np.searchsorted(curve.x, grid, side="right") - 1
+    return curve.at(np.unique(np.r_[np.maximum(reached, 0), len(curve.x) - 1]))
+
+
+def evenly_spaced(count: int, most: int) -> Ints:
+    """At most ``most`` of the positions ``0..count-1``, evenly spaced, both ends kept."""
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).round().astype(np.int64)
+
+
+def _curve_rows(curve: Curve, digits: int = _DIGITS) -> list[dict[str, Any]]:
+    """The points of a curve as one dict each."""
+    columns = {"x": curve.x, "y": curve.y, "low": curve.low, "high": curve.high}
+    present = {name: column for name, column in columns.items() if column is not None}
+    return [{name: _shorten(column[i], digits) for name, column in present.items()} for i in range(len(curve.x))]
+
+
+def _shorten(value: float, digits: int = _DIGITS) -> float:
+    """Eight digits are more than a chart shows, and half the bytes."""
+    return float(f"{value:.{digits}g}")
+
+
+def _check_groups(groups: Mapping[str, T], name: str) -> Mapping[str, T]:
+    """``groups`` if there is any."""
+    if not groups:
+        raise InputError(f"{name}: at least 1 entry is needed, got 0")
+    return groups
+
+
+def _log_log_chart(
+    curves: Mapping[str, Curve],
+    floor: float,
+    x: str,
+    y: str,
+    *,
+    interpolate: Interpolate,
+    points: bool,
+    focus: str | None = None,
+) -> Spec:
+    """Curves over logarithmic axes from ``floor`` to 1, with their diagonal; with ``focus``, that one's band alone."""
+    axis = alt.Axis(values=[float(f"1e{power}") for power in range(int(np.ceil(np.log10(floor))), 1)], format="~g")
+    # Clamping is what puts rates of 0 on the border.
+    scale = alt.Scale(type="log", domain=[floor, 1], nice=False, clamp=True)
+    across: Row = {"title": x, "scale": scale, "axis": axis}
+    up: Row = {"title": y, "scale": scale, "axis": axis}
+    ends: Layer = alt.Chart(_named_data("_diagonal", [{"x": floor, "y": floor, "x2": 1, "y2": 1}]))
+    diagonal = ends.mark_rule(style="reference", strokeDash=[4, 4])
+    diagonal = diagonal.encode(x=alt.X("x:Q", **across), y=alt.Y("y:Q", **up), x2="x2:Q", y2="y2:Q")
+    chosen = focus is not None
+    lines = _curve_layers(curves, across, up, interpolate, points=points, chosen=chosen, digits=_RATE_DIGITS)
+    spec = _finish(alt.layer(diagonal, lines), height=420 if focus is None else 340)
+    return spec if focus is None else _add_focus(spec, focus)
+
+
+def _add_focus(spec: Spec, focus: str) -> Spec:
+    """A chart whose reader may hide series and choose the one in focus."""
+    return spec | {"params": [{"name": "focus", "value": focus}, {"name": "hidden", "value": []}]}
+
+
+def _curve_layers(
+    curves: Mapping[str, Curve],
+    across: Row,
+    up: Row,
+    interpolate: Interpolate,
+    *,
+    points: bool,
+    chosen: bool = False,
+    digits: int = _DIGITS,
+) -> Layer:
+    """Bands, lines and, where asked for, points; one data set for all of them. ``chosen``: one band at a time."""
+    rows = [{"series": str(name)} | row for name, curve in curves.items() for row in _curve_rows(curve, digits)]
+    banded = any(curve.low is not None for curve in curves.values())
+    shown = ["series:N", alt.Tooltip("x:Q", title=across["title"]), alt.Tooltip("y:Q", title=up["title"])]
+    base: Layer = alt.Chart().encode(x=alt.X("x:Q", **across), tooltip=shown + (["low:Q", "high:Q"] if banded else []))
+    base = base.transform_filter(_VISIBLE) if chosen else base
+    y = alt.Y("y:Q", **up)
+    colour = _group_encoding("series", curves, key="line", legend=not chosen)
+    dashed = _group_encoding("series", curves, dash=True, key="line", legend=not chosen)
+    layers = [base.mark_line(interpolate=interpolate, strokeWidth=2).encode(y=y, **dashed)]
+    if banded:
+        area = (base.transform_filter(_FOCUSED) if chosen else base).mark_area(interpolate=interpolate, opacity=0.16)
+        layers.insert(0, area.encode(y=alt.Y("low:Q", **up), y2="high:Q", **colour))
+    if points:
+        dots = base.mark_point(filled=True, size=45, opacity=1)
+        layers.append(dots.encode(y=y, **colour))
+    return alt.layer(*layers, data=_named_data("curves", rows))
+
+
+def _guide_lines(places: Mapping[str, float], channel: Literal["x", "y"], title: str) -> Layer:
+    """Dashed lines across the plot, each with its name at its end."""
+    rows = [{"label": str(label), "at": _shorten(check_number(at, label))} for label, at in places.items()]
+    where = {"x": alt.X("at:Q", title=title), "y": alt.Y("at:Q", title=title)}[channel]
+    base: Layer = alt.Chart().encode(where)
+    rule = base.mark_rule(style="reference", strokeDash=[4, 4])
+    if channel == "x":
+        text = base.mark_text(style="guide", align="left", dx=4).encode(text="label:N", y=alt.value(8))
+    else:
+        text = base.mark_text(style="guide", align="left", dy=-6).encode(text="label:N", x=alt.value(4))
+    return alt.layer(rule, text, data=_named_data("_guides", rows))
+
+
+def _lane_axis(rows: Sequence[Row]) -> alt.Y:
+    """A vertical axis with one lane per row, in the order of the rows."""
+    return alt.Y("name:N", title=None, sort=[row["name"] for row in rows])
+
+
+def _finish_lanes(chart: Layer, count: int, quantity: str, reference: float | None) -> Spec:
+    """A chart of lanes, with a reference line where there is one."""
+    layers = [chart] if reference is None else [chart, _guide_lines({"": reference}, "x", quantity)]
+    return _finish(alt.layer(*layers), height=26 * count)
+
+
+def _tooltip(row: Row) -> list[str]:
+    """A tooltip that shows everything in ``row``."""
+    return [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in row.items()]
+
+
+def _group_encoding(
+    field: str,
+    names: Iterable[str],
+    *,
+    shape: bool = False,
+    dash: bool = False,
+    key: Literal["symbol", "line"] = "symbol",
+    legend: bool = True,
+) -> Row:
+    """Encodings that tell groups apart: by colour, and by shape or dash beside it; ``key`` is what the legend shows."""
+    domain = [str(name) for name in names]
+    # Layers that share a legend must describe it alike.
+    described = alt.Legend(symbolType="stroke", symbolSize=400) if key == "line" else alt.Legend()
+    shared: Row = {"title": None, "legend": described if legend else None}
+    encoding: Row = {"color": alt.Color(f"{field}:N", scale=alt.Scale(domain=domain), **shared)}
+    if shape:
+        scale = alt.Scale(domain=domain, range=_cycle(_SHAPES, len(domain)))
+        encoding["shape"] = alt.Shape(f"{field}:N", scale=scale, **shared)
+    if dash:
+        scale = alt.Scale(domain=domain, range=_cycle(_DASHES, len(domain)))
+        encoding["strokeDash"] = alt.StrokeDash(f"{field}:N", scale=scale, **shared)
+    return encoding
+
+
+def _cycle(items: Sequence[Any], count: int) -> list[Any]:
+    """The first ``count`` items; after the last the second comes, so that no two share both their place and colour."""
+    return [items[(i + i // len(items)) % len(items)] for i in range(count)]
+
+
+def _named_data(name: str, rows: Sequence[Row]) -> alt.InlineData:
+    """Rows under the name that their printed table bears."""
+    return alt.InlineData(values=list(rows), name=name)
+
+
+def _finish(chart: Layer, *, height: int) -> Spec:
+    """The specification of a chart that fills the width of its place."""
+    return chart.properties(
+        width="container", height=height, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
+    ).to_dict()
+
+
+def _estimate_rows(names: Sequence[str], estimates: Sequence[Estimate]) -> list[Row]:
+    """One row per estimate: name, value and both ends."""
+    if not len(names) or len(names) != len(estimates):
+        raise InputError(f"estimates: one per name is needed, got {len(estimates)} for {len(names)} names")
+    repeated = [name for name in set(names) if list(names).count(name) > 1]
+    if repeated:
+        raise InputError(f"names: must be unique, {min(repeated)!r} occurs more than once")
+    rows = []
+    for name, estimate in zip(names, estimates, strict=True):
+        ends = check_vector([estimate.value, estimate.low, estimate.high], f"estimate of {name!r}")
+        rows.append({"name": str(name)} | dict(zip(("value", "low", "high"), map(_shorten, ends), strict=True)))
+    return rows

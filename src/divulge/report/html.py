@@ -1,29 +1,62 @@
-"""A page into one HTML file that needs nothing but itself: no network, no server, no JavaScript to be read."""
+"""A page as one HTML file that needs nothing but itself (no network, no server, no JavaScript to be read), or as PDF."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import os
 import re
+import shutil
+import subprocess
+import tempfile
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import jinja2
 import markupsafe
 
 from divulge import store
-from divulge.report import in_words, views
+from divulge.errors import InputError
+from divulge.report import formatting
 from divulge.report.glossary import Glossary
-from divulge.report.page import HEADINGS, Chart, Dial, Page, Table
+from divulge.report.page import (
+    HEADINGS,
+    MAX_DOTS,
+    BulletList,
+    Chart,
+    Collapsible,
+    DotGrids,
+    Gallery,
+    Link,
+    Page,
+    Paragraph,
+    Slider,
+    Table,
+)
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from divulge.report.page import Block, DotGrid, Exhibit
 
 _UNIT = re.compile(r"(?<=\d) (?=%)")
 _STYLES = ("style.css", "blocks.css", "print.css")
+TABLE_ROWS = 240
+SORTED = 3  # rows from which on a table can be sorted
+WIDE = 7  # columns, above which cells may break on paper
+LONG = 24  # characters of a word, above which it may be broken on paper
+STACKED = 3  # columns from which on a narrow page shows each row as a list
+LISTED = 100  # rows up to which it does
+# Digits, signs, intervals, powers and units of no letters; "nan" and a lone dash count, words do not.
+NUMBER = re.compile(r"[\s\d.,:;+\-−–—±≤≥<>=≈~%×∞eE^\[\]()/·…¹²³⁰⁴-⁹⁻]*|nan|inf|-inf")
+_DOTS_PER_ROW = {100: 10, 1_000: 50}
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+_PATIENCE = 120  # seconds
 
 
 def write(page: Page, path: Path | str) -> None:
@@ -53,8 +86,8 @@ def render(page: Page) -> str:
     tone, icon = HEADINGS[check_choice(page.tone, "tone", HEADINGS)]
     blocks = [block for section in page.sections for block in section.blocks]
     style = "".join(_asset(name) for name in _STYLES)
-    scripts = [_script(_asset("page.js"))] if views.holds(blocks, (Chart, Dial, Table)) else []
-    if views.holds(blocks, Chart):
+    scripts = [_script(_asset("page.js"))] if _contains(blocks, (Chart, Slider, Table)) else []
+    if _contains(blocks, Chart):
         scripts += [_script(_asset("vega.js")), _script(_asset("charts.js"))]
     heading, glossary = page.heading or tone, Glossary()
     environment = jinja2.Environment(
@@ -64,10 +97,10 @@ def render(page: Page) -> str:
     document = environment.from_string(_asset("page.html.j2")).render(
         page=page,
         tone=heading,
-        statement=in_words.capital(page.verdict.removeprefix(f"{heading}: ")),
+        statement=formatting.capitalize(page.verdict.removeprefix(f"{heading}: ")),
         icon=icon,
-        pictures=views.pictures(page.pictures),
-        sections=[{"title": section.title, "blocks": list(views.views(section.blocks))} for section in page.sections],
+        pictures=_dot_grids(page.pictures),
+        sections=[{"title": section.title, "blocks": list(_block_views(section.blocks))} for section in page.sections],
         glossary=glossary,
         style=_trusted(style),
         scripts=[_trusted(script) for script in scripts],
@@ -106,3 +139,211 @@ def _trusted(text: str) -> markupsafe.Markup:
 @cache
 def _asset(name: str) -> str:
     return resources.files("divulge.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _block_views(blocks: Sequence[Block]) -> Iterator[dict[str, Any]]:
+    """Each block as its template reads it.
+
+    Raises:
+        divulge.InputError: see `divulge.report.html.render`.
+    """
+    for block in blocks:
+        view = _VIEWS.get(type(block))
+        if view is None:
+            raise InputError(f"blocks: {type(block).__name__} is not a block of a page")
+        yield {"kind": type(block).__name__.lower(), "title": "", "note": ""} | view(block)
+
+
+def _dot_grids(grids: Sequence[DotGrid]) -> list[tuple[str, markupsafe.Markup, bool]]:
+    """Caption and drawing of each grid of dots, and whether it shows an interval."""
+    return [(one.caption, markupsafe.Markup(_svg(one)), one.high is not None) for one in grids]  # noqa: S704  drawn here
+
+
+def _contains(blocks: Sequence[Block], wanted: type[Block] | tuple[type[Block], ...]) -> bool:
+    """Whether a block of a kind stands among ``blocks``, or folded within them."""
+    return any(
+        isinstance(block, wanted) or (isinstance(block, Collapsible) and _contains(block.blocks, wanted)) for block in blocks
+    )
+
+
+def _dial(dial: Slider) -> dict[str, Any]:
+    if not 0 <= dial.start < len(dial.stops):
+        raise InputError(f"dial {dial.title!r}: start must be one of its {len(dial.stops)} stops, got {dial.start}")
+    stops = [{"label": stop.label, "words": stop.words, "dots": _dot_grids(stop.dots)} for stop in dial.stops]
+    return _named(dial) | {"label": dial.label, "stops": stops, "start": dial.start}
+
+
+def _named(block: Table | Gallery | BulletList | Slider) -> dict[str, Any]:
+    return {"title": block.title, "note": block.note}
+
+
+def _table(table: Table) -> dict[str, Any]:
+    for i, row in enumerate(table.rows):
+        if len(row) != len(table.columns):
+            raise InputError(
+                f"table {table.title!r}: row {i} has {len(row)} cells, but there are {len(table.columns)} columns"
+            )
+    numeric = [_numeric([str(row[j]) for row in table.rows]) for j in range(len(table.columns))]
+    kinds = {
+        "wide": len(table.columns) > WIDE,
+        "long": any(len(word) > LONG for row in table.rows for cell in row for word in str(cell).split()),
+        "sortable": table.sortable and len(table.rows) >= SORTED,
+        "stacked": len(table.columns) >= STACKED and len(table.rows) <= LISTED,
+    }
+    return {
+        "columns": list(zip(table.columns, numeric, strict=True)),
+        "rows": table.rows,
+        "numeric": numeric,
+        "classes": " ".join(name for name, holds in kinds.items() if holds),
+        "stacked": kinds["stacked"],
+    }
+
+
+def _numeric(cells: Sequence[str]) -> bool:
+    """Whether a column holds numbers: then it is set flush right."""
+    return any(re.search(r"\d", cell) for cell in cells) and all(NUMBER.fullmatch(cell) for cell in cells)
+
+
+def _exhibit(exhibit: Exhibit) -> dict[str, Any]:
+    source = "" if exhibit.png is None else f"data:image/png;base64,{base64.b64encode(exhibit.png).decode()}"
+    return {"caption": exhibit.caption, "source": source, "text": exhibit.text, "heat": exhibit.heat}
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    spec = dict(chart.spec)
+    # Options of the embedding page that a specification could bring along (themes, menus, outside scripts).
+    spec.pop("usermeta", None)
+    tables = [_data_table(name, rows, _titles(spec)) for name, rows in _datasets(spec, chart.title)]
+    return {
+        "title": chart.title,
+        "note": chart.note,
+        "alternative": ". ".join(part.rstrip(".") for part in (chart.title, chart.note) if part) or "chart",
+        "spec": markupsafe.Markup(_json(spec, chart.title)),  # noqa: S704  escaped by _json
+        "tables": tables,
+    }
+
+
+def _json(spec: Mapping[str, Any], title: str) -> str:
+    """JSON that may stand inside a script element, whatever its strings hold."""
+    try:
+        text = json.dumps(spec, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"chart {title!r}: the specification is not plain, finite JSON ({error})") from None
+    # Vega writes titles into expressions, where these two would end a line within a string.
+    text = text.replace("\u2028", " ").replace("\u2029", " ")
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _datasets(node: Any, title: str) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:
+    """Every data set of a specification that is meant to be read, under its name, in drawing order."""
+    if not isinstance(node, dict):
+        return
+    data = node.get("data", {})
+    if "url" in data:
+        raise InputError(f"chart {title!r}: its data must stand inside the specification, not at a URL")
+    values = data.get("values", node.get("datasets", {}).get(data.get("name"), ()))
+    if values and isinstance(values, list) and not data.get("name", "").startswith("_"):
+        yield data.get("name", "data"), values
+    for key in ("layer", "hconcat", "vconcat", "concat"):
+        for part in node.get(key, ()):
+            yield from _datasets(part, title)
+
+
+def _titles(node: Any) -> dict[str, str]:
+    """Field → the title its axis, legend or tooltip bears."""
+    titles: dict[str, str] = {}
+    for part in node.get("layer", ()):
+        titles |= _titles(part)
+    for channel in node.get("encoding", {}).values():
+        if isinstance(channel, dict) and channel.get("title") and "field" in channel:
+            titles.setdefault(channel["field"], str(channel["title"]))
+    return titles
+
+
+def _data_table(name: str, rows: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> dict[str, Any]:
+    fields = list(dict.fromkeys(field for row in rows for field in row))
+    step = max(1, -(-len(rows) // TABLE_ROWS))
+    shown = [*rows[:-1:step], rows[-1]]
+    cells = [[_cell(row.get(field, "")) for field in fields] for row in shown]
+    # The ends of a band share the axis of the value between them, and so its title.
+    columns = [field if field in ("low", "high") else titles.get(field, field) for field in fields]
+    note = f"{len(shown)} of {len(rows)} points, evenly spaced" if step > 1 else ""
+    return {"name": name, "note": note, "table": _table(Table(columns, cells))}
+
+
+def _cell(value: object) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+
+def _svg(dots: DotGrid) -> str:
+    """The picture as an inline element; colours come from the page.
+
+    Each kind of dot is one path of round points, so that a thousand dots take a few kilobytes.
+
+    Examples:
+        >>> _svg(DotGrid("1 of 2", 1, 2)).count("<path")
+        2
+    """
+    across = _DOTS_PER_ROW.get(dots.total, max(10, round(dots.total**0.5)))
+    low = dots.value if dots.low is None else dots.low
+    high = dots.value if dots.high is None else dots.high
+    kinds = {
+        "rest": range(high, dots.total),
+        "ring": range(dots.value, high),
+        "hole": range(dots.value, high),
+        "likely": range(low, dots.value),
+        "sure": range(min(low, dots.value)),
+    }
+    paths = "".join(f'<path class="{kind}" d="{_points(at, across)}"/>' for kind, at in kinds.items() if len(at))
+    rows = -(-dots.total // across)
+    kind = " ".join(name for name, told in (("many", dots.total == MAX_DOTS), ("chance", dots.chance)) if told)
+    named = f' class="{kind}"' if kind else ""
+    return f'<svg{named} viewBox="0 0 {10 * across} {10 * rows}" aria-hidden="true" focusable="false">{paths}</svg>'
+
+
+def _points(places: Iterable[int], across: int) -> str:
+    return "".join(f"M{10 * (i % across) + 5} {10 * (i // across) + 5}h0" for i in places)
+
+
+def write(document: Path, path: Path) -> None:
+    """Print the HTML file ``document`` to ``path``.
+
+    Raises:
+        divulge.InputError: no browser is installed, or it could not print.
+    """
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is None:
+        raise InputError(
+            "--format pdf: a Chromium is needed (none of chromium, google-chrome, msedge is on the path); or open "
+            f"{document.name} in any browser and print it: the page has a layout for paper"
+        )
+    with tempfile.TemporaryDirectory(prefix="divulge-pdf-") as folder:
+        made = Path(folder) / "report.pdf"
+        command = [browser, *_flags(), f"--user-data-dir={folder}/profile", f"--print-to-pdf={made}"]
+        try:
+            subprocess.run([*command, document.resolve().as_uri()], capture_output=True, check=True, timeout=_PATIENCE)  # noqa: S603 - our own words
+            content = made.read_bytes()
+        except (OSError, subprocess.SubprocessError) as error:
+            raise InputError(f"--format pdf: {browser} could not print ({type(error).__name__})") from None
+    store.write_bytes(path, content)
+
+
+def _flags() -> list[str]:
+    flags = ["--headless", "--disable-gpu", "--no-pdf-header-footer", "--no-first-run", "--virtual-time-budget=20000"]
+    # Chromium refuses to start its sandbox for root; the page is our own file and may connect to nothing.
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    return [*flags, "--no-sandbox"] if root else flags
+
+
+_VIEWS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
+    Paragraph: lambda block: {"text": block.text},
+    Table: lambda block: _named(block) | {"table": _table(block)},
+    Chart: _chart,
+    Gallery: lambda block: _named(block) | {"exhibits": [_exhibit(exhibit) for exhibit in block.exhibits]},
+    DotGrids: lambda block: {"dots": _dot_grids(block.dots), "note": block.note},
+    BulletList: lambda block: _named(block) | {"points": block.points},
+    # Always a place below this page, whatever its name looks like.
+    Link: lambda block: {"link": block, "place": f"./{quote(block.file)}"},
+    Slider: _dial,
+    Collapsible: lambda block: {"title": block.title, "blocks": list(_block_views(block.blocks))},
+}

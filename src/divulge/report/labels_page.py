@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import advice, charts, dots, in_words, regulators
-from divulge.report.curves import Curve
-from divulge.report.page import Chart, Fold, Page, Paragraph, Point, Points, Section, Table
-from divulge.report.regulators import Answers
+from divulge.report import charts, dots, formatting, sections
+from divulge.report.charts import Curve
+from divulge.report.page import Chart, Collapsible, Page, Paragraph, Bullet, BulletList, Section, Table
+from divulge.report.sections import RegulatorAnswers
 from divulge.results.labels import MEANING
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         said = Paragraph("Nothing follows from the answers of an undeclared oracle, so no labels are given.")
         sections: tuple[Section, ...] = (Section("What this means", (said,)),)
         heading = "The answers contradict the specification"
-        return Page(_TITLE, in_words.sentence(summary.contradiction), "plain", sections, _facts(summary), heading)
+        return Page(_TITLE, formatting.as_sentence(summary.contradiction), "plain", sections, _facts(summary), heading)
     rows, right = summary.oracle.rows, summary.right
     known = f"{summary.proven:,} of {rows:,} labels were read"
     if right is not None:
@@ -46,9 +46,9 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
     )
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
     sections = (
-        Section(advice.TITLE, _defence(summary.defence)),
+        Section(sections.ADVICE_TITLE, _defence(summary.defence)),
         Section("How fast labels leak", (_speed(summary), _progress(*progress))),
-        regulators.section(_answers(f"{known} from {_scores(summary.queries)}.")),
+        sections.regulator_section(_answers(f"{known} from {_scores(summary.queries)}.")),
     )
     tone, heading = ("leak", "Labels leak") if leaks else ("plain", "")
     read = summary.proven if right is None else right
@@ -59,7 +59,7 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         sections=sections,
         facts=_facts(summary),
         heading=heading,
-        pictures=(dots.counted(read, rows, "labels"),),
+        pictures=(DotGrid.from_count(read, rows, "labels"),),
         more=(_ADVERSARY, proven),
     )
 
@@ -68,8 +68,8 @@ def _scores(queries: int) -> str:
     return "1 score" if queries == 1 else f"{queries:,} scores"
 
 
-def _answers(said: str) -> Answers:
-    return Answers(
+def _answers(said: str) -> RegulatorAnswers:
+    return RegulatorAnswers(
         means="scores of predictions that the attacker chose.",
         queries=f"On the hidden labels of the scored rows, which are no training data: {said}",
         unit="The label of one row.",
@@ -89,22 +89,22 @@ def _speed(summary: LabelsSummary) -> Table:
             (plan.method, str(plan.queries), f"{plan.labels_per_query:.2f}"),
             ("upper bound for any plan", str(limit.queries), f"{limit.labels_per_query:.2f}"),
         ),
-        note=f"What limits a query: {limit.binds}. {in_words.sentence(plan.certificate)}",
+        note=f"What limits a query: {limit.binds}. {formatting.as_sentence(plan.certificate)}",
     )
 
 
-def _defence(defence: DefenceSummary) -> tuple[Points | Fold, ...]:
+def _defence(defence: DefenceSummary) -> tuple[BulletList | Collapsible, ...]:
     alone = Table(
         ("setting", "value", "what it is", "formula"),
         [(*row, defence.formulas[row[0]]) for row in settings(defence)],
-        note=f"Each alone holds {defence.queries:,} queries to {in_words.per_cent(defence.accuracy)} accuracy on "
+        note=f"Each alone holds {defence.queries:,} queries to {formatting.format_percent(defence.accuracy)} accuracy on "
         "balanced labels.",
     )
-    steps = Points(
-        [Point(f"{number}.", in_words.sentence(line)) for number, line in enumerate(defence.advice, start=1)],
+    steps = BulletList(
+        [Bullet(f"{number}.", formatting.as_sentence(line)) for number, line in enumerate(defence.advice, start=1)],
         "Each of these suffices by itself",
     )
-    return (steps, Fold("What a single setting takes, with its formula", (alone,)))
+    return (steps, Collapsible("What a single setting takes, with its formula", (alone,)))
 
 
 def _facts(summary: LabelsSummary) -> dict[str, str]:

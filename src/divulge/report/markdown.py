@@ -6,9 +6,9 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from divulge.report import advice
+from divulge.report import sections
 from divulge.report.origin import TITLE
-from divulge.report.page import Dial, Fold, Gallery, Link, Paragraph, Pictures, Points, Table
+from divulge.report.page import Slider, Collapsible, Gallery, Link, Paragraph, DotGrids, BulletList, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from divulge.types import Estimate
 
 
-_CARD = (advice.TITLE, "Evidence", "Selection", "What is proven", "How many are given back", TITLE)
+_CARD = (sections.ADVICE_TITLE, "Evidence", "Selection", "What is proven", "How many are given back", TITLE)
 
 
 def render(page: Page) -> str:
@@ -66,7 +66,7 @@ def card(page: Page) -> str:
         parts.append("\n".join(f"- {_line(name)}: {_line(value)}" for name, value in page.facts.items()))
     for section in page.sections:
         if section.title in _CARD:
-            told = [text for block in section.blocks if not isinstance(block, Fold) for text in _block(block)]
+            told = [text for block in section.blocks if not isinstance(block, Collapsible) for text in _block(block)]
             parts += [f"### {_line(section.title)}", *(text.replace("### ", "#### ") for text in told)]
     return "\n\n".join([*parts, "Measured with Divulge."]) + "\n"
 
@@ -102,7 +102,7 @@ def percent(estimate: Estimate | None) -> str:
 
 
 def _block(block: Block) -> Iterator[str]:
-    if isinstance(block, Fold):
+    if isinstance(block, Collapsible):
         yield f"### {_line(block.title)}"
         for inner in block.blocks:
             yield from _block(inner)
@@ -125,11 +125,11 @@ def _body(block: Block) -> str:
             return _table(block.columns, block.rows)
         case Gallery():
             return _listed(" | ".join(filter(None, (e.caption, e.text))) for e in block.exhibits)
-        case Pictures():
+        case DotGrids():
             return _listed(one.caption for one in block.dots)
-        case Points():
+        case BulletList():
             return _listed(f"{p.title} {p.text}{f' ({p.source})' if p.source else ''}" for p in block.points)
-        case Dial():
+        case Slider():
             return _listed(f"{block.label} {stop.label}: {stop.words}" for stop in block.stops)
         case _:
             return "(chart: see the HTML report)"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from divulge.report.dots import Dots
     from divulge.types import Tone
 
 
@@ -57,7 +56,7 @@ class Chart:
     note: str = ""
 
 
-HOTTEST = 6
+MAX_HEAT = 6
 """Steps of colour in a text."""
 
 
@@ -69,7 +68,7 @@ class Exhibit:
         caption: what stands under it.
         png: a picture.
         text: a document.
-        heat: how strongly each piece of the text is marked, from 0 (not at all) to `HOTTEST`, in order.
+        heat: how strongly each piece of the text is marked, from 0 (not at all) to `MAX_HEAT`, in order.
     """
 
     caption: str
@@ -87,16 +86,53 @@ class Gallery:
     note: str = ""
 
 
+MAX_DOTS = 1_000
+
+
 @dataclass(frozen=True, slots=True)
-class Pictures:
+class DotGrid:
+    """A count as a picture: a grid of ``total`` dots, ``value`` of them filled.
+
+    Args:
+        caption: what is counted, in a sentence that says the same as the picture.
+        value: dots that are filled.
+        total: all dots, at most `MAX_DOTS`.
+        low: filled dots up to the lower end of the interval; all without an interval.
+        high: dots up to the upper end: those above ``value`` are rings.
+        chance: whether it shows the rate of guessing, which is drawn in a calm colour.
+    """
+
+    caption: str
+    value: int
+    total: int
+    low: int | None = None
+    high: int | None = None
+    chance: bool = False
+
+    @classmethod
+    def from_count(cls, value: int, total: int, noun: str) -> DotGrid:
+        """Draw ``value`` of ``total`` things, a dot each; of more than a thousand, a hundred dots for all.
+
+        Examples:
+            >>> DotGrid.from_count(3, 4, "labels").caption, DotGrid.from_count(1500, 2000, "labels").caption
+            ('3 of 4 labels', '1,500 of 2,000 labels (drawn as 75 of 100)')
+        """
+        if total <= MAX_DOTS:
+            return cls(f"{value:,} of {total:,} {noun}", value, total)
+        share = value * 100 // total
+        return cls(f"{value:,} of {total:,} {noun} (drawn as {share} of 100)", share, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class DotGrids:
     """Counts as grids of dots, side by side."""
 
-    dots: Sequence[Dots]
+    dots: Sequence[DotGrid]
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class Bullet:
     """One entry of a list: what it is called, what is said of it, and where that was read or measured."""
 
     title: str
@@ -105,10 +141,10 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class BulletList:
     """A list."""
 
-    points: Sequence[Point]
+    points: Sequence[Bullet]
     title: str = ""
     note: str = ""
 
@@ -129,16 +165,16 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
-    """One position of a `Dial`: what it is called, what holds there, and the same as grids of dots."""
+class SliderPosition:
+    """One position of a `Slider`: what it is called, what holds there, and the same as grids of dots."""
 
     label: str
     words: str
-    dots: Sequence[Dots] = ()
+    dots: Sequence[DotGrid] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Dial:
+class Slider:
     """Positions to choose among by a slider; without JavaScript all of them are listed.
 
     Args:
@@ -150,21 +186,21 @@ class Dial:
     """
 
     label: str
-    stops: Sequence[Stop]
+    stops: Sequence[SliderPosition]
     start: int = 0
     title: str = ""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
+class Collapsible:
     """Blocks that are shown when asked for."""
 
     title: str
     blocks: Sequence[Block]
 
 
-Block: TypeAlias = "Paragraph | Table | Chart | Gallery | Pictures | Points | Link | Dial | Fold"
+Block: TypeAlias = "Paragraph | Table | Chart | Gallery | DotGrids | BulletList | Link | Slider | Collapsible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,5 +234,5 @@ class Page:
     sections: Sequence[Section]
     facts: Mapping[str, str] = field(default_factory=dict)
     heading: str = ""
-    pictures: Sequence[Dots] = ()
+    pictures: Sequence[DotGrid] = ()
     more: Sequence[str] = ()

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.report import advice, charts, dots, in_words, regulators
-from divulge.report.page import Chart, Fold, Page, Paragraph, Point, Points, Section, Table
-from divulge.report.regulators import Answers
+from divulge.report import charts, dots, formatting, sections
+from divulge.report.page import Chart, Collapsible, Page, Paragraph, Bullet, BulletList, Section, Table
+from divulge.report.sections import RegulatorAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from divulge.report.dots import Dots
+    from divulge.report.page import DotGrid
     from divulge.report.page import Block
     from divulge.results import ReconstructionSummary, WeightsSummary
     from divulge.types import Bools, Floats, Tone
@@ -36,9 +36,9 @@ _FOUND = (
     "Proven: without this point no training set gives these weights. Found: it may be a training point. The multiplier "
     "is its weight in rebuilding them."
 )
-_INSTEAD = Points(
+_INSTEAD = BulletList(
     [
-        Point(
+        Bullet(
             "Publish answers instead of weights.",
             "What is shown here was read off the weights, without asking the model anything. What its answers give "
             "away is another question, which divulge audit measures.",
@@ -91,28 +91,28 @@ def membership(
             Section("Decisions", _decisions(summary, truth)),
             *([Section("Called members", called)] if (called := _called(summary)) else []),
             Section("Outputs and scores", [Chart(chart, note=f"{_OUTPUT} {_SCORES[summary.signal]}")]),
-            regulators.section(
-                Answers(
+            sections.regulator_section(
+                RegulatorAnswers(
                     means="the weights of the network alone.",
                     queries=f"On membership alone: {summary.verdict}",
                     unit="One record, as it was given.",
                 )
             ),
         ],
-        facts={**facts, "left unexplained": f"{in_words.per_cent(summary.residual)} of the weights"},
+        facts={**facts, "left unexplained": f"{formatting.format_percent(summary.residual)} of the weights"},
     )
 
 
 def _advice(tone: Tone) -> list[Section]:
-    return [Section(advice.TITLE, [_INSTEAD])] if tone == "leak" else []
+    return [Section(sections.ADVICE_TITLE, [_INSTEAD])] if tone == "leak" else []
 
 
-def _pictures(summary: WeightsSummary) -> tuple[Dots, ...]:
+def _pictures(summary: WeightsSummary) -> tuple[DotGrid, ...]:
     """The records that are named at a bounded false discovery rate, among all candidates."""
     named = next((rule for name, rule in summary.decisions.items() if name.startswith("FDR") and rule.proven), None)
     if summary.tone != "leak" or named is None or not named.selected:
         return ()
-    return (dots.counted(len(named.selected), summary.candidates, "candidates are recognised"),)
+    return (DotGrid.from_count(len(named.selected), summary.candidates, "candidates are recognised"),)
 
 
 def _decisions(summary: WeightsSummary, truth: Bools | None) -> list[Block]:
@@ -133,7 +133,7 @@ def _called(summary: WeightsSummary) -> list[Block]:
         return []
     more = f"The first {_SHOWN} of {len(called)}; `--selection` writes them all." if len(called) > _SHOWN else ""
     table = Table(["record", "|Φ|", summary.signal, "rules"], called[:_SHOWN], note=more)
-    return [table] if len(called) <= _OPEN else [Fold(f"{len(called):,} records", [table])]
+    return [table] if len(called) <= _OPEN else [Collapsible(f"{len(called):,} records", [table])]
 
 
 def reconstruction(
@@ -162,22 +162,22 @@ def reconstruction(
             *_advice(summary.tone),
             Section("The network", [Chart(_network(summary, line, truth), note=_LINE), *_known(summary, truth)]),
             *([Section("Points read off the weights", read)] if (read := _candidates(summary)) else []),
-            regulators.section(
-                Answers(
+            sections.regulator_section(
+                RegulatorAnswers(
                     means="the weights of the network alone.",
                     extraction=summary.verdict,
                     unit="One training point.",
                 )
             ),
         ],
-        facts={**facts, "left unexplained": f"{in_words.per_cent(summary.residual)} of the weights"},
+        facts={**facts, "left unexplained": f"{formatting.format_percent(summary.residual)} of the weights"},
     )
 
 
-def _proven(summary: ReconstructionSummary) -> tuple[Dots, ...]:
+def _proven(summary: ReconstructionSummary) -> tuple[DotGrid, ...]:
     if not summary.guaranteed:
         return ()
-    return (dots.counted(summary.guaranteed, len(summary.candidates), "points are training points, at least"),)
+    return (DotGrid.from_count(summary.guaranteed, len(summary.candidates), "points are training points, at least"),)
 
 
 def _network(summary: ReconstructionSummary, line: Callable[[Floats], Floats], truth: Floats | None) -> charts.Spec:
@@ -216,10 +216,10 @@ def _known(summary: ReconstructionSummary, truth: Floats | None) -> list[Block]:
 def _candidates(summary: ReconstructionSummary) -> list[Block]:
     if not summary.candidates:
         return []
-    note = f"{_FOUND} {in_words.sentence(summary.guarantee)}"
+    note = f"{_FOUND} {formatting.as_sentence(summary.guarantee)}"
     table = Table(CANDIDATE_COLUMNS, candidate_rows(summary), note=note)
     count = len(summary.candidates)
-    return [table] if count <= _OPEN else [Fold(f"{count:,} points", [table])]
+    return [table] if count <= _OPEN else [Collapsible(f"{count:,} points", [table])]
 
 
 def candidate_rows(summary: ReconstructionSummary) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""What an audit says."""
+"""Summary of an audit: the verdict, every recipe's statistics, and the metadata of the run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from divulge._version import __version__
-from divulge.results.json_files import VERSION
-from divulge.results.recorded import About
+from divulge.results.provenance import Environment
+from divulge.results.summary_files import VERSION
 from divulge.types import Estimate, Tone
 
 Answer: TypeAlias = Literal["leak found", "no leak found", "too little data to say", "split is confounded"]
@@ -51,7 +51,7 @@ class RealisedRate:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class MemberCalls:
     """Who is called a member at a nominal false-positive rate.
 
     Args:
@@ -68,7 +68,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class GroupStatistics:
     """A class or subgroup: its AUC, and its TPR and FPR at the threshold of all; None with one kind of record only."""
 
     members: int
@@ -79,7 +79,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class RecipeStatistics:
     """A recipe's statistics of some candidates; None where the records do not suffice for one.
 
     Args:
@@ -102,7 +102,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class RecipeSummary(Numbers):
+class RecipeSummary(RecipeStatistics):
     """A recipe's numbers: of all candidates, of those of unseen classes, and of each class and subgroup.
 
     Args:
@@ -113,11 +113,11 @@ class RecipeSummary(Numbers):
         groups: subgroup → its numbers; empty without any.
     """
 
-    decisions: Mapping[str, Called | None]
+    decisions: Mapping[str, MemberCalls | None]
     raw_fpr: Mapping[str, Estimate]
-    unseen: Numbers | None
-    classes: Mapping[str, Group]
-    groups: Mapping[str, Group]
+    unseen: RecipeStatistics | None
+    classes: Mapping[str, GroupStatistics]
+    groups: Mapping[str, GroupStatistics]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class AdjustmentSummary:
     p_value: float
     overlap: bool
     explained: Mapping[str, float]
-    recipes: Mapping[str, Numbers]
+    recipes: Mapping[str, RecipeStatistics]
     text: str
 
 
@@ -205,7 +205,7 @@ class AuditSummary:
     unseen_classes: tuple[int, ...]
     recipes: Mapping[str, RecipeSummary]
     smallest_detectable: SmallestLeak
-    about: About
+    about: RunMetadata
     texts: Mapping[str, str]
     heat: Mapping[str, HeatStrip]
     class_names: tuple[str, ...] | None = None
@@ -239,3 +239,316 @@ class DecisionSummary:
     nonmembers: int
     guarantee: str
     warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Digests:
+    """Digests of the records, and of the truth behind the candidates."""
+
+    candidates: str
+    calibration: str
+    population: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartialKnowledge:
+    """What the adversary knows of the records.
+
+    Args:
+        share: part of all values that is known.
+        imputer: what completed the others.
+        draws: random completions of each record, besides the best one.
+        known: digest of which values are known; None where all are.
+    """
+
+    share: float
+    imputer: str
+    draws: int
+    known: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditSettings:
+    """All that determines an audit, in words that are the same in every process.
+
+    Args:
+        seed: of every random draw.
+        recipes: names of the recipes.
+        attacks: recipe → its signal and attack.
+        references: how reference models are trained.
+        unseen_classes: classes the auditor holds no records of.
+        fpr: the levels reported.
+        calibration: share of the population set aside.
+        duplicates: what was done about records in several sets.
+        outputs: what the target returns.
+        device: where it runs.
+        data: digests of the records.
+        target: what was audited.
+        partial: what is known of the records; None where whole records are.
+    """
+
+    seed: int
+    recipes: tuple[str, ...]
+    attacks: Mapping[str, str]
+    references: str
+    unseen_classes: tuple[int, ...]
+    fpr: tuple[float, ...]
+    calibration: float
+    duplicates: str
+    outputs: str
+    device: str
+    data: Digests
+    target: str
+    partial: PartialKnowledge | None
+
+
+@dataclass(frozen=True, slots=True)
+class RecipeRun:
+    """One recipe, as it was run.
+
+    Args:
+        signal: name of the signal.
+        reads: what of the target the adversary must see.
+        attack: the attack's configuration.
+        references: which reference models it is given.
+        training: what decides which reference models come out, setting by setting; None without any.
+        summary: the recipe in a line.
+        queries: how many records the target was queried on.
+        raw_thresholds: level → threshold that the attack would set by itself.
+        completed_by: what completed partly known records; None where whole records are.
+        chosen: the attack that the recipe chose of several; None where it has but one.
+    """
+
+    signal: str
+    reads: str
+    attack: str
+    references: Literal["none", "out", "in and out", "base", "substitutes"]
+    training: Mapping[str, str] | None
+    summary: str
+    queries: int
+    raw_thresholds: Mapping[str, float]
+    completed_by: str | None
+    chosen: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordCounts:
+    """Numbers of records of each kind, and of classes."""
+
+    members: int
+    nonmembers: int
+    population: int
+    calibration: int
+    classes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BlindBaseline:
+    """What a classifier that never saw the model could tell, see `divulge.evaluation.blind.Blind`.
+
+    ``differences`` names what tells the sets apart, the surest first, where the split is confounded.
+    """
+
+    auc: Estimate
+    confounded: bool
+    p_value: float
+    false_alarm: float
+    records: int
+    method: str
+    detectable: float | None = None
+    differences: tuple[str, ...] = ()
+
+
+EQUAL_LENGTH_LEVEL = 0.05
+"""A p-value of equal lengths below which a leak must also be seen among texts of like length."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSplit:
+    """How sets of texts compare, without the model.
+
+    Args:
+        signs: words, years and lengths by which members and non-members differ, the surest first.
+        shared: how many texts of each set are nearly one of another set, in words.
+        copies: how many non-members are nearly a member.
+        length: p-value of members and non-members being equally long.
+        among_equals: of runs before scores were adjusted for covariates: by recipe, the p-value of members and
+            non-members scoring alike among texts of like length.
+    """
+
+    signs: tuple[str, ...]
+    shared: str
+    copies: int
+    length: float
+    among_equals: Mapping[str, float] = field(default_factory=dict)
+
+    def owed_to_length(self, level: float) -> tuple[str, ...]:
+        """Recipes whose scores do not tell members from non-members of like length, where lengths may differ."""
+        if self.length > EQUAL_LENGTH_LEVEL:
+            return ()
+        return tuple(name for name, p_value in self.among_equals.items() if p_value > level)
+
+    def seen_at_equal_length(self, level: float) -> tuple[str, ...]:
+        """Recipes whose scores tell members from non-members of like length."""
+        return tuple(name for name, p_value in self.among_equals.items() if p_value <= level)
+
+
+@dataclass(frozen=True, slots=True)
+class TransferCheck:
+    """Whether a recipe's rate is expected to hold on unseen classes, see `divulge.evaluation.transfer.Transfer`."""
+
+    holds: bool
+    text: str
+    expected_fpr: float
+    outside: float
+    effective: float
+    error: float
+    explained: float
+    violation: float
+    p_value: float
+    bound: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectedRecords:
+    """Where seen and unseen records lie, in the plane of two components."""
+
+    seen: tuple[tuple[float, float], ...]
+    query: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSummary:
+    """Whether a false-positive rate set on seen classes carries over to the unseen ones.
+
+    Args:
+        level: the rate.
+        recipes: recipe → what is expected of its threshold.
+        plane: where the records lie.
+        ratio: linear fit and density ratio of the seen records.
+    """
+
+    level: float
+    recipes: Mapping[str, TransferCheck]
+    plane: ProjectedRecords
+    ratio: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a run was made with."""
+
+    divulge: str
+    python: str
+    platform: str
+    cpu_count: int | None
+    packages: Mapping[str, str]
+    git_commit: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How often the target's most likely class is right.
+
+    Args:
+        members: on the members.
+        nonmembers: on the non-members.
+        completed: whether the target was asked about completions of partly known records.
+    """
+
+    members: Estimate
+    nonmembers: Estimate
+    completed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFit:
+    """How well a language model knows its own training documents, beside one that reads no context.
+
+    Args:
+        members: mean log-probability of a unit of the members' text, in nats.
+        gain: of it beyond that by the units' frequencies in the population, a mean over members with its interval.
+        unit: "token", or "byte" where the target does not show its tokens.
+        constant: whether every token of every document is given the same probability.
+    """
+
+    members: float
+    gain: Estimate
+    unit: Literal["token", "byte"]
+    constant: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetadata:
+    """An audit without its scores.
+
+    Args:
+        settings: all that determines it.
+        recipes: recipe → how it was run.
+        counts: numbers of records.
+        duplicates: number of records that stood in more than one set.
+        blind_baseline: what can be told without the model; None where there are too few records to tell.
+        texts: how the sets compare where they are texts; None where they are not.
+        transfer: whether thresholds carry over to unseen classes; None without any.
+        warnings: what the user must know before relying on the numbers.
+        environment: what it was run with.
+        timings: step → seconds.
+        engine: what trained the reference models.
+        accuracy: of the target; None where it or the records have no classes.
+        token_fit: how well a language model knows its training documents; None for others.
+        single_answer: whether a classifier gives all candidates the same class, though they are not known to be of one.
+    """
+
+    settings: AuditSettings
+    recipes: Mapping[str, RecipeRun]
+    counts: RecordCounts
+    duplicates: int
+    blind_baseline: BlindBaseline | None
+    texts: TextSplit | None
+    transfer: TransferSummary | None
+    warnings: tuple[str, ...]
+    environment: Environment
+    timings: Mapping[str, float]
+    engine: str
+    accuracy: Accuracy | None = None
+    token_fit: TokenFit | None = None
+    single_answer: bool = False
+
+    @property
+    def told_apart(self) -> bool:
+        """Whether members and non-members differ in words, years or lengths."""
+        return self.texts is not None and bool(self.texts.signs)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedDocuments:
+    """Documents that a server could not take.
+
+    Args:
+        documents: how many.
+        first: ids of the first ten, as text.
+        reason: what the server said of the first.
+    """
+
+    documents: int
+    first: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringSummary:
+    """Documents that were scored.
+
+    Args:
+        documents: how many there are.
+        unscored: those without a score: too short for one, or skipped.
+        resumed: those that an earlier run had finished.
+        skipped: those that the server could not take; None without any.
+        key: what decides the numbers.
+    """
+
+    documents: int
+    unscored: int
+    resumed: int
+    skipped: SkippedDocuments | None
+    key: Mapping[str, object]

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 
 from divulge._version import __version__
-from divulge.results.recorded import Environment
+from divulge.results.audit import Environment
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "lightgbm", "torch", "transformers", "polars", "ray")
 

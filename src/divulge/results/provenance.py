@@ -16,8 +16,8 @@ from divulge.dossier import shape
 from divulge.errors import InputError
 from divulge.machine import current_time
 from divulge.results.environment import environment
-from divulge.results.json_files import to_json_values
-from divulge.results.recorded import Environment
+from divulge.results.summary_files import to_json_values
+from divulge.results.audit import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence

@@ -21,7 +21,7 @@ from divulge.dossier import ReplacedError
 from divulge.errors import InputError
 from divulge.identification import best
 from divulge.identification.table_results import KIND as IDENTIFICATION
-from divulge.report import in_words, markdown
+from divulge.report import formatting, markdown
 from divulge.report.page import HEADINGS
 from divulge.validation import check_number, format_value
 
@@ -245,9 +245,9 @@ class _Pages:
 def _asked(entry: Entry) -> str:
     """The level that the run was asked for."""
     if entry.finished and entry.kind == AUDIT:
-        return f"{results.read(entry.path, results.AuditSummary).fpr[0]:g}"
+        return f"{results.read_summary(entry.path, results.AuditSummary).fpr[0]:g}"
     if entry.finished and entry.kind == IDENTIFICATION:
-        return f"{results.read(entry.path, results.IdentificationSummary).settings.fdr:g}"
+        return f"{results.read_summary(entry.path, results.IdentificationSummary).settings.fdr:g}"
     return "0.01"
 
 
@@ -267,14 +267,14 @@ def _decision(entry: Entry, level: float) -> dict[str, Any] | None:
     told = {name: audit_summary.decided(audit[name], made, level, len(audit)) for name, made in chosen.items()}
     columns = ["recipe", "selected", "FPR", "TPR", "precision", "what is claimed"]
     rows = [
-        [name, f"{d.selected:,}", *map(markdown.percent, (d.fpr, d.tpr, d.precision)), d.guarantee]
+        [name, f"{d.selected:,}", *map(formatting.format_percent_estimate, (d.fpr, d.tpr, d.precision)), d.guarantee]
         for name, d in told.items()
     ]
     return _table("FPR", level, columns, rows, dict.fromkeys(note for d in told.values() for note in d.warnings))
 
 
 def _table(rate: str, level: float, columns: list[str], rows: list[list[str]], warnings: Any) -> dict[str, Any]:
-    said = [in_words.sentence(warning) for warning in warnings]
+    said = [formatting.as_sentence(warning) for warning in warnings]
     return {"rate": rate, "level": f"{level:g}", "columns": columns, "rows": rows, "warnings": said}
 
 
