@@ -11,7 +11,7 @@ from divulge.auditing import audit_page
 from divulge.auditing.audit_summary import decided
 from divulge.auditing.nominal import realised
 from divulge.evaluation.covariates import Adjustment, Covariates
-from divulge.report import html, formatting
+from divulge.report import formatting, html
 from divulge.report.markdown import render
 from divulge.results import to_json_values
 from score_audits import at_covariates, scored, sizes
@@ -89,7 +89,9 @@ def test_an_epsilon_of_sure_nonmembers_is_explained_beside_a_tpr_below_chance():
     assert epsilon.method.endswith("from sure non-members")
     notes, told = audit_page.notes(audit.summary()), audit.summary().recipes["loss"].epsilon
     assert 3 < told.low < epsilon.low
-    assert any(f"(ε ≥ {formatting.format_lower_bound(told.low)})" in note and "from sure non-members" in note for note in notes)
+    assert any(
+        f"(ε ≥ {formatting.format_lower_bound(told.low)})" in note and "from sure non-members" in note for note in notes
+    )
     assert any(epsilon.method in str(recipe.epsilon) for recipe in audit.summary().recipes.values())
     turned = scored({"loss": -audit.scores["loss"]}, ~audit.members)
     assert turned["loss"].epsilon().method.endswith("from sure members")

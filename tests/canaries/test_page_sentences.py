@@ -10,7 +10,7 @@ import pytest
 from divulge import results
 from divulge.canaries import canary_page
 from divulge.report.markdown import render
-from divulge.results.canaries import CanarySummary, EpsilonLowerBound
+from divulge.results.workflows import CanarySummary, EpsilonLowerBound
 
 SCORES = np.r_[np.linspace(-1, 1, 20), np.linspace(0, 2, 20)]
 INCLUDED = np.arange(40) >= 20

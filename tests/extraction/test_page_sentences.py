@@ -12,7 +12,7 @@ from divulge.report import sections
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible, Gallery, Table
 from divulge.results import ExtractionSummary
-from divulge.results.extraction import ExtractionRate
+from divulge.results.workflows import ExtractionRate
 from divulge.types import Estimate
 
 TONES = {"extracted": "leak", "not shown": "clear", "undecided": "undecided", "confounded": "void"}

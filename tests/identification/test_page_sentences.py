@@ -13,9 +13,9 @@ from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
 from divulge.report import sections
 from divulge.report.markdown import render
-from divulge.report.page import Slider, Collapsible, Paragraph
+from divulge.report.page import Collapsible, Paragraph, Slider
 from divulge.results import HeatStrip, IdentificationSummary
-from divulge.results.identification import RealisedOutcome
+from divulge.results.workflows import RealisedOutcome
 from divulge.types import Estimate
 
 LEAST_COUNT = 90

@@ -9,7 +9,7 @@ from divulge.report import sections, weights_page
 from divulge.report.markdown import render
 from divulge.report.page import Collapsible
 from divulge.results import ReconstructionSummary, WeightsSummary
-from divulge.results.weights import CalledRecord, RuleSummary
+from divulge.results.workflows import CalledRecord, RuleSummary
 
 NAMES = tuple(f"r{i}" for i in range(6))
 

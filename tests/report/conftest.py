@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge import report
-from divulge.report import Slider, DotGrid, Collapsible, Link, DotGrids, Bullet, BulletList, SliderPosition, charts
+from divulge.report import Bullet, BulletList, Collapsible, DotGrid, DotGrids, Link, Slider, SliderPosition, charts
 from divulge.report.charts import Curve
 from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
 from divulge.types import Estimate
@@ -153,7 +153,10 @@ def page():
             "Records": "5,000 members, 5,000 non-members",
             "Data digest": "sha256:" + "9f" * 32,
         },
-        pictures=(DotGrid("13 of 100 (11 to 16) are recognised", 13, 100, 11, 16), DotGrid("1 of 1,000 others", 1, 1000)),
+        pictures=(
+            DotGrid("13 of 100 (11 to 16) are recognised", 13, 100, 11, 16),
+            DotGrid("1 of 1,000 others", 1, 1000),
+        ),
         more=("The adversary needs class probabilities and 64 reference models.",),
         sections=(
             Section(
@@ -177,7 +180,10 @@ def page():
                     drawn[2],
                     Slider(
                         "false-positive rate",
-                        [SliderPosition(f"{i} %", f"{3 * i} of 100 are recognised.", (DotGrid("", 3 * i, 100),)) for i in (1, 2, 3)],
+                        [
+                            SliderPosition(f"{i} %", f"{3 * i} of 100 are recognised.", (DotGrid("", 3 * i, 100),))
+                            for i in (1, 2, 3)
+                        ],
                         start=1,
                         title="At which price",
                     ),

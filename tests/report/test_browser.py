@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 
-from divulge.report import Slider, DotGrid, Collapsible, Link, DotGrids, Bullet, BulletList, SliderPosition, charts, html, thumbnail
+from divulge.report import (
+    Bullet,
+    BulletList,
+    Collapsible,
+    DotGrid,
+    DotGrids,
+    Link,
+    Slider,
+    SliderPosition,
+    charts,
+    html,
+    thumbnail,
+)
 from divulge.report.charts import Curve
 from divulge.report.page import Chart, Exhibit, Gallery, Page, Paragraph, Section, Table
 
@@ -191,7 +203,12 @@ def hostile_page():
         Chart(charts.roc({EVIL: curve, LONG: curve}), EVIL, EVIL),
         Chart(charts.scatter({EVIL: ([1.0, 2.0], [1.0, 2.0])}, x=EVIL, y=EVIL, horizontal={EVIL: 1.0}), LONG, LONG),
         Gallery((Exhibit(EVIL, picture, EVIL), Exhibit(LONG, text=EVIL), Exhibit(LONG, text=LONG)), EVIL, EVIL),
-        Slider(EVIL, [SliderPosition(EVIL, LONG, (DotGrid(EVIL, 1, 2),)), SliderPosition(LONG, EVIL)], title=EVIL, note=LONG),
+        Slider(
+            EVIL,
+            [SliderPosition(EVIL, LONG, (DotGrid(EVIL, 1, 2),)), SliderPosition(LONG, EVIL)],
+            title=EVIL,
+            note=LONG,
+        ),
         BulletList((Bullet(EVIL, LONG, EVIL), Bullet(LONG, EVIL, LONG)), EVIL, EVIL),
         Collapsible(EVIL, (Link("javascript:hacked=3//" + EVIL, EVIL, LONG), DotGrids((DotGrid(EVIL, 1, 2),), EVIL))),
     )

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 
 import divulge as dv
 from divulge.report import charts
-from divulge.report.charts import Curve
-from divulge.report.charts import CURVE_POINTS, floor_of, spaced, thinned
+from divulge.report.charts import CURVE_POINTS, Curve, axis_floor, evenly_spaced, thin_curve
 from divulge.report.page import Chart
 
 
@@ -24,7 +23,7 @@ def reached(curve, at):
 def test_a_thinned_roc_consists_of_its_own_points_and_never_flatters(size, seed):
     rng = np.random.default_rng(seed)
     full = Curve(np.r_[0, np.sort(rng.integers(0, 1_001, size)) / 1_000, 1], np.r_[np.sort(rng.random(size + 1)), 1])
-    thin = thinned(full, floor_of(full.x))
+    thin = thin_curve(full, axis_floor(full.x))
     assert len(thin.x) <= CURVE_POINTS
     points = set(zip(full.x, full.y, strict=True))
     assert all(point in points for point in zip(thin.x, thin.y, strict=True))
@@ -52,12 +51,12 @@ def test_the_highest_rate_at_fpr_0_is_kept_and_the_axis_begins_below_the_least_p
 
 @pytest.mark.parametrize(("rates", "floor"), [([0.0], 0.1), ([0.0, 1.0], 0.1), ([0.0, 1e-9, 1], 1e-6), ([1e-3], 5e-4)])
 def test_a_logarithmic_axis_begins_somewhere_whatever_the_rates(rates, floor):
-    assert floor_of(np.array(rates)) == pytest.approx(floor)
+    assert axis_floor(np.array(rates)) == pytest.approx(floor)
 
 
 @given(st.integers(1, 5_000), st.integers(2, 400))
 def test_evenly_spaced_positions_keep_both_ends(count, most):
-    kept = spaced(count, most)
+    kept = evenly_spaced(count, most)
     assert kept[0] == 0
     assert kept[-1] == count - 1
     assert len(kept) == min(count, most)

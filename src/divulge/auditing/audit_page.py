@@ -49,7 +49,7 @@ def page(
         made: where the run comes from, where that was noted.
     """
     strongest = said.recipe or _largest(summary)
-    sections = [
+    page_sections = [
         _advice(audit, summary),
         Section("Evidence", [recipe_tables.best(summary, strongest), recipe_tables.every(summary)]),
         known.section(audit, tuple(inner.values())),
@@ -67,7 +67,7 @@ def page(
         title="Membership inference audit",
         verdict=said.plain,
         tone=said.tone,
-        sections=[section for section in sections if section.blocks],
+        sections=[section for section in page_sections if section.blocks],
         facts=_facts(summary) | sections.date_fact(made),
         heading=_HEADINGS[said.answer],
         pictures=said.pictures,
@@ -83,7 +83,9 @@ def _largest(summary: AuditSummary) -> str:
 
 def _advice(audit: Findings, summary: AuditSummary) -> Section:
     leaks = summary.verdict.answer == "leak found"
-    return Section(sections.ADVICE_TITLE, sections.membership_advice(documents=audit.about.texts is not None) if leaks else [])
+    return Section(
+        sections.ADVICE_TITLE, sections.membership_advice(documents=audit.about.texts is not None) if leaks else []
+    )
 
 
 def _answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: str) -> RegulatorAnswers:
@@ -92,8 +94,8 @@ def _answers(audit: Findings, said: Verdict, summary: AuditSummary, strongest: s
     epsilon = None
     if bound is not None:
         epsilon = (
-            f"Scores under one trained model bound it from below only: ε ≥ {formatting.format_lower_bound(bound)}. A claim that "
-            "training keeps an ε is tested by divulge canaries."
+            f"Scores under one trained model bound it from below only: ε ≥ {formatting.format_lower_bound(bound)}. A "
+            "claim that training keeps an ε is tested by divulge canaries."
         )
     return RegulatorAnswers(
         means=f"membership inference by {', '.join(summary.recipes)}.",

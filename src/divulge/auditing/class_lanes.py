@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from divulge.report import Chart, Collapsible, Section, Table, formatting
-from divulge.report.charts import MAX_LANES, lanes
+from divulge.report.charts import MAX_LANES, class_lanes
 from divulge.report.formatting import format_estimate
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def section(summary: AuditSummary, strongest: str) -> Section:
             blocks.append(_chart(summary, series, one, strongest))
         groups = summary.recipes[strongest].classes if one == "class" else summary.recipes[strongest].groups
         if groups:
-            blocks.append(Collapsible(f"{strongest} by {one}, in figures", [_rates(groups, one, strongest, max(summary.fpr))]))
+            blocks.append(
+                Collapsible(f"{strongest} by {one}, in figures", [_rates(groups, one, strongest, max(summary.fpr))])
+            )
     return Section("Classes and subgroups", blocks)
 
 
@@ -38,7 +40,9 @@ def _groups(groups: Mapping[str, GroupStatistics]) -> Mapping[str, GroupStatisti
     return {name: row for name, row in groups.items() if row.auc is not None}
 
 
-def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, GroupStatistics]], one: str, strongest: str) -> Chart:
+def _chart(
+    summary: AuditSummary, series: Mapping[str, Mapping[str, GroupStatistics]], one: str, strongest: str
+) -> Chart:
     unseen = (
         {formatting.class_name(label, summary.class_names) for label in summary.unseen_classes}
         if one == "class"
@@ -55,7 +59,7 @@ def _chart(summary: AuditSummary, series: Mapping[str, Mapping[str, GroupStatist
     count = len(estimates[strongest])
     most = f" The {MAX_LANES} with the largest AUC of {count} are shown." if count > MAX_LANES else ""
     return Chart(
-        lanes(estimates, focus=strongest, quantity="AUC", reference=0.5),
+        class_lanes(estimates, focus=strongest, quantity="AUC", reference=0.5),
         title=f"AUC by {one}",
         note=f"One dot per recipe. The whiskers are 95 % intervals of one recipe, each by itself; the dashed line is "
         f"guessing.{most}",

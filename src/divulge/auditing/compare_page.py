@@ -80,7 +80,14 @@ def rows(changes: Sequence[Difference]) -> tuple[list[str], list[list[str]]]:
     """Columns and rows of the table of changes."""
     columns = ["recipe", "statistic", "before", "after", "change"]
     return columns, [
-        [d.recipe, _name(d.statistic), format_estimate(d.before), format_estimate(d.after), format_estimate(d.change, "+")] for d in changes
+        [
+            d.recipe,
+            _name(d.statistic),
+            format_estimate(d.before),
+            format_estimate(d.after),
+            format_estimate(d.change, "+"),
+        ]
+        for d in changes
     ]
 
 

@@ -122,8 +122,8 @@ def contrary_evidence(audit: Findings, recipes: Sequence[str], confidence: float
         return f"{OWED_TO_LENGTH} by {formatting.join_words(list(dict.fromkeys(recipes)))}. {NEXT}"
     if texts is not None and (seen := texts.seen_at_equal_length(1 - confidence)):
         return (
-            f"by {formatting.join_words(seen)} members can be told from non-members among documents of like length, and not "
-            f"on the whole. {NEXT}"
+            f"by {formatting.join_words(seen)} members can be told from non-members among documents of like length, "
+            f"and not on the whole. {NEXT}"
         )
     return ""
 

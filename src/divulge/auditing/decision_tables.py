@@ -31,7 +31,9 @@ def section(summary: AuditSummary, strongest: str) -> Section:
     warnings = {w for r in summary.recipes.values() for d in r.decisions.values() if d for w in d.warnings}
     blocks: list[Block] = [_short(summary, strongest)]
     blocks.append(
-        Collapsible(f"All recipes ({len(names)}), and what was realised", [_claims(summary, names), _realised(summary, names)])
+        Collapsible(
+            f"All recipes ({len(names)}), and what was realised", [_claims(summary, names), _realised(summary, names)]
+        )
     )
     return Section(
         "Decisions, and whether their false-positive rate holds",
@@ -45,7 +47,15 @@ def _short(summary: AuditSummary, name: str) -> Table:
     for level, decision in recipe.decisions.items():
         called, _, claim = _claim(decision)
         rate = recipe.realised_fpr[level]
-        rows.append([_level(level), called, "–" if rate is None else format_percent_estimate(rate.rate), _judged(rate)[1], claim])
+        rows.append(
+            [
+                _level(level),
+                called,
+                "–" if rate is None else format_percent_estimate(rate.rate),
+                _judged(rate)[1],
+                claim,
+            ]
+        )
     columns = ["FPR asked for", "called members", "FPR of true non-members", "compared", "claim and assumptions"]
     return Table(columns, rows, title=f"{name}, all candidates", sortable=False)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import ragged
-from divulge.report import Exhibit, Collapsible, Gallery, Section, exhibits, formatting, thumbnail
+from divulge.report import Collapsible, Exhibit, Gallery, Section, exhibits, formatting, thumbnail
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +44,9 @@ def _alike(audit: Findings, scores: Floats, inside: Sequence[np.intp]) -> str:
 
 
 def _exhibit(audit: Findings, row: int, score: float) -> Exhibit:
-    label = "" if audit.labels is None else f", class {formatting.class_name(int(audit.labels[row]), audit.class_names)}"
+    label = (
+        "" if audit.labels is None else f", class {formatting.class_name(int(audit.labels[row]), audit.class_names)}"
+    )
     caption = f"{audit.ids[row]}{label}, score {score:.4g}"
     value = audit.exhibits[row]
     if isinstance(value, str):

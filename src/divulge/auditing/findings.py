@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from divulge.decisions.methods import Method
     from divulge.evaluation import ROC
     from divulge.evaluation.covariates import Adjustment, Covariates
-    from divulge.results import RunMetadata, HeatStrip
+    from divulge.results import HeatStrip, RunMetadata
     from divulge.types import Array, Bools, Estimate, Floats, Ints, Selection
 
 # How often the control of a sound decision voids its guarantee.

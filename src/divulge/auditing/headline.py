@@ -118,7 +118,9 @@ def _told_apart(claim: Tested, where: str) -> Headline:
     )
     if shown.total > MAX_DOTS:
         return Headline(words)
-    guessed = DotGrid(f"{shown.total // 2:,} of {shown.total:,} by guessing", shown.total // 2, shown.total, chance=True)
+    guessed = DotGrid(
+        f"{shown.total // 2:,} of {shown.total:,} by guessing", shown.total // 2, shown.total, chance=True
+    )
     return Headline(words, (_grid(f"{shown.describe('pairs')} are told right", shown), guessed))
 
 

@@ -294,8 +294,9 @@ def _scarce(classes: Sequence[int], fpr: Sequence[float], members: Records, nonm
         return []
     power = evaluation.smallest_detectable(inside, outside, max(fpr))
     return [
-        f"fpr: {level:g} needs at least {least} non-members of the {formatting.format_unseen_classes(classes)}, got {outside} (and "
-        f"{inside} members), so no TPR is reported there at this level; what a single test can detect there: {power}"
+        f"fpr: {level:g} needs at least {least} non-members of the {formatting.format_unseen_classes(classes)}, got "
+        f"{outside} (and {inside} members), so no TPR is reported there at this level; what a "
+        f"single test can detect there: {power}"
     ]
 
 

@@ -42,8 +42,8 @@ def _described(partial: PartialKnowledge) -> str:
         return "Every value of every record is known; nothing was completed."
     drawn = f" and {partial.draws} random draws" if partial.draws else ""
     return (
-        f"The adversary knows {formatting.format_percent(partial.share)} of the values. The others were completed from the "
-        f"population by: {partial.imputer} (the single best completion{drawn} of every record). A number made with "
+        f"The adversary knows {formatting.format_percent(partial.share)} of the values. The others were completed from "
+        f"the population by: {partial.imputer} (the single best completion{drawn} of every record). A number made with "
         "another imputer is another attack's."
     )
 

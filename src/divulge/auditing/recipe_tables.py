@@ -97,7 +97,9 @@ def best(summary: AuditSummary, name: str) -> Table:
         rates = [format_percent_estimate(one.tpr_at_fpr[f"{level:g}"]) for one in scopes.values()]
         rows.append([f"TPR at FPR {formatting.format_percent(level)}", *rates, formatting.format_percent(level)])
     rows.append(["advantage", *(format_estimate(one.advantage) for one in scopes.values()), "0"])
-    bounds = ["–" if one.epsilon is None else f"≥ {formatting.format_lower_bound(one.epsilon.low)}" for one in scopes.values()]
+    bounds = [
+        "–" if one.epsilon is None else f"≥ {formatting.format_lower_bound(one.epsilon.low)}" for one in scopes.values()
+    ]
     rows.append(["ε", *bounds, "0"])
     values = [scope or "value" for scope in scopes]
     return Table(

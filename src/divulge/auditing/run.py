@@ -40,7 +40,7 @@ from divulge.evaluation.covariates import adjust
 from divulge.evidence import answered
 from divulge.references.progress import silent
 from divulge.request import Duplicates, Options, Outputs, Subject, UnknownClasses
-from divulge.results import RunMetadata, Accuracy, BlindBaseline, environment, to_json_values
+from divulge.results import Accuracy, BlindBaseline, RunMetadata, collect_environment, to_json_values
 from divulge.targets import Endpoint, GivesLabels, GivesLogits, GivesTokens, adapt
 from divulge.types import Records
 from divulge.validation import check_bool, check_choice, check_path, check_string, require_callable

@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge import store
 from divulge.errors import InputError
-from divulge.results import Digests, AuditSettings
+from divulge.results import AuditSettings, Digests
 from divulge.targets import GivesTokens, GivesWeights
 from divulge.targets.rights import Own
 from divulge.types import Records
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
-def settings(given: Inputs, options: Options, references: Any, target: str, partial: PartialKnowledge | None) -> AuditSettings:
+def settings(
+    given: Inputs, options: Options, references: Any, target: str, partial: PartialKnowledge | None
+) -> AuditSettings:
     """All that determines the run: kept as its plan, and its digest names an interrupted run."""
     return AuditSettings(
         seed=options.seed,

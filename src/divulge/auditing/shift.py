@@ -10,7 +10,7 @@ from divulge.decisions import fpr as by_fpr
 from divulge.errors import InputError
 from divulge.evaluation import transfer
 from divulge.report import Chart, Collapsible, Paragraph, Section, Table, charts
-from divulge.results import TransferCheck, ProjectedRecords, TransferSummary
+from divulge.results import ProjectedRecords, TransferCheck, TransferSummary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -67,7 +67,7 @@ def warnings(split: TextSplit | None) -> list[str]:
     said = given_away(split.signs)
     if split.copies:
         said.append(
-            f"at least half of the word n-grams of {formatting.format_count(split.copies, 'non-member')} stand in a member; a "
-            "model that has learnt the one knows the other, so the numbers are too low"
+            f"at least half of the word n-grams of {formatting.format_count(split.copies, 'non-member')} stand in a "
+            "member; a model that has learnt the one knows the other, so the numbers are too low"
         )
     return said

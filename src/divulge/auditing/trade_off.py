@@ -8,7 +8,7 @@ from divulge import evaluation
 from divulge.auditing import headline
 from divulge.auditing.headline import Tested
 from divulge.auditing.verdict import at_once, scopes
-from divulge.report import Chart, Slider, Section, SliderPosition, charts, formatting
+from divulge.report import Chart, Section, Slider, SliderPosition, charts, formatting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -263,12 +263,12 @@ def _explained(audit: Findings, scope: Scope, seen: Iterable[str], hidden: Seque
     """Scores, and scores less what the records alone explain, do not say the same."""
     names = list(seen)
     what = (
-        f"by {formatting.join_words(names)} members can be told from non-members, but no longer once what the records alone "
-        "explain is taken out; a difference between the sets that is too small for the blind baseline to see would do "
-        "the same."
+        f"by {formatting.join_words(names)} members can be told from non-members, but no longer once what the records "
+        "alone explain is taken out; a difference between the sets that is too small for the blind baseline to see "
+        "would do the same."
         if names
-        else f"by {formatting.join_words(hidden)} members can be told from non-members only once what the records alone "
-        "explain is taken out; a difference between the sets may hide a leak."
+        else f"by {formatting.join_words(hidden)} members can be told from non-members only once what the records "
+        "alone explain is taken out; a difference between the sets may hide a leak."
     )
     blind = audit.about.blind_baseline
     return Verdict(
@@ -324,8 +324,8 @@ def _nothing(audit: Findings, scope: Scope, smallest: Detectable, area: float) -
         f"No leak found{scope.where}: no attack that was run tells training records from others measurably better "
         "than guessing.",
         (
-            f"The smallest that would have been found with {formatting.format_percent(smallest.power)} probability is an AUC "
-            f"of {area:.3f}{rate}, under the model of {smallest.method}.",
+            f"The smallest that would have been found with {formatting.format_percent(smallest.power)} probability is "
+            f"an AUC of {area:.3f}{rate}, under the model of {smallest.method}.",
             *unseen,
             *(() if audit.adjustment is None else (covariate_adjustment.describe(audit.adjustment),)),
             f"A smaller leak, or one confined to a few records, may have been missed. {_tried(audit)}",
@@ -339,7 +339,10 @@ def _too_little(scope: Scope, smallest: Detectable) -> Verdict:
         "too little data to say",
         f"Too little data to say{scope.where}: with {counted(scope.members, scope.nonmembers)}, even an AUC of "
         f"{UNSEEN:g}, halfway between guessing and certainty, could well be missed.",
-        (f"Finding one with {formatting.format_percent(smallest.power)} probability takes about {needed:,} of each kind.",),
+        (
+            f"Finding one with {formatting.format_percent(smallest.power)} probability takes about {needed:,} of "
+            "each kind.",
+        ),
     )
 
 

@@ -102,7 +102,8 @@ class Examined:
         if not self.leaks:
             why = "there is nothing to compare the candidates with"
             if self.calibration is not None:
-                why = f"no candidate can be named at a false discovery rate of {formatting.format_percent(_ERROR)} or less"
+                rate = formatting.format_percent(_ERROR)
+                why = f"no candidate can be named at a false discovery rate of {rate} or less"
             return f"No leak is proven: {why}."
         if surest is None or not surest.count:
             return "Some candidates stand out from the records known not to be in the training set."

@@ -11,7 +11,7 @@ from divulge.canaries.claim import Claim
 from divulge.evaluation import roc
 from divulge.report import DotGrid, charts, formatting, sections
 from divulge.report.charts import Curve
-from divulge.report.page import Chart, Page, Paragraph, Bullet, BulletList, Section, Table
+from divulge.report.page import Bullet, BulletList, Chart, Page, Paragraph, Section, Table
 from divulge.report.sections import RegulatorAnswers
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def _advice(summary: CanarySummary) -> list[Section]:
     points = [
         Bullet(
             f"Do not claim ε = {summary.claimed:g} of this training.",
-            f"Whatever ε it keeps is at least {formatting.format_lower_bound(summary.bound.low)}, on the assumption stated below.",
+            f"Whatever ε it keeps is at least {formatting.format_lower_bound(summary.bound.low)}, on the "
+            "assumption stated below.",
         ),
         Bullet(
             "Look for the mistake.",
@@ -138,8 +139,8 @@ def _answers(summary: CanarySummary) -> RegulatorAnswers:
     claimed = "no ε was claimed" if summary.claimed is None else f"ε = {summary.claimed:g} was claimed"
     return RegulatorAnswers(
         means=f"{summary.canaries} canaries ({summary.kind_of_canary}), scored by {summary.recipe}.",
-        epsilon=f"At least {formatting.format_lower_bound(summary.bound.low)} with {sure} confidence; {claimed}. How much "
-        "larger it is, such a test cannot say.",
+        epsilon=f"At least {formatting.format_lower_bound(summary.bound.low)} with {sure} confidence; {claimed}. How "
+        "much larger it is, such a test cannot say.",
         unit="One record, as the canaries are.",
     )
 

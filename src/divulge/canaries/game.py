@@ -20,7 +20,7 @@ from divulge.errors import InputError, UserCodeError
 from divulge.evaluation import proportion
 from divulge.evidence import concatenate
 from divulge.report import html, sections
-from divulge.results import CanarySummary, EpsilonLowerBound, environment, provenance, write
+from divulge.results import CanarySummary, EpsilonLowerBound, collect_environment, provenance, write_summary
 from divulge.targets import GivesLabels, adapt
 from divulge.types import Estimate, Records
 from divulge.validation import check_instance, check_integer, check_path, format_exception, require_callable
@@ -124,7 +124,7 @@ class CanaryAudit:
         key = store.digest(KIND, self.scores, self.included, self.recipe, str(self.proof.claim))
         with Dossier(check_path(folder, "out")).writing(KIND, key, overwrite=overwrite) as draft:
             draft.write_arrays("scores", {"scores": self.scores, "included": self.included})
-            write(draft, self.summary())
+            write_summary(draft, self.summary())
             made = provenance.write_provenance(draft)
             html.write(sections.add_provenance(self._page(), made), draft.path / "report.html")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from divulge.auditing import audit_page, audit_summary, compare_page, plausibility
     from divulge.auditing import compare as comparing
     from divulge.identification import best
-    from divulge.report import html, markdown, sections
+    from divulge.report import formatting, html, markdown, sections
     from divulge.results import provenance
     from divulge.tables import ColumnNames
 else:
@@ -36,10 +36,11 @@ else:
     comparing = lazy.module("divulge.auditing.compare")
     dossier = lazy.module("divulge.dossier")
     fashion_demo = lazy.module("divulge.demo")
+    formatting = lazy.module("divulge.report.formatting")
     html = lazy.module("divulge.report.html")
     identification = lazy.module("divulge.identification")
     markdown = lazy.module("divulge.report.markdown")
-    origin = lazy.module("divulge.report.origin")
+    sections = lazy.module("divulge.report.sections")
     plans = lazy.module("divulge.plan")
     plausibility = lazy.module("divulge.auditing.plausibility")
     provenance = lazy.module("divulge.results.provenance")
@@ -204,7 +205,10 @@ def decide(
         printing.as_json(results.to_json_values(decisions))
         return
     columns = ["recipe", "selected", "FPR", "TPR", "precision"]
-    rows = [[name, d.selected, *map(formatting.format_estimate, (d.fpr, d.tpr, d.precision))] for name, d in decisions.items()]
+    rows = [
+        [name, d.selected, *map(formatting.format_estimate, (d.fpr, d.tpr, d.precision))]
+        for name, d in decisions.items()
+    ]
     title = f"FPR ≤ {fpr:g}" if fpr is not None else f"FDR ≤ {fdr:g}"
     printing.table(f"Decisions at {title}", columns, rows)
     for guarantee in dict.fromkeys(d.guarantee for d in decisions.values()):
@@ -260,7 +264,9 @@ def compare(
     changes = compare_page.at_once(first, second)
     if report is not None:
         page = compare_page.page(first, second, changes)
-        html.write(sections.add_provenance(page, provenance.collect_provenance({"before": [before], "after": [after]})), report)
+        html.write(
+            sections.add_provenance(page, provenance.collect_provenance({"before": [before], "after": [after]})), report
+        )
     if json:
         printing.as_json(results.to_json_values(changes))
         return

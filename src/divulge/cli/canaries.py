@@ -129,7 +129,9 @@ def audit(
     else:
         printing.verdict(summary.tone, summary.verdict)
         rows = [["what decides", formatting.format_lower_bound(summary.bound.low), summary.bound.method]]
-        rows += [[name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in summary.others.items()]
+        rows += [
+            [name, formatting.format_lower_bound(bound.low), bound.method] for name, bound in summary.others.items()
+        ]
         printing.table("Bounds", ["bound", "ε ≥", "how"], rows)
         for name, value in canary_page.facts(summary).items():
             printing.line(f"{name}: {value}")

@@ -26,7 +26,7 @@ else:
     dossier = lazy.module("divulge.dossier")
     imports = lazy.module("divulge.imports")
     html = lazy.module("divulge.report.html")
-    origin = lazy.module("divulge.report.origin")
+    sections = lazy.module("divulge.report.sections")
     provenance = lazy.module("divulge.results.provenance")
     labels = lazy.module("divulge.labels")
     labels_page = lazy.module("divulge.report.labels_page")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.canaries import kept as canaries_kept
     from divulge.extraction import kept as extraction_kept
     from divulge.identification import table_results
-    from divulge.report import html, markdown, pdf
+    from divulge.report import html, markdown
     from divulge.report.page import Page
     from divulge.results import provenance
 else:
@@ -32,7 +32,6 @@ else:
     html = lazy.module("divulge.report.html")
     identification = lazy.module("divulge.identification")
     markdown = lazy.module("divulge.report.markdown")
-    pdf = lazy.module("divulge.report.pdf")
     provenance = lazy.module("divulge.results.provenance")
     records_table = lazy.module("divulge.auditing.records_table")
     results = lazy.module("divulge.results")
@@ -106,7 +105,7 @@ def _pdf(run: Path, path: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="divulge-report-") as folder:
         document = Path(folder) / "report.html"
         html.write(_page(run), document)
-        pdf.write(document, path)
+        html.write_pdf(document, path)
 
 
 def _results(run: Path) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], ne
     return made
 
 
-def _list(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> console.GroupStatistics:
+def _list(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> console.Group:
     """One row after the other, a line for each cell."""
     lines = [text.Text(title, style="bold")]
     wide = max((cells.cell_len(name) for name in columns[1:]), default=0)
@@ -67,4 +67,4 @@ def _list(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> 
             text.Text(f"  {name}{' ' * (wide - cells.cell_len(name))}  {cell}")
             for name, cell in zip(columns[1:], row[1:], strict=True)
         ]
-    return console.GroupStatistics(*lines)
+    return console.Group(*lines)

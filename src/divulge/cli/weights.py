@@ -15,14 +15,15 @@ if TYPE_CHECKING:
     from divulge import margin as margins
     from divulge.auditing import weights_examination
     from divulge.reconstruction import reconstruction_summary
-    from divulge.report import html, markdown, sections, weights_page
+    from divulge.report import formatting, html, markdown, sections, weights_page
     from divulge.results import provenance
 else:
     validation = lazy.module("divulge.validation")
     datafiles = lazy.module("divulge.datafiles")
+    formatting = lazy.module("divulge.report.formatting")
     html = lazy.module("divulge.report.html")
     markdown = lazy.module("divulge.report.markdown")
-    origin = lazy.module("divulge.report.origin")
+    sections = lazy.module("divulge.report.sections")
     provenance = lazy.module("divulge.results.provenance")
     margins = lazy.module("divulge.margin")
     reconstruction = lazy.module("divulge.reconstruction")
@@ -69,8 +70,13 @@ def weights(
     if out is not None:
         facts = {"model": model.name, "width": str(net.width), "inputs": str(net.dimension)}
         page = weights_page.membership(summary, facts, truth=examined.truth, calibration=examined.calibration)
-        made = provenance.collect_provenance(_files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked))
-        known = {f"network's accuracy on {name}": formatting.format_percent_estimate(one) for name, one in examined.accuracy.items()}
+        made = provenance.collect_provenance(
+            _files(model=model, candidates=candidates, nonmembers=nonmembers, leaked=leaked)
+        )
+        known = {
+            f"network's accuracy on {name}": formatting.format_percent_estimate(one)
+            for name, one in examined.accuracy.items()
+        }
         html.write(sections.add_provenance(page, made, known), out)
     if selection is not None:
         examined.write(selection)

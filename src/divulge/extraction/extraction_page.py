@@ -9,7 +9,7 @@ import numpy as np
 from divulge.extraction.chances import draws_needed
 from divulge.report import DotGrid, charts, formatting, sections
 from divulge.report.charts import Curve
-from divulge.report.page import Chart, Exhibit, Collapsible, Gallery, Page, Paragraph, Section, Table
+from divulge.report.page import Chart, Collapsible, Exhibit, Gallery, Page, Paragraph, Section, Table
 from divulge.report.sections import RegulatorAnswers
 
 if TYPE_CHECKING:

@@ -214,7 +214,9 @@ def _left_out(*sets: Measured) -> list[str]:
         if one.short:
             notes.append(f"too short, and left out: {formatting.format_count(one.short, name)}")
         if one.repeated:
-            notes.append(f"left out, as the passage stands elsewhere as well: {formatting.format_count(one.repeated, name)}")
+            notes.append(
+                f"left out, as the passage stands elsewhere as well: {formatting.format_count(one.repeated, name)}"
+            )
         if one.shortened:
             prompts = f"{formatting.format_count(one.shortened, 'prompt')} of {name}s"
             notes.append(f"without their beginning, as the model takes no more tokens: {prompts}")

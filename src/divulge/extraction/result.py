@@ -16,7 +16,7 @@ from divulge.extraction import extraction_page
 from divulge.extraction.completed import Measured, RateOf
 from divulge.extraction.finding import Finding, finding_of
 from divulge.report import html, sections
-from divulge.results import ExtractionRate, ExtractionSummary, environment, provenance, write
+from divulge.results import ExtractionRate, ExtractionSummary, collect_environment, provenance, write_summary
 from divulge.validation import check_path
 
 if TYPE_CHECKING:
@@ -145,8 +145,10 @@ class Extraction:
         """Write all of it into the draft of a run."""
         sets = [self.members.table("member"), self.nonmembers.table("non-member")]
         draft.write_table("documents", pl.concat(sets))
-        write(draft, self.summary())
-        html.write(sections.add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html")
+        write_summary(draft, self.summary())
+        html.write(
+            sections.add_provenance(self._page(), provenance.write_provenance(draft)), draft.path / "report.html"
+        )
 
     def _page(self) -> Page:
         return extraction_page.page(self.summary(), self.members, self.nonmembers)

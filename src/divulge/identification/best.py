@@ -11,7 +11,7 @@ from divulge.decisions import fdp
 from divulge.decisions.counts import Counts
 from divulge.identification import finished
 from divulge.identification.decide import Choice, Policy, decide
-from divulge.report import Chart, Slider, DotGrid, Collapsible, Paragraph, SliderPosition, Table, charts, formatting
+from divulge.report import Chart, Collapsible, DotGrid, Paragraph, Slider, SliderPosition, Table, charts, formatting
 from divulge.report.charts import Curve
 from divulge.report.page import MAX_DOTS
 

@@ -11,7 +11,24 @@ import polars as pl
 from divulge import tables
 from divulge.decisions.counts import Counts
 from divulge.identification import best, doubt, selected_rows
-from divulge.report import Bullet, BulletList, Chart, Collapsible, DotGrid, Exhibit, Gallery, Page, Paragraph, Section, Slider, SliderPosition, Table, charts, heat, sections
+from divulge.report import (
+    Bullet,
+    BulletList,
+    Chart,
+    Collapsible,
+    DotGrid,
+    Exhibit,
+    Gallery,
+    Page,
+    Paragraph,
+    Section,
+    Slider,
+    SliderPosition,
+    Table,
+    charts,
+    sections,
+)
+from divulge.report.exhibits import mark_tokens
 from divulge.report.formatting import as_sentence, format_estimate, format_percent
 from divulge.report.sections import RegulatorAnswers
 
@@ -60,10 +77,14 @@ def verdict(summary: IdentificationSummary) -> tuple[str, Tone]:
         first = next(iter(summary.warnings), summary.claim)
         if standing == "void":
             return f"{as_sentence(first)} {counted} were selected, and nothing is claimed about them.", "void"
-        claim = f"Where the bound holds, on average at most {format_percent(level)} of such a selection is not training data."
+        share = format_percent(level)
+        claim = f"Where the bound holds, on average at most {share} of such a selection is not training data."
         return f"{as_sentence(first)} {counted} were selected. {claim}", "doubt"
     if not chosen:
-        return f"No document could be shown to have been used at a false discovery rate of {format_percent(level)}.", "clear"
+        return (
+            f"No document could be shown to have been used at a false discovery rate of {format_percent(level)}.",
+            "clear",
+        )
     return (
         f"{counted} are identified as training data; on average at most "
         f"{format_percent(level)} of such a selection is not, assuming {' and '.join(summary.guarantee.assumes)}.",
@@ -83,7 +104,7 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
     plain, more = _first(summary, text)
     settings = summary.settings
     chosen = _chosen(folder)
-    sections = [
+    page_sections = [
         Section(sections.ADVICE_TITLE, _advice(summary)),
         Section("Selection", [Table(("what", "value"), facts(summary), sortable=False), *_warnings(summary)]),
         Section("The documents", _shown_documents(summary, chosen, documents or {})),
@@ -101,7 +122,7 @@ def page(summary: IdentificationSummary, folder: Path, documents: Mapping[str, D
         verdict=plain,
         more=(_adversary(summary), *more),
         tone=tone,
-        sections=[section for section in sections if section.blocks],
+        sections=[section for section in page_sections if section.blocks],
         heading=_HEADINGS.get(tone, ""),
         pictures=_pictures(summary),
         facts={
@@ -190,7 +211,7 @@ def _shown_documents(
         Exhibit(
             f"{row['id']}: {column} {sign * row['score']:.4g}, q {row['q']:.3g}",
             text=one.text,
-            heat=exhibits.mark_tokens(one.text, one.heat),
+            heat=mark_tokens(one.text, one.heat),
         )
         for row, one in kept
     ]
@@ -215,7 +236,10 @@ def _levels(summary: IdentificationSummary, folder: Path) -> list[Block]:
     with tables.table_errors(str(path)):
         counts = list(tables.open_parquet(path).select(below).collect().row(0))
     counts = [summary.selected if level == asked else count for level, count in zip(levels, counts, strict=True)]
-    stops = [SliderPosition(format_percent(level), _said(summary, count, level)) for level, count in zip(levels, counts, strict=True)]
+    stops = [
+        SliderPosition(format_percent(level), _said(summary, count, level))
+        for level, count in zip(levels, counts, strict=True)
+    ]
     note = (
         "Each bound holds if it was chosen before looking. To choose after looking, use the slider of the best "
         "candidates, whose bounds hold all at once."
@@ -227,8 +251,8 @@ def _said(summary: IdentificationSummary, count: int, level: float) -> str:
     caveat = "If the assumption holds: " if summary.guarantee.standing == "doubtful" else ""
     asked = " This bound was asked for." if level == summary.settings.fdr else ""
     return (
-        f"{caveat}{count:,} of {summary.candidates:,} documents, of which on average at most {format_percent(level)} are not "
-        f"training data.{asked}"
+        f"{caveat}{count:,} of {summary.candidates:,} documents, of which on average at most {format_percent(level)} "
+        f"are not training data.{asked}"
     )
 
 
@@ -275,7 +299,10 @@ def _against_blind(summary: IdentificationSummary) -> list[Block]:
         (f"AUC of the blind score ({found.column}), candidates against calibration", format_estimate(found.blind)),
         (f"AUC of the score ({found.adjusted}), candidates against calibration", format_estimate(found.score)),
         ("score less blind score, paired", format_estimate(found.difference)),
-        *((f"the same of known members against non-members: {name}", format_estimate(one)) for name, one in found.known.items()),
+        *(
+            (f"the same of known members against non-members: {name}", format_estimate(one))
+            for name, one in found.known.items()
+        ),
     ]
     note = (
         "The blind score comes from a classifier that never saw the model. What is usual at each blind score was taken "

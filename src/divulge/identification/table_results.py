@@ -19,7 +19,7 @@ from divulge.identification import exhibits, finished, identification_page, trut
 from divulge.identification.decide import METHODS, Choice, Policy, choose, decide
 from divulge.identification.finished import KIND
 from divulge.report import html, sections
-from divulge.results import IdentificationSettings, ControlResult, IdentificationSummary, provenance
+from divulge.results import ControlResult, IdentificationSettings, IdentificationSummary, provenance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

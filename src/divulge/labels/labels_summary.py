@@ -11,7 +11,7 @@ from divulge import store
 from divulge.labels.capacity import capacity
 from divulge.labels.defend import defend
 from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
-from divulge.results.labels import MEANING
+from divulge.results.workflows import MEANING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,47 +1,48 @@
-"""Results into something to see: a page is plain data, ``html`` and ``markdown`` render it, ``charts`` draws for it."""
+"""Reports: pages are plain data that `html` and `markdown` render and `charts` draws for."""
 
-from divulge.report import charts, formatting, html, markdown, sections
-from divulge.report.page import DotGrid
+from divulge.report import charts, exhibits, formatting, html, markdown, sections
 from divulge.report.exhibits import thumbnail
 from divulge.report.page import (
     MAX_HEAT,
+    Bullet,
+    BulletList,
     Chart,
-    Slider,
-    Exhibit,
     Collapsible,
+    DotGrid,
+    DotGrids,
+    Exhibit,
     Gallery,
     Link,
     Page,
     Paragraph,
-    DotGrids,
-    Bullet,
-    BulletList,
     Section,
+    Slider,
     SliderPosition,
     Table,
 )
 
 __all__ = [
     "MAX_HEAT",
+    "Bullet",
+    "BulletList",
     "Chart",
-    "Slider",
-    "DotGrid",
-    "Exhibit",
     "Collapsible",
+    "DotGrid",
+    "DotGrids",
+    "Exhibit",
     "Gallery",
     "Link",
     "Page",
     "Paragraph",
-    "DotGrids",
-    "Bullet",
-    "BulletList",
     "Section",
+    "Slider",
     "SliderPosition",
     "Table",
-    "advice",
     "charts",
-    "html",
+    "exhibits",
     "formatting",
+    "html",
     "markdown",
+    "sections",
     "thumbnail",
 ]

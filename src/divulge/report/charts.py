@@ -117,7 +117,9 @@ def lines(curves: Mapping[str, Curve], *, x: str, y: str, reference: float | Non
     for name, curve in _check_groups(curves, "curves").items():
         if log_x and curve.x[0] <= 0:
             raise InputError(f"curves[{name!r}].x: must be above 0 on a logarithmic axis, got {curve.x[0]:g}")
-    thin = {name: curve.at(evenly_spaced(len(curve.x), _points_per_curve(len(curves)))) for name, curve in curves.items()}
+    thin = {
+        name: curve.at(evenly_spaced(len(curve.x), _points_per_curve(len(curves)))) for name, curve in curves.items()
+    }
     points = max(len(curve.x) for curve in thin.values()) <= 40
     scale = alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False, nice=False)
     across: Row = {"title": x, "scale": scale}
@@ -295,7 +297,9 @@ def histogram(groups: Mapping[str, object], *, quantity: str = "score", bins: in
         y=alt.Y("share:Q", title=f"share of the group{', square-root scale' if tall else ''}", stack=None, **scale),
         tooltip=["group:N", alt.Tooltip("from:Q", title=quantity), "share:Q"],
     )
-    shade = base.mark_area(interpolate="step-after", opacity=0.22).encode(**_group_encoding("group", groups, key="line"))
+    shade = base.mark_area(interpolate="step-after", opacity=0.22).encode(
+        **_group_encoding("group", groups, key="line")
+    )
     outline = base.mark_line(interpolate="step-after", strokeWidth=1.6).encode(
         **_group_encoding("group", groups, dash=True, key="line")
     )

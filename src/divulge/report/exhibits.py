@@ -80,7 +80,7 @@ def _shrink(pixels: NDArray[np.uint8], max_side: int) -> NDArray[np.uint8]:
 
 
 def mark_tokens(text: str, strip: HeatStrip | None) -> list[tuple[str, int]]:
-    """Split a document into pieces with a step of colour each, by how much better the model knows a token than it should.
+    """Split a document into pieces of one colour step each: the better the model knows a token, the deeper the colour.
 
     Examples:
         >>> from divulge.results import HeatStrip

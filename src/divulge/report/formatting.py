@@ -38,7 +38,7 @@ class NaturalFrequency:
 
 
 def natural_frequency(rate: Estimate, chance: float = 0.0) -> NaturalFrequency:
-    """Express ``rate`` as a count of a hundred, or of more where rounding alone would let the interval reach ``chance``.
+    """Express ``rate`` as a count of a hundred; of more, where rounding alone would let its interval reach ``chance``.
 
     Args:
         rate: a share in [0, 1] with its interval.
@@ -170,8 +170,8 @@ def format_unseen_classes(unseen: Sequence[int], names: Sequence[str] | None = N
     """Format the unseen classes by name.
 
     Examples:
-        >>> format_unseen_classes([3]), format_unseen_classes([3, 5, 7]), format_unseen_classes([1], ["benign", "malignant"])
-        ('unseen class 3', 'unseen classes 3, 5 and 7', 'unseen class malignant')
+        >>> format_unseen_classes([3, 5, 7]), format_unseen_classes([1], ["benign", "malignant"])
+        ('unseen classes 3, 5 and 7', 'unseen class malignant')
     """
     noun = "unseen class" if len(unseen) == 1 else "unseen classes"
     return f"{noun} {join_words([class_name(number, names) for number in unseen])}"

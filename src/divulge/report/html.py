@@ -1,4 +1,4 @@
-"""A page as one HTML file that needs nothing but itself (no network, no server, no JavaScript to be read), or as PDF."""
+"""Render a page as one self-contained HTML file, readable without network, server or JavaScript, or as PDF."""
 
 from __future__ import annotations
 
@@ -162,7 +162,8 @@ def _dot_grids(grids: Sequence[DotGrid]) -> list[tuple[str, markupsafe.Markup, b
 def _contains(blocks: Sequence[Block], wanted: type[Block] | tuple[type[Block], ...]) -> bool:
     """Whether a block of a kind stands among ``blocks``, or folded within them."""
     return any(
-        isinstance(block, wanted) or (isinstance(block, Collapsible) and _contains(block.blocks, wanted)) for block in blocks
+        isinstance(block, wanted) or (isinstance(block, Collapsible) and _contains(block.blocks, wanted))
+        for block in blocks
     )
 
 
@@ -170,7 +171,7 @@ def _dial(dial: Slider) -> dict[str, Any]:
     if not 0 <= dial.start < len(dial.stops):
         raise InputError(f"dial {dial.title!r}: start must be one of its {len(dial.stops)} stops, got {dial.start}")
     stops = [{"label": stop.label, "words": stop.words, "dots": _dot_grids(stop.dots)} for stop in dial.stops]
-    return _named(dial) | {"label": dial.label, "stops": stops, "start": dial.start}
+    return _named(dial) | {"kind": "dial", "label": dial.label, "stops": stops, "start": dial.start}
 
 
 def _named(block: Table | Gallery | BulletList | Slider) -> dict[str, Any]:
@@ -305,7 +306,7 @@ def _points(places: Iterable[int], across: int) -> str:
     return "".join(f"M{10 * (i % across) + 5} {10 * (i // across) + 5}h0" for i in places)
 
 
-def write(document: Path, path: Path) -> None:
+def write_pdf(document: Path, path: Path) -> None:
     """Print the HTML file ``document`` to ``path``.
 
     Raises:
@@ -340,10 +341,10 @@ _VIEWS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
     Table: lambda block: _named(block) | {"table": _table(block)},
     Chart: _chart,
     Gallery: lambda block: _named(block) | {"exhibits": [_exhibit(exhibit) for exhibit in block.exhibits]},
-    DotGrids: lambda block: {"dots": _dot_grids(block.dots), "note": block.note},
-    BulletList: lambda block: _named(block) | {"points": block.points},
+    DotGrids: lambda block: {"kind": "pictures", "dots": _dot_grids(block.dots), "note": block.note},
+    BulletList: lambda block: _named(block) | {"kind": "points", "points": block.points},
     # Always a place below this page, whatever its name looks like.
     Link: lambda block: {"link": block, "place": f"./{quote(block.file)}"},
     Slider: _dial,
-    Collapsible: lambda block: {"title": block.title, "blocks": list(_block_views(block.blocks))},
+    Collapsible: lambda block: {"kind": "fold", "title": block.title, "blocks": list(_block_views(block.blocks))},
 }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from divulge.report import charts, dots, formatting, sections
+from divulge.report import charts, formatting
 from divulge.report.charts import Curve
-from divulge.report.page import Chart, Collapsible, Page, Paragraph, Bullet, BulletList, Section, Table
-from divulge.report.sections import RegulatorAnswers
-from divulge.results.labels import MEANING
+from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid, Page, Paragraph, Section, Table
+from divulge.report.sections import ADVICE_TITLE, RegulatorAnswers, regulator_section
+from divulge.results.workflows import MEANING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,9 +31,11 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
     """
     if summary.contradiction is not None:
         said = Paragraph("Nothing follows from the answers of an undeclared oracle, so no labels are given.")
-        sections: tuple[Section, ...] = (Section("What this means", (said,)),)
+        page_sections: tuple[Section, ...] = (Section("What this means", (said,)),)
         heading = "The answers contradict the specification"
-        return Page(_TITLE, formatting.as_sentence(summary.contradiction), "plain", sections, _facts(summary), heading)
+        return Page(
+            _TITLE, formatting.as_sentence(summary.contradiction), "plain", page_sections, _facts(summary), heading
+        )
     rows, right = summary.oracle.rows, summary.right
     known = f"{summary.proven:,} of {rows:,} labels were read"
     if right is not None:
@@ -45,10 +47,10 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         else "Nothing is proven."
     )
     leaks = summary.proven > 0 or (right is not None and right > 0.9 * rows)
-    sections = (
-        Section(sections.ADVICE_TITLE, _defence(summary.defence)),
+    page_sections = (
+        Section(ADVICE_TITLE, _defence(summary.defence)),
         Section("How fast labels leak", (_speed(summary), _progress(*progress))),
-        sections.regulator_section(_answers(f"{known} from {_scores(summary.queries)}.")),
+        regulator_section(_answers(f"{known} from {_scores(summary.queries)}.")),
     )
     tone, heading = ("leak", "Labels leak") if leaks else ("plain", "")
     read = summary.proven if right is None else right
@@ -56,7 +58,7 @@ def page(summary: LabelsSummary, progress: tuple[Sequence[int], Sequence[float]]
         title=_TITLE,
         verdict=f"{known} from {_scores(summary.queries)}.",
         tone=tone,
-        sections=sections,
+        sections=page_sections,
         facts=_facts(summary),
         heading=heading,
         pictures=(DotGrid.from_count(read, rows, "labels"),),
@@ -97,8 +99,8 @@ def _defence(defence: DefenceSummary) -> tuple[BulletList | Collapsible, ...]:
     alone = Table(
         ("setting", "value", "what it is", "formula"),
         [(*row, defence.formulas[row[0]]) for row in settings(defence)],
-        note=f"Each alone holds {defence.queries:,} queries to {formatting.format_percent(defence.accuracy)} accuracy on "
-        "balanced labels.",
+        note=f"Each alone holds {defence.queries:,} queries to {formatting.format_percent(defence.accuracy)} accuracy "
+        "on balanced labels.",
     )
     steps = BulletList(
         [Bullet(f"{number}.", formatting.as_sentence(line)) for number, line in enumerate(defence.advice, start=1)],

@@ -6,18 +6,16 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from divulge.report import sections
-from divulge.report.origin import TITLE
-from divulge.report.page import Slider, Collapsible, Gallery, Link, Paragraph, DotGrids, BulletList, Table
+from divulge.report.page import BulletList, Collapsible, DotGrids, Gallery, Link, Paragraph, Slider, Table
+from divulge.report.sections import ADVICE_TITLE, PROVENANCE_TITLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from divulge.report.page import Block, Page
-    from divulge.types import Estimate
 
 
-_CARD = (sections.ADVICE_TITLE, "Evidence", "Selection", "What is proven", "How many are given back", TITLE)
+_CARD = (ADVICE_TITLE, "Evidence", "Selection", "What is proven", "How many are given back", PROVENANCE_TITLE)
 
 
 def render(page: Page) -> str:
@@ -69,36 +67,6 @@ def card(page: Page) -> str:
             told = [text for block in section.blocks if not isinstance(block, Collapsible) for text in _block(block)]
             parts += [f"### {_line(section.title)}", *(text.replace("### ", "#### ") for text in told)]
     return "\n\n".join([*parts, "Measured with Divulge."]) + "\n"
-
-
-def shown(estimate: Estimate | None, sign: str = "") -> str:
-    """An estimate in words; a dash where there were too few records.
-
-    Examples:
-        >>> from divulge.types import Estimate
-        >>> shown(Estimate(0.5, 0.25, 1.0, 0.95, "delong")), shown(None)
-        ('0.500 [0.250, 1.000]', '–')
-    """
-    if estimate is None:
-        return "–"
-    return f"{estimate.value:{sign}z.3f} [{estimate.low:{sign}z.3f}, {estimate.high:{sign}z.3f}]"
-
-
-def percent(estimate: Estimate | None) -> str:
-    """A share in per cent, with as many decimals as its interval bears; a dash where there were too few records.
-
-    Examples:
-        >>> from divulge.types import Estimate
-        >>> percent(Estimate(0.5, 0.25, 1.0, 0.95, "clopper-pearson"))
-        '50.0 % [25.0, 100.0]'
-        >>> percent(Estimate(0.0012, 0.0009, 0.0016, 0.95, "clopper-pearson"))
-        '0.120 % [0.090, 0.160]'
-    """
-    if estimate is None:
-        return "–"
-    value, low, high = (100 * number for number in (estimate.value, estimate.low, estimate.high))
-    digits = 3 if 0 < high - low < 0.1 else 1 if high - low >= 1 or high == low else 2
-    return f"{value:z.{digits}f} % [{low:z.{digits}f}, {high:z.{digits}f}]"
 
 
 def _block(block: Block) -> Iterator[str]:

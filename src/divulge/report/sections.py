@@ -181,7 +181,9 @@ def provenance_section(
     if provenance.sources:
         files = [(source.role, source.name, f"{source.size:,}", source.digest) for source in provenance.sources]
         note = "SHA-256 of the content; of a folder, of the names and contents of its files."
-        blocks.append(Collapsible("Files that were read", [Table(("role", "file", "bytes", "digest"), files, note=note)]))
+        blocks.append(
+            Collapsible("Files that were read", [Table(("role", "file", "bytes", "digest"), files, note=note)])
+        )
     environment = provenance.environment
     software = [
         ("divulge", environment.divulge),

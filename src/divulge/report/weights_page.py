@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge.report import charts, dots, formatting, sections
-from divulge.report.page import Chart, Collapsible, Page, Paragraph, Bullet, BulletList, Section, Table
+from divulge.report import charts, formatting, sections
+from divulge.report.page import Bullet, BulletList, Chart, Collapsible, DotGrid, Page, Paragraph, Section, Table
 from divulge.report.sections import RegulatorAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from divulge.report.page import DotGrid
     from divulge.report.page import Block
     from divulge.results import ReconstructionSummary, WeightsSummary
     from divulge.types import Bools, Floats, Tone

@@ -435,18 +435,6 @@ class TransferSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Environment:
-    """What a run was made with."""
-
-    divulge: str
-    python: str
-    platform: str
-    cpu_count: int | None
-    packages: Mapping[str, str]
-    git_commit: str | None
-
-
-@dataclass(frozen=True, slots=True)
 class Accuracy:
     """How often the target's most likely class is right.
 

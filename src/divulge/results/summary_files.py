@@ -1,4 +1,4 @@
-"""Summaries as JSON and back."""
+"""Summaries as JSON files, and back."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
     from divulge.dossier import Draft
 
-    class _Shaped(Protocol):
+    class _Dataclass(Protocol):
         __dataclass_fields__: ClassVar[dict[str, Any]]
 
-    Summary = TypeVar("Summary", bound=_Shaped)
+    Summary = TypeVar("Summary", bound=_Dataclass)
 
-NAME = "summary.json"
+SUMMARY_FILE = "summary.json"
 VERSION = 2
-"""Of the shape of all summaries; one of another version is not read."""
+"""Version of the schema of all summaries; one of another version is not read."""
 
 
 def to_json_values(value: object) -> Any:
-    """A summary as what JSON can say: dataclasses are objects by their fields, an open end of an interval is None.
+    """Convert a summary to JSON values: dataclasses become objects, infinite and undefined numbers None.
 
     Examples:
         >>> from divulge.types import Estimate
@@ -45,37 +45,37 @@ def to_json_values(value: object) -> Any:
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
-def write(draft: Draft, summary: object) -> None:
+def write_summary(draft: Draft, summary: object) -> None:
     """Write the summary of a run into its draft."""
-    draft.write_json(NAME.removesuffix(".json"), to_json_values(summary))
+    draft.write_json(SUMMARY_FILE.removesuffix(".json"), to_json_values(summary))
 
 
-def read(folder: Path, kind: type[Summary]) -> Summary:
-    """The summary in the run directory ``folder``.
+def read_summary(folder: Path, summary_type: type[Summary]) -> Summary:
+    """Read the summary in the run directory ``folder``.
 
     Raises:
-        divulge.InputError: missing, damaged, of another version, or of another shape than ``kind``.
+        divulge.InputError: missing, damaged, of another version, or of another schema than ``summary_type``.
     """
-    path = folder / NAME
+    path = folder / SUMMARY_FILE
     content = store.read_json(path, inside=folder)
     version = content.get("version") if isinstance(content, dict) else None
     if version != VERSION:
         raise InputError(
             f"{path}: a summary of version {VERSION} is needed, got {version!r}; another release of Divulge wrote it"
         )
-    summary = shape.parse(content, kind, path)
-    written, known = dict(_entries(content)), dict(_entries(to_json_values(summary)))
-    # A run of before has no key for what came later: a field that has a default, and by default nothing in it.
-    later = {key for key, value in known.items() if key not in written and value in (None, [], {})}
-    if odd := (set(written) ^ set(known)) - later:
-        raise InputError(f"{path}: damaged at {min(odd)}: a key that is missing or unknown")
+    summary = shape.parse(content, summary_type, path)
+    file_entries, entries = dict(_json_entries(content)), dict(_json_entries(to_json_values(summary)))
+    # Earlier releases did not write the keys of fields that were added since; those are empty by default.
+    added_since = {key for key, value in entries.items() if key not in file_entries and value in (None, [], {})}
+    if unexpected := (set(file_entries) ^ set(entries)) - added_since:
+        raise InputError(f"{path}: damaged at {min(unexpected)}: a key that is missing or unknown")
     return summary
 
 
-def _entries(value: Any, above: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of a JSON value with its value, by those it stands below."""
+def _json_entries(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every key of a JSON value as a dotted path, with its value."""
     entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, part in entries:
-        place = f"{above}{key}"
-        yield place, part
-        yield from _entries(part, f"{place}.")
+        path = f"{prefix}{key}"
+        yield path, part
+        yield from _json_entries(part, f"{path}.")

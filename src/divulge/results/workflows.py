@@ -11,6 +11,7 @@ from divulge.results.provenance import Environment
 from divulge.results.summary_files import VERSION
 from divulge.types import Estimate, Guarantee, Tone
 
+
 @dataclass(frozen=True, slots=True)
 class IdentificationSettings:
     """What was asked for.

@@ -21,7 +21,7 @@ from divulge.dossier import ReplacedError
 from divulge.errors import InputError
 from divulge.identification import best
 from divulge.identification.table_results import KIND as IDENTIFICATION
-from divulge.report import formatting, markdown
+from divulge.report import formatting
 from divulge.report.page import HEADINGS
 from divulge.validation import check_number, format_value
 
