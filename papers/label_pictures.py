@@ -12,7 +12,7 @@ import altair as alt
 import polars as pl
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results" / "label_figures.md"
+RESULTS = ROOT / "papers" / "results" / "label_figures.md"
 PICTURES = ROOT / "docs" / "sources" / "figures"
 COLOURS = ["#0072b2", "#d55e00", "#009e73"]  # Okabe and Ito's: told apart by all
 DATA = ["Titanic", "Iris", "Satellite"]
