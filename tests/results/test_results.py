@@ -17,7 +17,7 @@ from divulge.dossier import Dossier
 from divulge.identification import from_tables, redecide
 from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
-from divulge.labels.labels_summary import summarise
+from divulge.labels.summary import summarise
 from divulge.reconstruction import reconstruction_summary, univariate
 from divulge.results import provenance
 from score_audits import scored, sizes

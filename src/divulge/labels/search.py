@@ -18,23 +18,21 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels.certificate import Certificate
-from divulge.labels.evaluated import Evaluated, draw_submission
-from divulge.labels.plans import QueryPlan
-from divulge.labels.reading import Reading
+from divulge.labels.metrics import Evaluated, draw_submission
+from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
-MOST_LABELLINGS = 4096
-_DRAWS = 8  # submissions of which one is asked
-_JUDGED_ON = 100  # labellings on which they are compared
-_FRUITLESS = 4  # rounds of draws after which no submission is taken to tell the rest apart
-_SLACK = 1e-12  # what another order of additions may change, relative to the answer
+MAX_LABELLINGS = 4096
+_N_DRAWS = 8  # submissions of which one is asked
+_N_COMPARED = 100  # labellings on which they are compared
+_MAX_ATTEMPTS = 4  # rounds of draws after which no submission is taken to tell the rest apart
+_RELATIVE_ERROR = 1e-12  # what another order of additions may change, relative to the answer
 
 
-def plan(spec: OracleSpec) -> QueryPlan:
+def plan_search(spec: OracleSpec) -> QueryPlan:
     """The search among all labellings.
 
     Raises:
@@ -44,10 +42,10 @@ def plan(spec: OracleSpec) -> QueryPlan:
     assert isinstance(metric, Evaluated), "only what can be evaluated is searched"
     if spec.noise_kind != "bounded" or spec.scored != "all":
         raise InputError(f"metric: {metric.name} is attacked under bounded noise and without a split only")
-    if spec.n * math.log(spec.classes) > math.log(MOST_LABELLINGS) + 1e-9:
+    if spec.n * math.log(spec.classes) > math.log(MAX_LABELLINGS) + 1e-9:
         raise InputError(
             f"metric: {metric.name} is known by evaluation alone, and {spec.n} rows of {spec.classes} classes have "
-            f"more labellings than can be tried ({MOST_LABELLINGS}); no code is known for such a metric. If it depends "
+            f"more labellings than can be tried ({MAX_LABELLINGS}); no code is known for such a metric. If it depends "
             "on counts alone, say labels.Evaluated(…, depends_on='counts'); a mean over rows is a labels.Linear"
         )
     why = "each question depends on the answers before it; what is proven follows from the answers"
@@ -91,25 +89,25 @@ class SearchPlan:
         first_gap = np.flatnonzero(np.isnan(answers))
         given = answers[: first_gap[0]] if len(first_gap) else answers
         quiet, loud = self._alive(given, 1), self._alive(given, 2)
-        labels = (quiet if len(quiet) else _labellings(self.spec.n, self.spec.classes))[0]
+        labels = (quiet if len(quiet) else _all_labellings(self.spec.n, self.spec.classes))[0]
         residual = np.full(self.count, np.nan)
         for index in range(len(given)):
             question = self.query_after(index, given)
             if question is not None:
                 residual[index] = abs(self.metric(labels, question) - given[index])
         refuted = ~np.isnan(answers) & (len(quiet) == 0)
-        return Reading(labels, _shared(loud, labels), _shared(quiet, labels), residual, refuted)
+        return Reading(labels, _shared_labels(loud, labels), _shared_labels(quiet, labels), residual, refuted)
 
     def _alive(self, answers: Floats, times: int) -> Ints:
         """Labellings that explain the answers at so many times the declared noise, ``[m, n]``."""
         if not len(answers):
-            return _labellings(self.spec.n, self.spec.classes)
+            return _all_labellings(self.spec.n, self.spec.classes)
         key = (times, *answers.tolist())
         if key not in self._kept:
             alive, last = self._alive(answers[:-1], times), float(answers[-1])
             question = self.query_after(len(answers) - 1, answers)
             if question is not None:
-                allowed = self.spec.rounding + times * self.spec.noise + _SLACK * max(1.0, abs(last))
+                allowed = self.spec.rounding + times * self.spec.noise + _RELATIVE_ERROR * max(1.0, abs(last))
                 alive = alive[np.abs(self._values(alive, question) - last) <= allowed]
             self._kept[key] = alive
         return self._kept[key]
@@ -120,11 +118,11 @@ class SearchPlan:
     def _choose(self, alive: Ints, index: int) -> Array | None:
         """The drawn submission whose answers leave the fewest labellings on average."""
         judged = alive
-        if len(alive) > _JUDGED_ON:
-            judged = alive[self._draws(index, -1).permutation(len(alive))[:_JUDGED_ON]]
-        for attempt in range(_FRUITLESS):
+        if len(alive) > _N_COMPARED:
+            judged = alive[self._draws(index, -1).permutation(len(alive))[:_N_COMPARED]]
+        for attempt in range(_MAX_ATTEMPTS):
             rng = self._draws(index, attempt)
-            drawn = [draw_submission(self.spec, rng) for _ in range(_DRAWS)]
+            drawn = [draw_submission(self.spec, rng) for _ in range(_N_DRAWS)]
             left = [self._left(judged, question) for question in drawn]
             best = int(np.argmin(left))
             if left[best] < len(judged):
@@ -135,7 +133,7 @@ class SearchPlan:
         """Mean number of labellings whose answer lies within reach of that of one of them."""
         values = self._values(judged, question)
         values = np.sort(values[~np.isnan(values)])
-        reach = 2 * self.spec.tolerance + _SLACK * max(1.0, float(np.abs(values).max(initial=0.0)))
+        reach = 2 * self.spec.tolerance + _RELATIVE_ERROR * max(1.0, float(np.abs(values).max(initial=0.0)))
         near = np.searchsorted(values, values + reach, "right") - np.searchsorted(values, values - reach, "left")
         # An answer rules out the labellings for which the score is not defined; a question with fewer of them is safer.
         undefined = len(judged) - len(values)
@@ -146,12 +144,12 @@ class SearchPlan:
 
 
 @functools.lru_cache(maxsize=4)
-def _labellings(n: int, classes: int) -> Ints:
+def _all_labellings(n: int, classes: int) -> Ints:
     every = np.array(list(itertools.product(range(classes), repeat=n)), dtype=np.int64)
     every.flags.writeable = False
     return every
 
 
-def _shared(alive: Ints, labels: Ints) -> np.ndarray:
+def _shared_labels(alive: Ints, labels: Ints) -> np.ndarray:
     """Rows for which all labellings say what ``labels`` says; none when there is no labelling."""
     return (alive == labels).all(axis=0) if len(alive) else np.zeros(len(labels), dtype=bool)

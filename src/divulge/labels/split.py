@@ -20,21 +20,19 @@ import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import alphabet, codes, floats, losses
-from divulge.labels.certificate import Certificate
-from divulge.labels.plans import QueryPlan
-from divulge.labels.reading import Reading
+from divulge.labels import codes, float_errors, metrics
+from divulge.labels.plans import Certificate, QueryPlan, Reading
 from divulge.validation import check_choice
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
-    from divulge.labels.loss import Loss
+    from divulge.labels.metrics import Loss
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
-METHODS = ("auto", "weighing", "positional")
-_CHECKS = 3
-_MOST_CANDIDATES = 64
+SPLIT_METHODS = ("auto", "weighing", "positional")
+_N_RANDOM_CHECKS = 3
+_MAX_CANDIDATES = 64
 _DIGITS = np.arange(2)
 
 
@@ -105,12 +103,12 @@ class SplitPlan:
         fixed = np.where(np.isnan(answers), 0.0, rounding).reshape(-1, 2).sum(axis=1)
         quiet = self._possible(differences, fixed + 2 * self.spec.noise)
         loud = self._possible(differences, fixed + 4 * self.spec.noise)
-        best = min(quiet or loud or [self._read(self._most(), differences, fixed)], key=_worst)
+        best = min(quiet or loud or [self._read(self._most(), differences, fixed)], key=_largest_residual)
         labels = np.where(best.digits == 0, -1, (best.digits + 1) // 2)
         residual = np.repeat(best.residual / 2, 2)
         # Not one number of scored rows, with any labels, gives these answers.
         refuted = ~np.isnan(residual) & (quiet == [])
-        return Reading(labels, _agreed(loud, best), _agreed(quiet, best), residual, refuted)
+        return Reading(labels, _agreed_rows(loud, best), _agreed_rows(quiet, best), residual, refuted)
 
     def _most(self) -> int:
         return self.spec.n if isinstance(self.spec.scored, str) else self.spec.scored
@@ -124,7 +122,7 @@ class SplitPlan:
             steps = differences[pair] * scale / np.longdouble(self.unit)
             away = np.abs(steps - np.rint(steps)).astype(float) * self.unit
             numbers = numbers[away <= allowed[pair] * scale + self.error[pair]]
-        if len(numbers) > _MOST_CANDIDATES:
+        if len(numbers) > _MAX_CANDIDATES:
             return None
         candidates = [self._read(int(number), differences, allowed) for number in numbers]
         return [one for one in candidates if one.consistent]
@@ -163,11 +161,11 @@ class SplitPlan:
         return True
 
 
-def _worst(candidate: Candidate) -> float:
+def _largest_residual(candidate: Candidate) -> float:
     return float(np.nanmax(candidate.residual, initial=0.0))
 
 
-def _agreed(candidates: list[Candidate] | None, best: Candidate) -> Bools:
+def _agreed_rows(candidates: list[Candidate] | None, best: Candidate) -> Bools:
     """Rows that every candidate reads, and all alike."""
     agreed = np.full(len(best.digits), bool(candidates))
     for one in candidates or ():
@@ -175,21 +173,26 @@ def _agreed(candidates: list[Candidate] | None, best: Candidate) -> Bools:
     return agreed
 
 
-def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
+def plan_split(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
     """The pairs that read every row.
 
     Raises:
         divulge.InputError: more than two classes, stochastic noise, class weights, a metric that is no sum over rows
             or does not treat both labels alike, or nothing leaks at this precision.
     """
-    check_choice(method, "method (for a split)", METHODS)
+    check_choice(method, "method (for a split)", SPLIT_METHODS)
     if spec.classes != 2 or spec.noise_kind != "bounded" or spec.class_weight is not None:
         raise InputError("scored: a split is read for 2 unweighted classes under bounded noise only")
     if spec.name in ("f1", "auc", "rmse"):
         raise InputError(f"scored: {spec.name} is not a mean over rows, so unscored rows would not cancel")
-    loss = _accuracy() if spec.name == "accuracy" else spec.loss()
+    loss = _accuracy_loss() if spec.name == "accuracy" else spec.loss()
     sizes = [0] if method == "positional" else [0, most]
-    plans = [one for span in _spans(spec, loss) for size in sizes if (one := _pairs(spec, loss, span, size, guard))]
+    plans = [
+        one
+        for span in _candidate_spans(spec, loss)
+        for size in sizes
+        if (one := _shortest_pairs(spec, loss, span, size, guard))
+    ]
     if not plans:
         threshold = min(loss.two_sided, 1e300) / (4 * spec.rows_per_answer)
         raise InputError(
@@ -198,10 +201,10 @@ def plan(spec: OracleSpec, method: str, *, guard: bool, most: int) -> QueryPlan:
             "(if the metric treats both labels alike)"
         )
     best = min(plans, key=lambda one: one.count)
-    return QueryPlan(spec, "split", best, _certificate(best))
+    return QueryPlan(spec, "split", best, _certify_pairs(best))
 
 
-def _spans(spec: OracleSpec, loss: Loss) -> list[float]:
+def _candidate_spans(spec: OracleSpec, loss: Loss) -> list[float]:
     if math.isfinite(loss.span):
         span = min(loss.reach(_DIGITS), loss.two_sided)
         # One column is coarse near 1, where a less confident prediction is closer to what it should be.
@@ -213,18 +216,18 @@ def _spans(spec: OracleSpec, loss: Loss) -> list[float]:
     return [2.0**exponent for exponent in range(0, max(math.ceil(most), 1), 2)]
 
 
-def _pairs(spec: OracleSpec, loss: Loss, span: float, most: int, guard: bool) -> SplitPlan | None:
+def _shortest_pairs(spec: OracleSpec, loss: Loss, span: float, most: int, guard: bool) -> SplitPlan | None:
     """The shortest code whose steps outweigh the noise of a difference and eight times the float error."""
     scale = spec.rows_per_answer
     noise = scale * (4 * spec.rounding + (6 if guard else 4) * spec.noise)
-    least = noise * (1 + 1e-9) + 8 * floats.roundoff(spec.float_dtype) * spec.n
+    least = noise * (1 + 1e-9) + 8 * float_errors.unit_roundoff(spec.float_dtype) * spec.n
     for _ in range(40):
         bound = int(min(span / least, 2.0**50))
         if bound < 1:
             return None
         # A count cannot be weighted: only single steps are there.
-        bound = 1 if spec.name == "accuracy" else codes.relaxed(spec.n, 3, bound, dense=False, most=most)
-        assembled = _assemble(spec, loss, bound, span / bound, most)
+        bound = 1 if spec.name == "accuracy" else codes.relax_bound(spec.n, 3, bound, dense=False, most=most)
+        assembled = _assemble_pairs(spec, loss, bound, span / bound, most)
         needed = (noise + 8 * float(assembled.error[: assembled.code.count].max())) * (1 + 1e-9)
         if assembled.unit >= needed:
             return assembled
@@ -232,8 +235,8 @@ def _pairs(spec: OracleSpec, loss: Loss, span: float, most: int, guard: bool) ->
     return None
 
 
-def _assemble(spec: OracleSpec, loss: Loss, bound: int, unit: float, most: int) -> SplitPlan:
-    code = codes.build(spec.n, 3, bound, dense=False, most=most)
+def _assemble_pairs(spec: OracleSpec, loss: Loss, bound: int, unit: float, most: int) -> SplitPlan:
+    code = codes.build_code(spec.n, 3, bound, dense=False, most=most)
     own = np.append(code.alphabet(), bound)
     weights = np.unique(np.concatenate([own, -own]))
     rows = loss.predict(unit * weights, _DIGITS)
@@ -243,18 +246,18 @@ def _assemble(spec: OracleSpec, loss: Loss, bound: int, unit: float, most: int) 
     implied = unit * np.multiply.outer(weights, np.array([-1.0, 1.0]))
     off = np.abs(table - turned - implied).max(axis=1)
     size = np.abs(np.concatenate([table, turned], axis=1)).max(axis=1)
-    off = np.where(weights == 0, 0.0, off + 8 * alphabet.ulps(size, spec.float_dtype))
+    off = np.where(weights == 0, 0.0, off + 8 * codes.ulps(size, spec.float_dtype))
     high, drift = code.totals(weights, size), code.totals(weights, off)
-    extra = 0 if not isinstance(spec.scored, str) or spec.reduction == "sum" else _CHECKS
+    extra = 0 if not isinstance(spec.scored, str) or spec.reduction == "sum" else _N_RANDOM_CHECKS
     high = np.append(high, np.full(extra, spec.n * size[-1]))
     drift = np.append(drift, np.full(extra, spec.n * off[-1]))
-    error = 2 * floats.summation(spec.n, high, spec.summation, spec.float_dtype) + drift
+    error = 2 * float_errors.summation_error(spec.n, high, spec.summation, spec.float_dtype) + drift
     return SplitPlan(spec, code, weights, rows, unit, error)
 
 
-def _accuracy() -> Loss:
+def _accuracy_loss() -> Loss:
     """Accuracy as if it were a loss: a row of weight 1 is predicted 1, of weight -1 (or none) 0."""
-    return losses.Loss(
+    return metrics.Loss(
         1.0,
         lambda gaps, _: (gaps > 0).astype(float),
         lambda p: np.stack([p < 0.5, p >= 0.5], axis=1).astype(float),
@@ -262,7 +265,7 @@ def _accuracy() -> Loss:
     )
 
 
-def _certificate(pairs: SplitPlan) -> Certificate:
+def _certify_pairs(pairs: SplitPlan) -> Certificate:
     spec = pairs.spec
     scale = spec.rows_per_answer
     separation = (pairs.unit - 2 * float(pairs.error[: pairs.code.count].max())) / scale

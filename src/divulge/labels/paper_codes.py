@@ -1,9 +1,4 @@
-"""Codes of the paper that are decoded by enumeration: primes, Corollary 2's, and any others (`exhaustive`).
-
-Source: Aggarwal et al. (2021). Appendix B: rows proportional to distinct primes, two classes or more, for the
-cross-entropies. Corollary 3: losses ln(p_i)/N apart, for squared Euclidean and norm-like losses (and, by Theorem 6, any
-other loss of two classes). Corollary 2: ``θ_i = 1/(1 + 3^(2^i·Nτ))`` for the Itakura-Saito loss.
-"""
+"""Paper codes."""
 
 from __future__ import annotations
 
@@ -15,20 +10,101 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import linear
-from divulge.labels.certificate import Certificate
-from divulge.labels.reading import Reading
+from divulge.labels import linear_plans
+from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
-    from divulge.labels.loss import Loss
+    from divulge.labels.linear_plans import DigitPlan
+    from divulge.labels.metrics import Loss
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Floats, Ints
 
-METHODS = ("corollary2", "primes", "exhaustive")
+PAPER_METHODS = ("theorem3", "theorem14", "corollary2", "primes", "exhaustive")
+_ENUMERATED_METHODS = ("corollary2", "primes", "exhaustive")
 _CROSS_ENTROPIES = ("log_loss", "softmax_cross_entropy", "sigmoid_cross_entropy")
-_MOST_LABELLINGS = 4096
-_LARGEST = 700.0  # log-odds
-_LOGIT = 40.0  # span of `exhaustive` where the loss has none
+_MAX_LABELLINGS = 4096
+_MAX_LOG_ODDS = 700.0  # log-odds
+_LOGIT_SPAN = 40.0  # span of `exhaustive` where the loss has none
+
+
+def plan_paper_code(spec: OracleSpec, method: str) -> QueryPlan:
+    """The paper's plan, block by block of as many rows as the oracle's range and noise allow.
+
+    Raises:
+        divulge.InputError: stochastic noise, a metric without per-row losses, or no row fits.
+    """
+    if spec.noise_kind != "bounded" or spec.class_weight is not None:
+        raise InputError(f"method: {method} is stated for bounded noise and unweighted classes only")
+    loss = spec.loss()
+    if method in _ENUMERATED_METHODS:
+        table = plan_enumerated(spec, loss, method)
+        return QueryPlan(spec, method, table, table.certificate())
+    return _plan_theorem(spec, loss, method)
+
+
+def _plan_theorem(spec: OracleSpec, loss: Loss, method: str) -> QueryPlan:
+    if method == "theorem14" and spec.classes != 2:
+        raise InputError(f"method: theorem14 is stated for 2 classes, got {spec.classes}")
+    if not math.isfinite(loss.span) and spec.name not in linear_plans.LOGIT_METRICS:
+        raise InputError(f"method: {method} is for cross-entropies and bounded losses; {spec.name} has no bound")
+    digits = np.arange(2) if method == "theorem14" else 2 ** np.arange(spec.classes) - 1
+    base = 2 if method == "theorem14" else 2**spec.classes
+    question: DigitPlan | None = None
+    for rows in range(1, 60 // (base.bit_length() - 1)):
+        longer = _theorem_code(spec, loss, digits, base, rows)
+        if longer is None:
+            break
+        question = longer
+    if question is None:
+        raise InputError(f"method: {method} cannot read even one label per query at this noise")
+    inner = PaperPlan(spec, question)
+    return QueryPlan(spec, method, inner, linear_plans.certify_digit_plans(spec, (question,)))
+
+
+def _theorem_code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: int) -> DigitPlan | None:
+    """The theorem's code for so many rows a query; None when noise and float error leave no room for it."""
+    bound = base ** (rows - 1)
+    noise = spec.rows_per_answer * spec.tolerance
+    gap = loss.reach(digits)
+    if math.isfinite(gap):
+        unit = gap / bound
+    else:
+        # Logits have no range to fill: any unit well above the noise shows what the float error is.
+        unit = 4 * math.log(3) * max(noise, 1.0)
+        if unit * bound * int(digits.max()) > float(np.finfo(spec.float_dtype).max) / (4 * spec.n):
+            return None
+    error = float(linear_plans.assemble_digit_plan(spec, loss, digits, base, bound, unit).error.max())
+    # 3 to the power of the noise, and k (or n) counted from 1: one step is 2·ln 3 times the noise.
+    least = 2 * math.log(3) * (noise + error)
+    return linear_plans.assemble_digit_plan(spec, loss, digits, base, bound, least) if unit >= least else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PaperPlan:
+    """A theorem's code: positional in base ``2^K`` (Theorem 3) or 2 (Theorem 14)."""
+
+    spec: OracleSpec
+    question: DigitPlan
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return self.question.count
+
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``."""
+        return self.question.query(index)
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers so far."""
+        sums = linear_plans.answers_to_sums(self.spec, answers)
+        reading = self.question.read(sums)
+        digits = self.question.digits
+        labels = np.searchsorted(digits, reading.labels).clip(0, len(digits) - 1)
+        valid = digits[labels] == reading.labels
+        residual = reading.residual / self.spec.rows_per_answer
+        refuted = reading.refuted | self.question.code.queries_of(reading.proven & ~valid)
+        return Reading(labels, reading.certain & valid, reading.proven & valid, residual, refuted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +154,7 @@ class TablePlan:
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
-        sums = linear.as_sums(self.spec, answers)
+        sums = linear_plans.answers_to_sums(self.spec, answers)
         m = len(self.rows)
         labels = np.zeros(self.count * m, dtype=np.int64)
         certain = np.zeros(self.count * m, dtype=bool)
@@ -112,7 +188,7 @@ class TablePlan:
         return labellings[best], float(distance[best]), float(others.min(initial=math.inf))
 
 
-def plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
+def plan_enumerated(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
     """The plan with the largest blocks whose labellings all give answers far enough apart.
 
     Raises:
@@ -122,13 +198,13 @@ def plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
         raise InputError(f"method: corollary2 is stated for itakura_saito, got {spec.name}")
     if method == "primes" and spec.classes > 2 and spec.name not in _CROSS_ENTROPIES:
         raise InputError(f"method: for {spec.name} primes are stated for 2 classes, got {spec.classes}")
-    most = min(int(math.log(_MOST_LABELLINGS) / math.log(spec.classes)), spec.n)
+    most = min(int(math.log(_MAX_LABELLINGS) / math.log(spec.classes)), spec.n)
     if method == "corollary2":
         # The losses are exponential in the log-odds, and must stay within the doubles.
-        most = min(most, max(0, math.floor(math.log2(_LARGEST) - math.log2(_first_odds(spec)))))
+        most = min(most, max(0, math.floor(math.log2(_MAX_LOG_ODDS) - math.log2(_first_odds(spec)))))
     best: TablePlan | None = None
     for m in range(1, most + 1):
-        table = _table(spec, loss, _rows(spec, loss, method, m))
+        table = _tabulate(spec, loss, _block_rows(spec, loss, method, m))
         if not table.certificate().certified:
             break
         best = table
@@ -137,17 +213,17 @@ def plan(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
     return best
 
 
-def _rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
+def _block_rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
     """Predictions of a block of m rows."""
     digits = np.arange(spec.classes)
     if method == "corollary2":
         odds = _first_odds(spec) * 2.0 ** np.arange(1, m + 1)
         return np.stack([1 / (1 + np.exp(-odds)), np.exp(-np.logaddexp(0, odds))], axis=1)
     if method == "primes" and spec.name in _CROSS_ENTROPIES:
-        return _prime_rows(spec, np.array(primes(m * spec.classes), dtype=float).reshape(m, -1))
+        return _prime_rows(spec, np.array(first_primes(m * spec.classes), dtype=float).reshape(m, -1))
     if method == "primes":
-        return loss.predict(np.log(primes(m)) / spec.n, digits)
-    span = loss.reach(digits) if math.isfinite(loss.span) else _LOGIT
+        return loss.predict(np.log(first_primes(m)) / spec.n, digits)
+    span = loss.reach(digits) if math.isfinite(loss.span) else _LOGIT_SPAN
     return loss.predict(span * float(spec.classes) ** np.arange(1 - m, 1), digits)
 
 
@@ -166,11 +242,11 @@ def _prime_rows(spec: OracleSpec, numbers: Floats) -> Array:
     return rows[:, 1] if spec.submission == "positive" else rows
 
 
-def primes(count: int) -> list[int]:
+def first_primes(count: int) -> list[int]:
     """The first primes.
 
     Examples:
-        >>> primes(6)
+        >>> first_primes(6)
         [2, 3, 5, 7, 11, 13]
     """
     first: list[int] = []
@@ -182,7 +258,7 @@ def primes(count: int) -> list[int]:
     return first
 
 
-def _table(spec: OracleSpec, loss: Loss, rows: Array) -> TablePlan:
+def _tabulate(spec: OracleSpec, loss: Loss, rows: Array) -> TablePlan:
     m = len(rows)
     idle = loss.predict(np.zeros(1), np.arange(spec.classes))
     table = loss.table(rows)
@@ -191,5 +267,5 @@ def _table(spec: OracleSpec, loss: Loss, rows: Array) -> TablePlan:
     order = np.argsort(sums)
     rest = float(loss.table(idle)[0, 0])
     total = float(table.max(axis=1).sum()) + spec.n * rest
-    error = 2 * linear.plain_error(spec, total)
+    error = 2 * linear_plans.float_error_bound(spec, total)
     return TablePlan(spec, rows, idle, sums[order], labellings[order], rest, error)

@@ -1,16 +1,17 @@
-"""The most that one answer can leak."""
+"""Bounds."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 
 import numpy as np
 
-from divulge.labels import accuracy_bounds, floats
-from divulge.labels.evaluated import Evaluated, KnownRange
-from divulge.labels.spec import OracleSpec
+from divulge.labels import float_errors
+from divulge.labels.metrics import Evaluated, KnownRange, Linear, Metric
+from divulge.labels.spec import COUNT_METRICS, OracleSpec
 from divulge.validation import check_instance, check_integer, check_number
 
 
@@ -61,10 +62,10 @@ def capacity(spec: OracleSpec) -> Capacity:
     """
     check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
     if spec.name not in ("accuracy", "f1", "auc") and not spec.adds_up:
-        return _by_range(spec)
-    span, units = _range(spec)
+        return _range_capacity(spec)
+    span, units = _loss_range(spec)
     counting = spec.name in ("accuracy", "f1", "auc")
-    floor = 0.0 if counting else _float_floor(spec, span)
+    floor = 0.0 if counting else _smallest_float_error(spec, span)
     fixed = spec.tolerance + floor
     per_label = span / units
     if spec.noise_kind != "bounded":
@@ -74,7 +75,7 @@ def capacity(spec: OracleSpec) -> Capacity:
         if fixed and (rounded := math.log2(1 + span * spec.most_scored / units / (2 * fixed))) < bits:
             bits, binds = rounded, "rounding" if spec.rounding > floor else "float arithmetic"
     else:
-        bits = _levels(spec, span, units, fixed)
+        bits = _bounded_noise_bits(spec, span, units, fixed)
         parts = {"noise": spec.noise, "rounding": spec.rounding, "float arithmetic": floor}
         binds = max(parts, key=lambda name: parts[name]) if fixed else "number of labels"
     # Of a split, every row is also asked whether it is scored at all, by the difference of two answers.
@@ -87,10 +88,10 @@ def capacity(spec: OracleSpec) -> Capacity:
     return Capacity(labels, bits, threshold, queries, binds, span)
 
 
-def _by_range(spec: OracleSpec) -> Capacity:
+def _range_capacity(spec: OracleSpec) -> Capacity:
     """What the range of a score, its decimals and its noise alone leave room for."""
-    width = accuracy_bounds.spread(spec)
-    bits, binds = accuracy_bounds.bits(spec), "rounding" if spec.decimals is not None else "float arithmetic"
+    width = answer_range(spec)
+    bits, binds = answer_bits(spec), "rounding" if spec.decimals is not None else "float arithmetic"
     if spec.decimals is not None and isinstance(spec.metric, Evaluated | KnownRange) and math.isfinite(width):
         bits = math.log2(distinct_answers(spec.metric.low, spec.metric.high, spec.decimals))
     if spec.noise and math.isfinite(width):
@@ -137,7 +138,7 @@ def information_bound(n: int, *, low: float, high: float, decimals: int | None, 
     return capacity(OracleSpec(KnownRange(low, high), n=n, classes=classes, decimals=decimals))
 
 
-def _range(spec: OracleSpec) -> tuple[float, float]:
+def _loss_range(spec: OracleSpec) -> tuple[float, float]:
     """R, and what a sum over rows is divided by to become an answer."""
     if spec.name in ("accuracy", "f1"):
         return 1.0, float(spec.most_scored)
@@ -147,7 +148,7 @@ def _range(spec: OracleSpec) -> tuple[float, float]:
     return spec.loss().largest, units
 
 
-def _levels(spec: OracleSpec, span: float, units: float, fixed: float) -> float:
+def _bounded_noise_bits(spec: OracleSpec, span: float, units: float, fixed: float) -> float:
     if spec.name in ("accuracy", "f1"):
         most = spec.most_scored + 1 if spec.scored != "unknown" else spec.n**2
         return math.log2(min(most, 1 + 1 / (2 * fixed)) if fixed else most)
@@ -160,11 +161,133 @@ def _levels(spec: OracleSpec, span: float, units: float, fixed: float) -> float:
     return math.log2(1 + span * spec.most_scored / units / (2 * fixed)) if fixed else math.inf
 
 
-def _float_floor(spec: OracleSpec, span: float) -> float:
+def _smallest_float_error(spec: OracleSpec, span: float) -> float:
     """Smallest error the oracle's own floats add: half a unit in the last place of an answer of n idle rows."""
     if not math.isfinite(span):
         return 0.0
     idle = float(spec.loss().table(spec.loss().predict(np.zeros(1), np.arange(spec.classes)))[0, 0])
     total = spec.n * max(idle, 1e-12)
-    rounding = float(floats.answer_rounding(spec.n, total, spec.float_dtype))
+    rounding = float(float_errors.mean_rounding(spec.n, total, spec.float_dtype))
     return rounding / (spec.n if spec.reduction == "mean" else 1.0)
+
+
+_METRIC_RANGES = {
+    "accuracy": 1.0, "f1": 1.0, "auc": 1.0, "balanced_accuracy": 1.0, "map_at_k": 1.0,
+    "mcc": 2.0, "quadratic_weighted_kappa": 2.0, "r2": math.inf,
+}  # fmt: skip
+FLOAT_BITS = 64.0  # a score that is neither rounded nor noisy is one double
+_STANDARD_NORMAL = NormalDist()
+
+
+def max_accuracy(spec: OracleSpec, queries: int) -> float:
+    """Mean accuracy that no attacker with this many queries exceeds; 1 where no bound is known.
+
+    Examples:
+        >>> from divulge.labels import OracleSpec
+        >>> round(max_accuracy(OracleSpec(n=2201, noise=0.652, noise_kind="gaussian"), 100), 3)
+        0.55
+        >>> max_accuracy(OracleSpec(n=2201, clip=None, noise=0.652, noise_kind="gaussian"), 100)
+        1.0
+    """
+    bounds = [counting_bound(spec, queries)]
+    one = max_label_effect(spec)
+    if spec.noise_kind != "bounded" and spec.noise and math.isfinite(one):
+        bounds.append(
+            chance_accuracy(spec)
+            + (1 - chance_accuracy(spec)) * total_variation(spec, one, queries)
+            + imbalance_probability(spec)
+        )
+    return min(1.0, *bounds)
+
+
+def chance_accuracy(spec: OracleSpec) -> float:
+    """Accuracy of guessing."""
+    return 1 / spec.classes
+
+
+def total_variation(spec: OracleSpec, one: float, queries: int) -> float:
+    """Total variation between all answers under two labels of a row whose answers lie at most ``one`` apart.
+
+    Gaussian noise: 2Φ(√Q·one/(2σ)) - 1 (Dong, Roth, Su, "Gaussian differential privacy", 2022). Laplace noise: at
+    most √(1 - ρ^2Q), with ρ = exp(-t)(1 + t), t = one/(2b), the affinity of two answers.
+    """
+    if spec.noise_kind == "gaussian":
+        return 2 * _STANDARD_NORMAL.cdf(math.sqrt(queries) * one / (2 * spec.noise)) - 1
+    t = one / (2 * spec.noise)
+    return math.sqrt(max(-math.expm1(2 * queries * (math.log1p(t) - t)), 0.0))
+
+
+def max_label_effect(spec: OracleSpec) -> float:
+    """How far one label moves an answer at most (for F1 and AUC: unless `imbalance_probability`).
+
+    F1 and AUC are ratios over the ones (and zeros) among the other labels, which number a quarter of the rows at
+    least but in rare cases.
+    """
+    m = spec.most_scored
+    quarter = (m - 1) / 4
+    if spec.name in COUNT_METRICS:
+        ratios = {"accuracy": 1 / m, "f1": 2 / max(quarter, 1.0), "auc": 1 / (quarter + 1)}
+        return min(ratios[spec.name], 1.0)
+    if not spec.adds_up:
+        return math.inf  # one label more or less of a rare class may change such a ratio by any amount
+    one = max_loss_difference(spec)
+    if spec.reduction == "sum":
+        return one
+    # The mean over weighted rows: both its parts move, and the weights may all be the smaller one.
+    weights = spec.class_weight or (1.0,)
+    return one * max(weights) / (m * min(weights))
+
+
+def imbalance_probability(spec: OracleSpec) -> float:
+    """Chance that labels are less balanced than `max_label_effect` takes them to be (Hoeffding)."""
+    sides = {"f1": 1, "auc": 2}.get(spec.name, 0)
+    return sides * math.exp(-(spec.most_scored - 1) / 8)
+
+
+def max_loss_difference(spec: OracleSpec) -> float:
+    """Largest difference that two labels of one row make in its loss, over all predictions; infinity without bound."""
+    metric = spec.metric
+    if isinstance(metric, Linear):
+        ends = np.array([metric.low, metric.high])
+        return float(np.abs(np.asarray(metric.loss(ends, 1)) - np.asarray(metric.loss(ends, 0))).max())
+    if isinstance(metric, Metric) and metric.name in ("norm_like", "mahalanobis"):
+        return metric.parameter
+    if spec.name == "log_loss" and spec.epsilon:
+        return math.log1p(-spec.epsilon) - math.log(spec.epsilon)
+    return {"mae": 1.0, "squared_euclidean": 1.0 if spec.classes == 2 else 2.0}.get(spec.name, math.inf)
+
+
+def answer_range(spec: OracleSpec) -> float:
+    """How far the answers to one query lie apart at most, over all labels."""
+    metric = spec.metric
+    if isinstance(metric, Evaluated | KnownRange):
+        return metric.high - metric.low
+    if spec.name in _METRIC_RANGES:
+        return _METRIC_RANGES[spec.name]
+    return max_loss_difference(spec) * (spec.most_scored if spec.reduction == "sum" else 1.0)
+
+
+def answer_bits(spec: OracleSpec) -> float:
+    """Most bits that one answer can tell: the logarithm of the number of answers there are."""
+    if spec.decimals is None or not math.isfinite(answer_range(spec)):
+        return FLOAT_BITS
+    return min(math.log2(2 + answer_range(spec) * 10.0**spec.decimals), FLOAT_BITS)
+
+
+def required_bits(spec: OracleSpec, accuracy: float) -> float:
+    """Bits needed to be this accurate about all rows (Fano)."""
+    wrong = 1 - accuracy
+    entropy = sum(-p * math.log2(p) for p in (accuracy, wrong) if p > 0)
+    return spec.most_scored * (math.log2(spec.classes) - entropy - wrong * math.log2(max(spec.classes - 1, 1)))
+
+
+def counting_bound(spec: OracleSpec, queries: int) -> float:
+    """The accuracy for which all answers together tell just enough bits."""
+    told = queries * answer_bits(spec)
+    low, high = chance_accuracy(spec), 1.0
+    if required_bits(spec, high) <= told:
+        return 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if required_bits(spec, middle) <= told else (low, middle)
+    return high

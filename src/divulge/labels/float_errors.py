@@ -1,7 +1,7 @@
 """What the oracle's own floating-point sum may add to an answer, bounded rigorously.
 
-Two bounds. `summation` holds for any values: an element that passes through d additions contributes at most
-d rounding errors. `drift` is for values chosen on a common *grid* (all multiples of g with partial sums below
+Two bounds. `summation_error` holds for any values: an element that passes through d additions contributes at most
+d rounding errors. `grid_error` is for values chosen on a common *grid* (all multiples of g with partial sums below
 2^53·g are summed without any error): it follows NumPy's pairwise tree, or a plain loop, node by node, with how
 far each partial sum can lie from the grid; deviations smaller than half a unit in the last place vanish.
 """
@@ -18,8 +18,8 @@ import numpy as np
 if TYPE_CHECKING:
     from divulge.types import Floats
 
-_TINY = 1e-40
-_BITS = 120  # of ball arithmetic
+_MIN_SPACING = 1e-40
+_PRECISION_BITS = 120  # of ball arithmetic
 
 # Of a partial sum: lowest and highest possible grid value, largest distance of the float from it, and the power of
 # two (at most the grid) that this distance is a multiple of; 0 where it can be anything.
@@ -67,7 +67,7 @@ def log_error(probabilities: Floats, losses: Floats) -> Floats:
         >>> bool(0 < log_error(np.array([0.3]), -np.log([0.3]))[0] < 1e-16)
         True
     """
-    with flint.ctx.workprec(_BITS):
+    with flint.ctx.workprec(_PRECISION_BITS):
         off = [
             float((-flint.arb(p).log() - flint.arb(loss)).abs_upper())
             for p, loss in zip(np.ravel(probabilities).tolist(), np.ravel(losses).tolist(), strict=True)
@@ -75,28 +75,28 @@ def log_error(probabilities: Floats, losses: Floats) -> Floats:
     return np.nextafter(np.array(off), math.inf).reshape(np.shape(losses))
 
 
-def roundoff(dtype: str) -> float:
+def unit_roundoff(dtype: str) -> float:
     """Half the machine epsilon: the relative error of one rounding."""
     return float(np.finfo(dtype).eps) / 2
 
 
-def summation(n: int, total: Any, order: str, dtype: str) -> Any:
+def summation_error(n: int, total: Any, order: str, dtype: str) -> Any:
     """Bound on the error, as a sum, of an oracle that adds up n losses of at most ``total`` and divides by n.
 
     Two further roundings stand for the division and for forming the answer.
     """
-    unit = roundoff(dtype)
+    unit = unit_roundoff(dtype)
     steps = depth(n, order) + 2
     return total * (steps * unit / (1 - steps * unit))
 
 
-def answer_rounding(n: int, total: Any, dtype: str) -> Any:
+def mean_rounding(n: int, total: Any, dtype: str) -> Any:
     """Error, as a sum, of the mean's own rounding: n half units in the last place of ``total / n``."""
     kind = np.dtype(dtype).type
     return 0.5 * n * np.spacing(np.asarray(total / n, dtype=kind)).astype(np.float64)
 
 
-def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str, dtype: str) -> Floats:
+def grid_error(low: Floats, high: Floats, deviation: Floats, grid: float, order: str, dtype: str) -> Floats:
     """Bound on |float sum - sum of the grid values|, for each query.
 
     Args:
@@ -108,10 +108,10 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
         dtype: the floats of the sum.
 
     Examples:
-        >>> drift(np.ones((1, 9)), np.ones((1, 9)), np.full((1, 9), 1e-17), 0.5, "pairwise", "float64")
+        >>> grid_error(np.ones((1, 9)), np.ones((1, 9)), np.full((1, 9), 1e-17), 0.5, "pairwise", "float64")
         array([0.])
     """
-    add = functools.partial(_add, grid=grid, dtype=dtype)
+    add = functools.partial(_add_nodes, grid=grid, dtype=dtype)
     quantum = np.where(deviation == 0, grid, 0.0)
 
     def part(start: int, stop: int) -> Node:
@@ -145,18 +145,18 @@ def drift(low: Floats, high: Floats, deviation: Floats, grid: float, order: str,
     return (loop(0, n) if order == "sequential" else pairwise(0, n))[2]
 
 
-def _add(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
+def _add_nodes(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
     """One addition of the oracle: what its result can be, and how far it can then lie from the grid."""
     least, most, away, quantum = a[0] + b[0], a[1] + b[1], a[2] + b[2], np.minimum(a[3], b[3])
     step = _spacing(most + away, dtype)
     # Nothing is rounded when all that is added has a place in the last digits of the result.
     exact = (quantum >= step) & (grid >= step)
     # A sum less than half way from its grid value to the next float is rounded to the grid value, itself a float.
-    near = (away < _below(least, dtype) / 2) & (grid >= step)
+    near = (away < _spacing_below(least, dtype) / 2) & (grid >= step)
     rounded = away + np.where(grid >= step, np.minimum(step / 2, away), step / 2)
     # The result is a float and its grid value a multiple of the grid, so they differ by a multiple of the finer.
     finer = np.minimum(_spacing(np.maximum(least - 2 * (away + step), 0.0), dtype), grid)
-    whole = np.where(finer > _TINY, np.floor(rounded / np.maximum(finer, _TINY)) * finer, rounded)
+    whole = np.where(finer > _MIN_SPACING, np.floor(rounded / np.maximum(finer, _MIN_SPACING)) * finer, rounded)
     total = np.where(exact, away, np.where(near, 0.0, whole))
     return least, most, total, np.where(total == 0, grid, np.where(exact, quantum, finer))
 
@@ -165,7 +165,7 @@ def _spacing(values: Floats, dtype: str) -> Floats:
     return np.spacing(values.astype(dtype)).astype(np.float64)
 
 
-def _below(values: Floats, dtype: str) -> Floats:
+def _spacing_below(values: Floats, dtype: str) -> Floats:
     """Distance to the next smaller float."""
     kind = values.astype(dtype)
     return (kind - np.nextafter(kind, kind.dtype.type(-np.inf))).astype(np.float64)

@@ -1,50 +1,32 @@
-"""Metrics that say the sum ``Σ p·y`` once a few totals of the labels are known.
-
-Balanced accuracy, Matthews' correlation (MCC) and quadratic weighted kappa (QWK) are no sums over rows. But of a
-submission p of class numbers each is ``a + b·Σ p·y``, where a and b depend on p and on totals of the labels alone: on
-the number s of ones for two classes, on Σ y and Σ y² for more.
-
-- Balanced accuracy, P rows predicted 1: ``a = (n - s - P) / 2(n - s)``, ``b = 1/2s + 1/2(n - s)``.
-- MCC: ``b = n / √(P (n - P) s (n - s))``, ``a = -b·P·s/n``.
-- QWK: ``b = 2/E``, ``a = 1 - (Σp² + Σy²)/E`` with ``E = Σp² + Σy² - 2·Σp·Σy/n``, for any number of classes.
-
-So an integer code (`divulge.labels.codes`) reads the labels for any given totals. All totals there are get tried: the
-answers must be whole numbers for them, the labels read must have these totals, and must imply the answers to the
-first query (row 0 alone) and to a few random ones. What all totals that pass agree on is proven.
-
-A metric that is only evaluated, and depends on the four counts alone, is read in the same way, with its values worked
-out by evaluation on labels that have these counts (`divulge.labels.Evaluated`).
-"""
+"""Ratio plans."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from divulge import seeds
 from divulge.errors import InputError
-from divulge.labels import codes, count_metrics
-from divulge.labels.certificate import Certificate
-from divulge.labels.evaluated import Evaluated
-from divulge.labels.plans import QueryPlan
-from divulge.labels.ratios import coefficients, score
-from divulge.labels.reading import Reading
+from divulge.labels import codes, float_errors
+from divulge.labels.codes import detecting_code, detecting_queries
+from divulge.labels.metrics import Evaluated, Linear, linear_coefficients, r_squared, ratio_score
+from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from divulge.labels.codes import Code
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
-FLOAT_ERROR = 1e-12  # of a score, whichever way the endpoint computes it
-_CHECKS = 3
-_MOST_CANDIDATES = 256
-_MOST_SUM = 20_000  # n times the largest class number, for more than two classes
-_MOST_EVALUATED = 2_000  # rows
+SCORE_ERROR = 1e-12  # of a score, whichever way the endpoint computes it
+_N_RANDOM_CHECKS = 3
+_MAX_CANDIDATES = 256
+_MAX_LABEL_SUM = 20_000  # n times the largest class number, for more than two classes
+_MAX_EVALUATED_ROWS = 2_000  # rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,7 +51,7 @@ class TotalsPlan:
     @property
     def count(self) -> int:
         """Number of queries."""
-        return 1 + len(self.slots) + _CHECKS
+        return 1 + len(self.slots) + _N_RANDOM_CHECKS
 
     def query(self, index: int) -> Array:
         """Class numbers of query ``index``."""
@@ -96,13 +78,15 @@ class TotalsPlan:
         residual[~np.isnan(answers)] = 0.0
         if quiet and not quiet[0][1].any():
             asked = np.flatnonzero(~np.isnan(answers))
-            residual[asked] = [abs(score(self.spec, labels, self.query(int(i))) - answers[i]) for i in asked]
+            residual[asked] = [abs(ratio_score(self.spec, labels, self.query(int(i))) - answers[i]) for i in asked]
         refuted = ~np.isnan(answers) & (quiet == [])
-        return Reading(labels, _agreed(loud, labels, nothing), _agreed(quiet, labels, nothing), residual, refuted)
+        return Reading(
+            labels, _agreed_rows(loud, labels, nothing), _agreed_rows(quiet, labels, nothing), residual, refuted
+        )
 
     def _candidates(self, answers: Floats, times: int) -> list[tuple[Ints, Bools]] | None:
         """Labels, and the rows that stay unread, for all totals that explain the answers; None: too many to try."""
-        allowed = self.spec.rounding + times * self.spec.noise + FLOAT_ERROR
+        allowed = self.spec.rounding + times * self.spec.noise + SCORE_ERROR
         asked = [int(index) for index in np.flatnonzero(~np.isnan(answers))]
         submissions = {index: self.query(index) for index in asked}
         kept: list[tuple[int, int]] = []
@@ -113,15 +97,15 @@ class TotalsPlan:
                 fits = self._explains(ones, squares, submissions[index], float(answers[index]), allowed)
                 ones, squares = ones[fits], squares[fits]
             kept += zip(ones.tolist(), squares.tolist(), strict=True)
-            if len(kept) > _MOST_CANDIDATES:
+            if len(kept) > _MAX_CANDIDATES:
                 return None
         read = [self._decode(totals, answers, submissions, allowed) for totals in kept]
         return [one for one in read if one is not None]
 
-    def _totals(self) -> list[tuple[Ints, Ints]] | _Totals:
+    def _totals(self) -> list[tuple[Ints, Ints]] | _PossibleTotals:
         """All totals (Σ y, Σ y²), in parts."""
         ones = np.arange(self.spec.n + 1)
-        return [(ones, ones)] if self.spec.classes == 2 else _Totals(self.spec.n, self.spec.classes - 1)
+        return [(ones, ones)] if self.spec.classes == 2 else _PossibleTotals(self.spec.n, self.spec.classes - 1)
 
     def _explains(self, ones: Ints, squares: Ints, submission: Ints, answer: float, allowed: float) -> Bools:
         """Which totals admit some sum ``Σ p·y`` that gives this answer."""
@@ -130,7 +114,7 @@ class TotalsPlan:
                 [bool((np.abs(self._table(int(s), submission)[1] - answer) <= allowed).any()) for s in ones], dtype=bool
             )
         n, p, most = self.spec.n, int(submission.sum()), self.spec.classes - 1
-        start, slope, fixed = coefficients(self.spec, ones, squares, submission)
+        start, slope, fixed = linear_coefficients(self.spec, ones, squares, submission)
         low = np.maximum(0, p + ones - n) if most == 1 else np.zeros(len(ones))
         high = np.minimum(p, ones) if most == 1 else np.full(len(ones), most * p)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -164,7 +148,7 @@ class TotalsPlan:
             return labels, rows
         if (int(labels.sum()), int((labels**2).sum())) != totals:
             return None
-        implied = [abs(score(self.spec, labels, submissions[i]) - answers[i]) <= allowed for i in submissions]
+        implied = [abs(ratio_score(self.spec, labels, submissions[i]) - answers[i]) <= allowed for i in submissions]
         return (labels, rows) if all(implied) else None
 
     def _sum(self, totals: tuple[int, int], submission: Ints, answer: float, allowed: float) -> tuple[int, bool]:
@@ -178,7 +162,7 @@ class TotalsPlan:
             best = int(np.nanargmin(off)) if not np.isnan(off).all() else 0
             return int(sums[best]), int((off <= allowed).sum()) <= 1
         start, slope, fixed = (
-            float(part[0]) for part in coefficients(self.spec, *(np.array([t]) for t in totals), submission)
+            float(part[0]) for part in linear_coefficients(self.spec, *(np.array([t]) for t in totals), submission)
         )
         if not math.isnan(fixed):
             return 0, False
@@ -193,11 +177,11 @@ class TotalsPlan:
             metric = self.spec.metric
             assert isinstance(metric, Evaluated), "built-in metrics have a formula"
             both = np.arange(max(0, p + ones - n), min(p, ones) + 1)
-            self._values[ones, p] = both, metric.values(_arranged(n, ones, p, int(c)) for c in both)
+            self._values[ones, p] = both, metric.values(_arrange_counts(n, ones, p, int(c)) for c in both)
         return self._values[ones, p]
 
 
-class _Totals:
+class _PossibleTotals:
     """All (Σ y, Σ y²) of n labels up to ``most``: of equal parity, and at least as large as a mean allows."""
 
     def __init__(self, n: int, most: int) -> None:
@@ -210,7 +194,7 @@ class _Totals:
             yield np.full(len(squares), total), squares
 
 
-def plan(spec: OracleSpec) -> QueryPlan:
+def plan_ratio(spec: OracleSpec) -> QueryPlan:
     """The plan for balanced accuracy, MCC, QWK, or an evaluated metric that depends on counts.
 
     Raises:
@@ -219,30 +203,30 @@ def plan(spec: OracleSpec) -> QueryPlan:
     if spec.noise_kind != "bounded":
         raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
     most = spec.classes - 1
-    if most > 1 and spec.n * most > _MOST_SUM:
-        raise InputError(f"n: for {spec.classes} classes at most {_MOST_SUM // most} rows, got {spec.n}")
+    if most > 1 and spec.n * most > _MAX_LABEL_SUM:
+        raise InputError(f"n: for {spec.classes} classes at most {_MAX_LABEL_SUM // most} rows, got {spec.n}")
     if isinstance(spec.metric, Evaluated):
         _check_counts(spec)
     if most == 1:
-        code = count_metrics.detecting_code(spec.n)
-        inner = TotalsPlan(spec, code, count_metrics.asked_slots(code), -1, 0)
+        code = detecting_code(spec.n)
+        inner = TotalsPlan(spec, code, detecting_queries(code), -1, 0)
     else:
         shift = most // 2
-        code = codes.build(spec.n, spec.classes, shift, dense=False, most=codes.MOST_ADDRESS_BITS)
+        code = codes.build_code(spec.n, spec.classes, shift, dense=False, most=codes.MAX_ADDRESS_BITS)
         inner = TotalsPlan(spec, code, np.arange(code.count), 1, shift)
-    return QueryPlan(spec, "totals", inner, _certificate(inner))
+    return QueryPlan(spec, "totals", inner, _certify_totals(inner))
 
 
 def _check_counts(spec: OracleSpec) -> None:
     """Refuse an evaluated metric that visibly depends on more than counts."""
     metric = spec.metric
     assert isinstance(metric, Evaluated), "only evaluated metrics are checked"
-    if spec.n > _MOST_EVALUATED:
-        raise InputError(f"n: a metric that is evaluated is read for at most {_MOST_EVALUATED} rows, got {spec.n}")
+    if spec.n > _MAX_EVALUATED_ROWS:
+        raise InputError(f"n: a metric that is evaluated is read for at most {_MAX_EVALUATED_ROWS} rows, got {spec.n}")
     rng = seeds.generator(0, "labels", "counts")
     for _ in range(20):
         y, p = rng.integers(0, 2, spec.n), rng.integers(0, 2, spec.n)
-        value, again = metric(y, p), metric(*_arranged(spec.n, int(y.sum()), int(p.sum()), int((y & p).sum())))
+        value, again = metric(y, p), metric(*_arrange_counts(spec.n, int(y.sum()), int(p.sum()), int((y & p).sum())))
         if not math.isclose(value, again, rel_tol=1e-9, abs_tol=1e-12) and not (
             math.isnan(value) and math.isnan(again)
         ):
@@ -252,7 +236,7 @@ def _check_counts(spec: OracleSpec) -> None:
             )
 
 
-def _arranged(n: int, ones: int, predicted: int, both: int) -> tuple[Ints, Ints]:
+def _arrange_counts(n: int, ones: int, predicted: int, both: int) -> tuple[Ints, Ints]:
     """Some labels and predictions with these counts."""
     y, p = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     p[:predicted] = 1
@@ -261,10 +245,10 @@ def _arranged(n: int, ones: int, predicted: int, both: int) -> tuple[Ints, Ints]
     return y, p
 
 
-def _certificate(inner: TotalsPlan) -> Certificate:
+def _certify_totals(inner: TotalsPlan) -> Certificate:
     """Of two classes: answers to row 0 alone tell s and its label, later ones the counts."""
     spec = inner.spec
-    needed = 2 * (spec.tolerance + FLOAT_ERROR)
+    needed = 2 * (spec.tolerance + SCORE_ERROR)
     method = "counts are integers, for labels of both classes"
     open_why = "the totals of the labels are not known in advance; what is proven follows from the answers"
     if spec.classes > 2 or isinstance(spec.metric, Evaluated):
@@ -272,11 +256,13 @@ def _certificate(inner: TotalsPlan) -> Certificate:
     if spec.n < 2:
         return Certificate(False, 0.0, needed, method, "labels of both classes need two rows")
     ones = np.arange(1, spec.n)
-    start, slope, _ = coefficients(spec, ones, ones, inner.query(0))
+    start, slope, _ = linear_coefficients(spec, ones, ones, inner.query(0))
     first = np.sort(np.concatenate([start, start + slope]))
     sizes = {int(inner.query(i).sum()) for i in range(1, 1 + len(inner.slots))} - {0, spec.n}
-    steps = [float(coefficients(spec, ones, ones, _first(spec.n, size))[1].min()) for size in sizes]
-    best = max(float(coefficients(spec, ones, ones, _first(spec.n, size))[1].max()) for size in {1, *sizes})
+    steps = [float(linear_coefficients(spec, ones, ones, _leading_ones(spec.n, size))[1].min()) for size in sizes]
+    best = max(
+        float(linear_coefficients(spec, ones, ones, _leading_ones(spec.n, size))[1].max()) for size in {1, *sizes}
+    )
     if best <= needed:
         raise InputError(
             f"metric: {spec.name} leaks no label for certain at this precision: one label moves the answer by at "
@@ -289,14 +275,118 @@ def _certificate(inner: TotalsPlan) -> Certificate:
     return Certificate(False, separation, needed, method, open_why)
 
 
-def _first(n: int, size: int) -> Ints:
+def _leading_ones(n: int, size: int) -> Ints:
     """A submission of class 1 for the first rows."""
     return (np.arange(n) < size).astype(np.int64)
 
 
-def _agreed(candidates: list[tuple[Ints, Bools]] | None, labels: Ints, nothing: Bools) -> Bools:
+def _agreed_rows(candidates: list[tuple[Ints, Bools]] | None, labels: Ints, nothing: Bools) -> Bools:
     """Rows that every candidate reads, and all alike."""
     agreed = ~nothing if candidates else nothing
     for own, unread in candidates or ():
         agreed = agreed & ~unread & (own == labels)
     return agreed
+
+
+_R_SQUARED_ERROR = 1e-12  # of the first answer, relative to 1 + its size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RSquaredPlan:
+    """Zeros everywhere, then the queries of a plan for the mean squared error."""
+
+    spec: OracleSpec
+    squares: QueryPlan
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return 1 + self.squares.count
+
+    def query(self, index: int) -> Array:
+        """Predictions of query ``index``."""
+        return np.zeros(self.spec.n) if index == 0 else self.squares.inner.query(index - 1)
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers so far."""
+        n = self.spec.n
+        nothing = np.zeros(n, dtype=bool)
+        residual = np.full(self.count, np.nan)
+        refuted = np.zeros(self.count, dtype=bool)
+        if math.isnan(answers[0]):
+            return Reading(np.zeros(n, dtype=np.int64), nothing, nothing.copy(), residual, refuted)
+        quiet, loud = self._ones(float(answers[0]), 1), self._ones(float(answers[0]), 2)
+        implied = _zero_prediction_scores(n)
+        best = int(np.nanargmin(np.abs(implied - answers[0])))
+        residual[0] = abs(implied[best] - answers[0])
+        refuted[0] = not quiet.any()
+        if best in (0, n):
+            labels = np.full(n, int(best == n), dtype=np.int64)
+            alone = [nothing | (one.sum() == 1) for one in (loud, quiet)]
+            expected = [r_squared(labels, self.query(index)) for index in range(1, self.count)]
+            residual[1:] = np.abs(np.array(expected) - answers[1:])
+            refuted[1:] = residual[1:] > self.spec.tolerance + _R_SQUARED_ERROR
+            return Reading(labels, alone[0] & ~refuted.any(), alone[1] & ~refuted.any(), residual, refuted)
+        scale = best * (n - best) / n**2
+        reading = self.squares.inner.read((1 - answers[1:]) * scale)
+        residual[1:] = reading.residual / scale
+        refuted[1:] = reading.refuted & (quiet.sum() == 1)
+        settled = bool((reading.proven | nothing).all())
+        refuted[0] |= settled and quiet.sum() == 1 and int(reading.labels.sum()) != best
+        certain, proven = reading.certain & (loud.sum() == 1), reading.proven & (quiet.sum() == 1)
+        return Reading(reading.labels, certain & ~refuted[0], proven & ~refuted[0], residual, refuted)
+
+    def _ones(self, answer: float, times: int) -> Bools:
+        """Which numbers of ones the first answer admits at so many times the declared noise."""
+        allowed = self.spec.rounding + times * self.spec.noise + _R_SQUARED_ERROR * (1 + abs(answer))
+        return np.abs(_zero_prediction_scores(self.spec.n) - answer) <= allowed
+
+
+def _zero_prediction_scores(n: int) -> Floats:
+    """Scores of zeros for every number of ones."""
+    ones = np.arange(n)
+    return np.concatenate([[1.0], -(ones / (n - ones))[1:], [0.0]])
+
+
+def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) -> QueryPlan:
+    """The plan for R².
+
+    Args:
+        spec: the oracle.
+        design: makes a plan for a mean squared error.
+
+    Raises:
+        divulge.InputError: noise without a bound, or nothing leaks at this precision.
+    """
+    if spec.noise_kind != "bounded":
+        raise InputError(f"noise_kind: r2 is attacked under bounded noise only, got {spec.noise_kind}")
+    gaps = np.diff(np.sort(_zero_prediction_scores(spec.n)))
+    separation, needed = float(gaps.min()), 2 * (spec.tolerance + _R_SQUARED_ERROR)
+    if separation <= needed:
+        raise InputError(
+            f"metric: r2 leaks no label for certain at this precision: the number of ones has to be read first, and an "
+            f"error of ±{spec.tolerance:.3g} hides it; it leaks once the error is below {separation / 2:.3g}"
+        )
+    # s (n - s)/n² is at most 1/4. What floats add to R² grows with the largest square, so predictions need a limit.
+    best: QueryPlan | None = None
+    refusal: InputError | None = None
+    for reach in 4.0 ** np.arange(14):
+        square = Linear(_squared_error, low=-reach, high=1 + reach, name="squares")
+        steps = 8 * float_errors.depth(spec.n, spec.summation) + 32
+        own = ((1 + reach) ** 2 + 0.25) * steps * float_errors.unit_roundoff(spec.float_dtype)
+        try:
+            squares = design(replace(spec, metric=square, decimals=None, noise=spec.tolerance / 4 + own))
+        except InputError as error:
+            refusal = refusal or error
+            continue
+        best = squares if best is None or squares.count < best.count else best
+    if best is None:
+        raise InputError(f"metric: r2 leaks no label for certain at this precision ({refusal})")
+    proof = best.certificate
+    method = "the number of ones first; then " + proof.method
+    certificate = Certificate(proof.certified, min(separation, 4 * proof.separation), needed, method, proof.why)
+    return QueryPlan(spec, "r2 by " + best.method, RSquaredPlan(spec, best), certificate)
+
+
+def _squared_error(predictions: Array, label: int) -> Array:
+    return (np.asarray(predictions, dtype=float) - label) ** 2

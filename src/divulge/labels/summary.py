@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge import store
-from divulge.labels.capacity import capacity
-from divulge.labels.defend import defend
+from divulge.labels.bounds import capacity
+from divulge.labels.defences import defend
 from divulge.results import CapacitySummary, DefenceSummary, LabelsSummary, OracleSummary, PlanSummary
 from divulge.results.labels import MEANING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from divulge.labels.answers import LabelInference
-    from divulge.labels.defend import Defence
+    from divulge.labels.defences import Defence
+    from divulge.labels.inference import LabelInference
     from divulge.labels.plans import QueryPlan
     from divulge.labels.spec import OracleSpec
     from divulge.types import Ints
@@ -44,7 +44,7 @@ def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = N
         proven=int(inference.proven.sum()),
         checked=inference.checked,
         contradiction=None if inference.contradiction is None else str(inference.contradiction),
-        labels=told(spec, inference),
+        labels=determined_labels(spec, inference),
         scored=scored,
         residual=float(np.nanmax(inference.residual, initial=0.0)),
         right=None if right is None else int(right.sum()),
@@ -53,25 +53,25 @@ def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = N
         oracle=OracleSummary(
             spec.name, spec.n, spec.classes, spec.epsilon, spec.decimals, float(spec.noise), spec.noise_kind
         ),
-        plan=described(plan),
+        plan=summarise_plan(plan),
         limit=CapacitySummary(limit.queries, limit.labels_per_query, limit.binds),
-        defence=defence(defend(asked, queries=plan.count)),
+        defence=summarise_defence(defend(asked, queries=plan.count)),
     )
 
 
-def described(plan: QueryPlan) -> PlanSummary:
+def summarise_plan(plan: QueryPlan) -> PlanSummary:
     """The plan in numbers."""
     proof = plan.certificate
     return PlanSummary(plan.method, plan.count, plan.labels_per_query, proof.certified, str(proof))
 
 
-def defence(defended: Defence) -> DefenceSummary:
+def summarise_defence(defended: Defence) -> DefenceSummary:
     """The defence in numbers and words."""
     settings = {name: getattr(defended, name) for name in MEANING}
     return DefenceSummary(defended.queries, defended.accuracy, settings, defended.formulas, tuple(defended.advice))
 
 
-def told(spec: OracleSpec, inference: LabelInference) -> tuple[int | None, ...] | None:
+def determined_labels(spec: OracleSpec, inference: LabelInference) -> tuple[int | None, ...] | None:
     """The labels that the answers tell: None for a row they leave open, None altogether when they contradict."""
     if inference.contradiction is not None:
         return None
@@ -80,15 +80,17 @@ def told(spec: OracleSpec, inference: LabelInference) -> tuple[int | None, ...] 
     return tuple(int(label) if sure else None for label, sure in zip(inference.labels, known, strict=True))
 
 
-def write(path: Path, spec: OracleSpec, inference: LabelInference) -> None:
+def write_labels(path: Path, spec: OracleSpec, inference: LabelInference) -> None:
     """Write a line per row: label (empty where the answers leave it open), certain, proven; none on a contradiction."""
-    known = told(spec, inference)
+    known = determined_labels(spec, inference)
     rows = enumerate(zip(known, inference.certain, inference.proven, strict=True)) if known is not None else ()
     lines = [f"{i},{'' if label is None else label},{sure:d},{follows:d}" for i, (label, sure, follows) in rows]
     store.write_text(path, "\n".join(["row,label,certain,proven", *lines]) + "\n")
 
 
-def progress(plan: QueryPlan, inference: LabelInference, truth: Ints | None = None) -> tuple[list[int], list[float]]:
+def recovery_curve(
+    plan: QueryPlan, inference: LabelInference, truth: Ints | None = None
+) -> tuple[list[int], list[float]]:
     """The share of labels that was proven (and right, where the truth is known) after that many answers.
 
     Nothing where the answers contradict what was declared, as no labels follow from them.

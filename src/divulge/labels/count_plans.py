@@ -1,10 +1,4 @@
-"""Metrics that count: accuracy and F1 leak numbers of ones, AUC leaks sums of ranks.
-
-Accuracy and F1: one query counts the ones; from then on every query tells how many ones a chosen set holds, and
-Lindström's detecting matrix (weights 0 and 1) needs the fewest sets. AUC (Whitehill, "Climbing the Kaggle
-leaderboard by exploiting the log-loss oracle", 2018, shows the oracle's power): the sum of the ranks of the ones
-is linear in the labels, with ranks the attacker chooses; labels already read serve as spacers between new rows.
-"""
+"""Count plans."""
 
 from __future__ import annotations
 
@@ -15,21 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divulge.errors import InputError
-from divulge.labels import blocks, codes
-from divulge.labels.certificate import Certificate
-from divulge.labels.plans import QueryPlan
-from divulge.labels.reading import Reading
+from divulge.labels.codes import detecting_code, detecting_queries
+from divulge.labels.plans import Certificate, QueryPlan, Reading
 
 if TYPE_CHECKING:
     from divulge.labels.codes import Code
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
 
-_MOST_QUERIES = 2048
-_MOST_ROWS = 11
+_MAX_AUC_ROWS = 11
 
 
-def plan(spec: OracleSpec) -> QueryPlan:
+def plan_counts(spec: OracleSpec) -> QueryPlan:
     """The plan for accuracy, F1 or AUC.
 
     Raises:
@@ -43,31 +34,9 @@ def plan(spec: OracleSpec) -> QueryPlan:
             f"metric: {spec.name} leaks no label for certain at this precision: an error of ±{spec.tolerance:.3g} "
             f"hides single labels; it leaks once the error is below {threshold:.3g}"
         )
-    inner: AucPlan | CountPlan = _auc(spec) if spec.name == "auc" else CountPlan(spec, detecting_code(spec.n))
+    inner: AucPlan | CountPlan = _plan_auc(spec) if spec.name == "auc" else CountPlan(spec, detecting_code(spec.n))
     certificate = Certificate(True, 2 * threshold, 2 * spec.tolerance, "counts are integers")
     return QueryPlan(spec, "ranks" if spec.name == "auc" else "detecting matrix", inner, certificate)
-
-
-def detecting_code(n: int) -> Code:
-    """Lindström's detecting matrix for n rows (query 0 of each block is empty, and never asked)."""
-    # A block of queries 0..Q-1 (number 0 is never asked) reads as many rows as its numbers have bits set.
-    reads = np.cumsum(np.bitwise_count(np.arange(_MOST_QUERIES)))
-    whole, rest = divmod(n, int(reads[-1]))
-    last = int(np.searchsorted(reads, rest)) + 1 if rest else 0
-    used = [(count, repeats) for count, repeats in ((_MOST_QUERIES, whole), (last, 1)) if repeats and count > 1]
-    shapes = tuple(blocks.counting_shape(count) for count, _ in used)
-    return codes.Code(n, 2, 1, shapes, tuple(repeats for _, repeats in used))
-
-
-def asked_slots(code: Code) -> Ints:
-    """Numbers, within a detecting code, of the queries that are asked: all but the empty one of each block."""
-    parts = []
-    start = 0
-    for block, repeats in zip(code.shapes, code.repeats, strict=True):
-        numbers = start + np.arange(repeats * block.count)
-        parts.append(numbers[(numbers - start) % block.count != 0])
-        start += repeats * block.count
-    return np.concatenate(parts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +61,7 @@ class CountPlan:
         return predictions
 
     def _slots(self) -> Ints:
-        return asked_slots(self.code)
+        return detecting_queries(self.code)
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
@@ -178,7 +147,7 @@ class AucPlan:
         """Predicted scores of query ``index``."""
         start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n
         predictions = np.zeros(n)
-        offsets = _offsets(stop - start)
+        offsets = _rank_offsets(stop - start)
         gaps = np.diff(offsets) - 1
         spare = start - int(gaps.sum())
         # Ranks from below: rows not asked yet (tied), spare known rows, then new rows with known rows between.
@@ -240,25 +209,25 @@ class AucPlan:
         return subsets[best], float(distance[best]), float(np.delete(distance, best).min(initial=math.inf))
 
 
-def _offsets(size: int) -> Ints:
+def _rank_offsets(size: int) -> Ints:
     """Rank offsets 0, 1, 2, 4, 8, …: sums of equally many of them all differ."""
     return np.array([0, *(2**j for j in range(size - 1))], dtype=np.int64)
 
 
-def _auc(spec: OracleSpec) -> AucPlan:
+def _plan_auc(spec: OracleSpec) -> AucPlan:
     if spec.n < 2:
         raise InputError(f"n: AUC needs at least 2 rows, got {spec.n}")
     starts = [0, 1]
     while starts[-1] < spec.n:
         known = starts[-1]
         size = 1
-        while size < _MOST_ROWS and known + size < spec.n and _separable(spec.n, known, size + 1):
+        while size < _MAX_AUC_ROWS and known + size < spec.n and _is_separable(spec.n, known, size + 1):
             size += 1
         starts.append(known + size)
     return AucPlan(spec, tuple(starts))
 
 
-def _separable(n: int, known: int, size: int) -> bool:
+def _is_separable(n: int, known: int, size: int) -> bool:
     # Offsets 0, 1, 2, 4, …, 2^(size-2): their gaps are filled with known rows.
     spare = known - (2 ** (size - 2) - (size - 1))
     waiting = n - known - size
@@ -268,3 +237,81 @@ def _separable(n: int, known: int, size: int) -> bool:
     # among the new rows shows before the offsets do. When nothing waits, that number is known anyway.
     lead = (waiting + 1) / 2 + spare
     return waiting == 0 or lead > 2 ** (size - 1) - 1
+
+
+FLOAT_ERROR = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TopRankPlan:
+    """The sets of a detecting matrix, once for every class but the last."""
+
+    spec: OracleSpec
+    code: Code
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return (self.spec.classes - 1) * len(detecting_queries(self.code))
+
+    def query(self, index: int) -> Array:
+        """Lists of one class number, -1 where a row has none, ``[n, 1]``."""
+        slots = detecting_queries(self.code)
+        wanted, slot = divmod(index, len(slots))
+        lists = np.full((self.spec.n, 1), -1, dtype=np.int64)
+        first, weights = self.code.weights(int(slots[slot]))
+        lists[first : first + len(weights)][weights != 0] = wanted
+        return lists
+
+    def read(self, answers: Floats) -> Reading:
+        """Labels from the answers so far."""
+        n, last = self.spec.n, self.spec.classes - 1
+        slots = detecting_queries(self.code)
+        labels = np.full(n, last, dtype=np.int64)
+        hits = np.zeros(n, dtype=np.int64)
+        certain, proven = np.ones(n, dtype=bool), np.ones(n, dtype=bool)
+        residual, refuted = np.full(self.count, np.nan), np.zeros(self.count, dtype=bool)
+        for wanted in range(last):
+            part = slice(wanted * len(slots), (wanted + 1) * len(slots))
+            missing = np.isnan(answers[part])
+            counted = n * np.where(missing, 0.0, answers[part])
+            whole = np.rint(counted)
+            distance = np.abs(counted - whole)
+            sums = np.zeros(self.code.count, dtype=np.int64)
+            sums[slots] = -whole.astype(np.int64)
+            digits, sound = self.code.decode(sums)
+            unread = np.zeros((2, self.code.count), dtype=bool)
+            for times, flags in ((1, unread[0]), (2, unread[1])):
+                allowed = n * (self.spec.rounding + times * self.spec.noise + FLOAT_ERROR)
+                flags[slots] = missing | (distance > allowed) | (1 - distance <= allowed)
+            allowed = n * (self.spec.tolerance + FLOAT_ERROR)
+            residual[part] = np.where(missing, np.nan, distance / n)
+            refuted[part] = ~missing & (distance > allowed)
+            refuted[part] |= self.code.queries_of(~sound & ~self.code.rows_of(unread[0]))[slots]
+            proven &= sound & ~self.code.rows_of(unread[0])
+            certain &= sound & ~self.code.rows_of(unread[1])
+            labels = np.where(digits == 1, wanted, labels)
+            hits += digits == 1
+        # No row is of two classes.
+        for wanted in range(last if (proven & (hits > 1)).any() else 0):
+            part = slice(wanted * len(slots), (wanted + 1) * len(slots))
+            refuted[part] |= self.code.queries_of(proven & (hits > 1))[slots]
+        return Reading(labels, certain & proven & (hits <= 1), proven & (hits <= 1), residual, refuted)
+
+
+def plan_top_ranks(spec: OracleSpec) -> QueryPlan:
+    """The plan for MAP@k.
+
+    Raises:
+        divulge.InputError: noise or rounding hides single rows, or the noise has no bound.
+    """
+    if spec.noise_kind != "bounded":
+        raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
+    needed = 2 * (spec.tolerance + FLOAT_ERROR)
+    if needed >= 1 / spec.n:
+        raise InputError(
+            f"metric: {spec.name} leaks no label for certain at this precision: an error of ±{spec.tolerance:.3g} "
+            f"hides single labels; it leaks once the error is below {1 / (2 * spec.n):.3g}"
+        )
+    inner = TopRankPlan(spec, detecting_code(spec.n))
+    return QueryPlan(spec, "detecting matrix", inner, Certificate(True, 1 / spec.n, needed, "counts are integers"))
