@@ -12,11 +12,11 @@ from divulge import lazy
 from divulge.cli import printing
 from divulge.cli.exit_codes import Exit
 from divulge.cli.options import unfold
+from divulge.cli.printing import Json
 from divulge.errors import InputError
 
 if TYPE_CHECKING:
     from divulge import datafiles, dossier, imports, labels, results
-    from divulge.cli.printing import Json
     from divulge.labels import HttpOracle, Journal, LabelInference, QueryPlan
     from divulge.labels import summary as labels_summary
     from divulge.report import html, labels_page, origin

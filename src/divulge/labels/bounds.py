@@ -1,4 +1,8 @@
-"""Bounds."""
+"""Upper bounds on what answers leak: the capacity of one query, and the accuracy that any attacker can reach.
+
+For the bounds on accuracy, on which the recommended defences rest, labels are drawn evenly among the K classes. The
+attacker chooses queries as the answers come in, knows the oracle and, for the bounds on noise, even all other labels.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,13 @@ from divulge.labels import float_errors
 from divulge.labels.metrics import Evaluated, KnownRange, Linear, Metric
 from divulge.labels.spec import COUNT_METRICS, OracleSpec
 from divulge.validation import check_instance, check_integer, check_number
+
+_METRIC_RANGES = {
+    "accuracy": 1.0, "f1": 1.0, "auc": 1.0, "balanced_accuracy": 1.0, "map_at_k": 1.0,
+    "mcc": 2.0, "quadratic_weighted_kappa": 2.0, "r2": math.inf,
+}  # fmt: skip
+FLOAT_BITS = 64.0  # a score that is neither rounded nor noisy is one double
+_STANDARD_NORMAL = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +180,6 @@ def _smallest_float_error(spec: OracleSpec, span: float) -> float:
     total = spec.n * max(idle, 1e-12)
     rounding = float(float_errors.mean_rounding(spec.n, total, spec.float_dtype))
     return rounding / (spec.n if spec.reduction == "mean" else 1.0)
-
-
-_METRIC_RANGES = {
-    "accuracy": 1.0, "f1": 1.0, "auc": 1.0, "balanced_accuracy": 1.0, "map_at_k": 1.0,
-    "mcc": 2.0, "quadratic_weighted_kappa": 2.0, "r2": math.inf,
-}  # fmt: skip
-FLOAT_BITS = 64.0  # a score that is neither rounded nor noisy is one double
-_STANDARD_NORMAL = NormalDist()
 
 
 def max_accuracy(spec: OracleSpec, queries: int) -> float:

@@ -1,4 +1,19 @@
-"""Codes."""
+"""Integer codes: the weight of each row in each query, the predictions behind the weights, and the way back.
+
+A code is a list of *blocks*, equal ones first and a smaller one last, that read the rows one after the other.
+
+A block of Q queries numbers them 0..Q-1 and gives each number S, read as a set of address bits (s = |S|), a set of
+integers ``a_1..a_m`` whose sums Σ a_j·digit_j are all different, with ``a_j ≤ B·2^s``. Row (S, j) gets in query x the
+weight ``±a_j/2^s``, spread as evenly as integers allow over the ``2^s`` cells ``x ∧ S`` with sign
+``(-1)^parity(x ∧ S)``; so no weight exceeds B, while the signed sum over the queries x ⊆ S recovers ``Σ a_j·digit_j``:
+every other row's share cancels unless its own set contains S. All subsets of S have smaller numbers, so Q need not be a
+power of two. Decoding runs one subset-sum transform a level, from the largest sets down, and subtracts what is known.
+Q = 1 is the plain positional code.
+
+This generalises Lindström's detecting matrices (1965), which are the case of weights 0 and 1. The sets are powers of K
+or, for two values of a digit and ``dense``, Conway and Guy's sum-distinct sets (1969; proven sum-distinct by Bohman,
+1996), whose largest member is about half as large, so that nearly one more fits below the same bound.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +36,12 @@ if TYPE_CHECKING:
 
 MAX_ADDRESS_BITS = 11
 _SAFE_BITS = 61
+
+_DETECTING_BLOCK_SIZE = 2048
+# A logarithm off by no more than 0.55 units in the last place (those of the C libraries and of NumPy are)
+# returns the float t whenever the true value is within 0.45 of it.
+_CORRECT_ROUNDING = 0.45
+_TABLE_BITS = 18  # subset sums of a Conway-Guy set of this size fit a look-up table of a few MB
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -214,8 +235,10 @@ def relax_bound(n: int, base: int, bound: int, *, dense: bool, most: int) -> int
     """Smallest weight bound that needs no more queries than ``bound``: the same plan with the widest margin.
 
     Examples:
-        >>> relax_bound(60, 2, 100, dense=False, most=0), count_queries(60, 2, 64, False, 0) == count_queries(60, 2, 100, False, 0)
-        (64, True)
+        >>> relax_bound(60, 2, 100, dense=False, most=0)
+        64
+        >>> count_queries(60, 2, 64, False, 0) == count_queries(60, 2, 100, False, 0)
+        True
     """
     target = count_queries(n, base, bound, dense, most)
     low, high = 0, bound
@@ -223,9 +246,6 @@ def relax_bound(n: int, base: int, bound: int, *, dense: bool, most: int) -> int
         middle = (low + high) // 2
         low, high = (low, middle) if count_queries(n, base, middle, dense, most) <= target else (middle, high)
     return high
-
-
-_DETECTING_BLOCK_SIZE = 2048
 
 
 def detecting_code(n: int) -> Code:
@@ -344,11 +364,6 @@ def _nearest_probabilities(wanted: Floats) -> tuple[Array, Floats]:
 def _loss_error_in_ulps(probability: Array, wanted: Floats) -> Floats:
     exact = -np.log(probability.astype(np.longdouble))
     return (np.abs(exact - wanted) / np.maximum(ulps(wanted, "float64"), 1e-17)).astype(float)
-
-
-# A logarithm off by no more than 0.55 units in the last place (those of the C libraries and of NumPy are)
-# returns the float t whenever the true value is within 0.45 of it.
-_CORRECT_ROUNDING = 0.45
 
 
 def _loss_deviation(spec: OracleSpec, loss: Loss, rows: Array, wanted: Floats, grid: bool) -> Floats:
@@ -501,9 +516,6 @@ def _spread_weights(level: SumDistinctSet, s: int) -> Ints:
     sign = 1 - 2 * (np.bitwise_count(cells).astype(np.int64) & 1)
     weights = np.asarray(level.weights, dtype=np.int64)
     return sign[:, None] * (weights[None, :] // 2**s + (cells[:, None] < weights[None, :] % 2**s))
-
-
-_TABLE_BITS = 18  # subset sums of a Conway-Guy set of this size fit a look-up table of a few MB
 
 
 def conway_guy(size: int) -> tuple[int, ...]:

@@ -1,4 +1,12 @@
-"""Count plans."""
+"""Plans for metrics that count: accuracy, F1, MAP@k and AUC.
+
+Accuracy and F1: one query counts the ones; from then on every query tells how many ones a chosen set holds, and
+Lindström's detecting matrix (weights 0 and 1) needs the fewest sets. MAP@k with one true label per row: a list of class
+c alone scores 1 where c is right and nothing elsewhere, so with lists on some rows only, ``n·score`` counts the rows
+among them that are of class c, for every k; the last class needs no query of its own. AUC (Whitehill, "Climbing the
+Kaggle leaderboard by exploiting the log-loss oracle", 2018, shows the oracle's power): the sum of the ranks of the ones
+is linear in the labels, with ranks the attacker chooses; labels already read serve as spacers between new rows.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +26,8 @@ if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
 
 _MAX_AUC_ROWS = 11
+
+FLOAT_ERROR = 1e-12
 
 
 def plan_counts(spec: OracleSpec) -> QueryPlan:
@@ -237,9 +247,6 @@ def _is_separable(n: int, known: int, size: int) -> bool:
     # among the new rows shows before the offsets do. When nothing waits, that number is known anyway.
     lead = (waiting + 1) / 2 + spare
     return waiting == 0 or lead > 2 ** (size - 1) - 1
-
-
-FLOAT_ERROR = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)

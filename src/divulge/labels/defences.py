@@ -1,4 +1,4 @@
-"""Defences."""
+"""Defences against label inference: single settings, whole remedies, and the menu of competition hosts."""
 
 from __future__ import annotations
 
@@ -29,6 +29,21 @@ if TYPE_CHECKING:
 
 _MAX_DECIMALS = 15  # more than that, floats have none
 _RECOMMENDED_CLIP = 0.01  # probabilities beyond it win hardly any score, and cost most of the protection
+
+_FORMULAS = {
+    "noise": "sigma >= sqrt(Q) s / (2 z), s what one label moves a score, z = quantile(1/2 + (x - 1/K) / (2 - 2/K))",
+    "decimals": "Q log2(2 + R 10^d) <= n (log2 K - h(x) - (1 - x) log2(K - 1)), h binary entropy, R range of a score",
+    "clip": "R = ln((1-clip)/clip), the rest as it is; noise: as above with s = R/n; rounding: as above",
+    "query_cap": "Gaussian: Q <= (2 sigma z / s)^2; rounding: as above; neither: 64 bits per score",
+    "epsilon": "epsilon <= ln(x (K - 1) / (1 - x))",
+}
+_MAX_MEASURED_ROWS = 5_000  # rows of an attack that is run, not only counted
+TEAMS = 30
+_N_COMPETITIONS = (4, 20)  # fewest and most that are simulated
+_N_PREDICTIONS = 2_000_000  # predictions simulated, about
+_MAX_SIMULATED_SIZE = 200_000
+_CONFIDENCE = 0.95
+ShownScores: TypeAlias = "Callable[[OracleSpec, Ints, list[Floats], np.random.Generator], Floats]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +103,6 @@ class Defence:
     def advice(self) -> tuple[str, ...]:
         """The remedies in words, each with its cost for a ranking; each line by itself suffices."""
         return tuple(str(remedy) for remedy in self.remedies)
-
-
-_FORMULAS = {
-    "noise": "sigma >= sqrt(Q) s / (2 z), s what one label moves a score, z = quantile(1/2 + (x - 1/K) / (2 - 2/K))",
-    "decimals": "Q log2(2 + R 10^d) <= n (log2 K - h(x) - (1 - x) log2(K - 1)), h binary entropy, R range of a score",
-    "clip": "R = ln((1-clip)/clip), the rest as it is; noise: as above with s = R/n; rounding: as above",
-    "query_cap": "Gaussian: Q <= (2 sigma z / s)^2; rounding: as above; neither: 64 bits per score",
-    "epsilon": "epsilon <= ln(x (K - 1) / (1 - x))",
-}
 
 
 def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed: int = 0) -> Defence:
@@ -232,23 +238,18 @@ def _bound_label_effect(spec: OracleSpec) -> tuple[OracleSpec, str]:
     """The oracle with a bound on what one label can do, and the words that lead there."""
     if spec.name == "log_loss":
         clip = max(spec.epsilon, _RECOMMENDED_CLIP)
-        said = f"clip predictions into [{clip:g}, {1 - clip:g}]"
-        return replace(spec, clip=clip), "" if clip == spec.epsilon else f"{said} and "
+        advice = "" if clip == spec.epsilon else f"clip predictions into [{clip:g}, {1 - clip:g}] and "
+        return replace(spec, clip=clip), advice
     if math.isfinite(bounds.max_label_effect(spec)) or math.isfinite(bounds.answer_range(spec)):
         return spec, ""
-    form = "rows" if spec.submission == "labels" else spec.submission
-    plain = replace(spec, metric="log_loss", clip=_RECOMMENDED_CLIP, submission=form)
-    said = f"{spec.name} has no bound on the effect of one label: "
+    reason = f"{spec.name} has no bound on the effect of one label"
     if spec.name in ("mse", "rmse"):
-        square = replace(spec, metric="squared_euclidean", submission="positive")
-        return square, f"{said}score the mean squared error of predictions clipped into [0, 1], and "
-    return (
-        plain,
-        f"{said}score the log loss of probabilities clipped into [{_RECOMMENDED_CLIP:g}, {1 - _RECOMMENDED_CLIP:g}], and ",
-    )
-
-
-_MAX_MEASURED_ROWS = 5_000  # rows of an attack that is run, not only counted
+        bounded = replace(spec, metric="squared_euclidean", submission="positive")
+        return bounded, f"{reason}: score the mean squared error of predictions clipped into [0, 1], and "
+    low, high = _RECOMMENDED_CLIP, 1 - _RECOMMENDED_CLIP
+    submission = "rows" if spec.submission == "labels" else spec.submission
+    bounded = replace(spec, metric="log_loss", clip=low, submission=submission)
+    return bounded, f"{reason}: score the log loss of probabilities clipped into [{low:g}, {high:g}], and "
 
 
 @dataclass(frozen=True, slots=True)
@@ -440,15 +441,6 @@ def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:
         return preferences
     loss = spec.loss()
     return loss.predict(loss.two_sided * (1 - 2 * preferences), np.arange(2))
-
-
-TEAMS = 30
-_N_COMPETITIONS = (4, 20)  # fewest and most that are simulated
-_N_PREDICTIONS = 2_000_000  # predictions simulated, about
-_MAX_SIMULATED_SIZE = 200_000
-_CONFIDENCE = 0.95
-
-ShownScores: TypeAlias = "Callable[[OracleSpec, Ints, list[Floats], np.random.Generator], Floats]"
 
 
 def rank_correlation(spec: OracleSpec, shown: ShownScores, *, teams: int = TEAMS, seed: int = 0) -> Estimate | None:

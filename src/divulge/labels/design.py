@@ -1,4 +1,4 @@
-"""From what is known of an oracle to the plan with the fewest queries."""
+"""Design of the plan with the fewest queries for an oracle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints."""
+"""Real endpoints: submissions as CSV files, an oracle behind HTTP, and a journal of answers that survives a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the oracle's own floating-point sum may add to an answer, bounded rigorously.
+"""Rigorous bounds on what the oracle's own floating-point sum may add to an answer.
 
 Two bounds. `summation_error` holds for any values: an element that passes through d additions contributes at most
 d rounding errors. `grid_error` is for values chosen on a common *grid* (all multiples of g with partial sums below

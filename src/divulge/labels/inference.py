@@ -1,4 +1,9 @@
-"""Inference."""
+"""Label inference: ask an oracle the queries of a plan, read the labels, and explain answers that contradict it.
+
+That answers contradict the declared oracle is proven (for stochastic noise: but for one case in a million). What they
+look like instead is a guess, made only then: each usual mistake is tried on the answers, a few more queries are asked,
+and the first explanation that fits is named.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,20 @@ if TYPE_CHECKING:
 
     from divulge.labels.plans import Reading
     from divulge.types import Array, Bools, Floats, Ints
+
+_MAX_TESTED_DECIMALS = 12
+_ACCIDENT_PROBABILITY = 1e-3  # of trailing zeros by accident, below which answers look rounded
+_TINY_PROBABILITY = 1e-300  # a probability that every clip there is would raise
+_COMMON_CLIPS = (
+    *(10.0**-k for k in range(1, 21)),
+    *(float(np.finfo(kind).eps) for kind in ("float16", "float32", "float64")),
+)
+_COMMON_SCALES = {
+    "negated (larger is better there)": -1.0,
+    "like logarithms to base 2": 1 / math.log(2),
+    "like logarithms to base 10": 1 / math.log(10),
+    "like per cent": 100.0,
+}
 
 
 class AnswerStore(Protocol):
@@ -204,10 +223,6 @@ class LabelInference:
         )
 
 
-_MAX_TESTED_DECIMALS = 12
-_ACCIDENT_PROBABILITY = 1e-3  # of trailing zeros by accident, below which answers look rounded
-
-
 @dataclass(frozen=True, slots=True)
 class Contradiction:
     """Why the answers cannot come from the oracle that was declared.
@@ -367,19 +382,6 @@ def _metric_mistakes(spec: OracleSpec) -> list[tuple[str, Callable[[Floats], Flo
 
 def _explains_answers(plan: QueryPlan, answers: Floats) -> bool:
     return not plan.inner.read(answers).refuted.any()
-
-
-_TINY_PROBABILITY = 1e-300  # a probability that every clip there is would raise
-_COMMON_CLIPS = (
-    *(10.0**-k for k in range(1, 21)),
-    *(float(np.finfo(kind).eps) for kind in ("float16", "float32", "float64")),
-)
-_COMMON_SCALES = {
-    "negated (larger is better there)": -1.0,
-    "like logarithms to base 2": 1 / math.log(2),
-    "like logarithms to base 10": 1 / math.log(10),
-    "like per cent": 100.0,
-}
 
 
 def explain_contradiction(

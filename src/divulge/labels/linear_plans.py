@@ -1,4 +1,8 @@
-"""Linear plans."""
+"""Plans for losses that are sums over rows: one integer code per digit of the labels.
+
+A `DigitPlan` puts an integer code into predictions, bounds the error of its sums, and reads its answers back. A
+`LinearPlan` asks one of them after the other; together their digits name the class of every row.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
     from divulge.labels.metrics import Loss
     from divulge.labels.spec import OracleSpec
     from divulge.types import Array, Bools, Floats, Ints
+
+LOGIT_METRICS = ("softmax_cross_entropy", "sigmoid_cross_entropy")
+_CHUNK_SIZE = 2_000_000
+_MAX_TREE_ROWS = 20_000  # above this many rows the float error is bounded by the greatest depth alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -198,11 +206,6 @@ def certify_digit_plans(spec: OracleSpec, questions: tuple[DigitPlan, ...]) -> C
             worst = proof
     assert worst is not None, "a plan has at least one question"
     return worst
-
-
-LOGIT_METRICS = ("softmax_cross_entropy", "sigmoid_cross_entropy")
-_CHUNK_SIZE = 2_000_000
-_MAX_TREE_ROWS = 20_000  # above this many rows the float error is bounded by the greatest depth alone
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,4 +1,15 @@
-"""Metrics."""
+"""Metrics of scoring endpoints: per-row losses, metrics known by evaluation, and ratios of counts.
+
+A metric leaks labels as soon as it is a sum over rows of a term that depends on the row's own label. An attack needs
+three things of such a loss (`Loss`): how far apart the first and the last label of a row can be driven (``span``, the R
+of the literature), the prediction that puts them a given *gap* apart, and the table of what each label then adds to the
+sum, in the oracle's own floats.
+
+Source: Aggarwal et al., "On Codomain Separability and Label Inference from (Noisy) Loss Functions" (2021), Sections 3
+and 4. Theorem 7 there has the sign of the Bregman gap reversed; the correct statement, used below, is
+``loss(label 1) - loss(label 0) = h'(1-θ) - h'(θ)``. Theorem 8 (Mahalanobis) is false as stated: equal predictions make
+labels that can be swapped. That loss is a multiple of the squared Euclidean one.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +41,8 @@ if TYPE_CHECKING:
 
     Table = Callable[[Any], Floats]
     Predict = Callable[[Floats, Ints], Array]
+
+CLASS_NUMBER_METRICS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa")
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,9 +559,6 @@ def weight_classes(loss: Loss, weights: tuple[float, ...]) -> Loss:
     return Loss(
         float(np.abs(ends).min()) * (1 - 1e-9), predict, lambda p: loss.table(p) * scale, loss.shape, loss.rests
     )
-
-
-CLASS_NUMBER_METRICS = ("balanced_accuracy", "mcc", "quadratic_weighted_kappa")
 
 
 def linear_coefficients(spec: OracleSpec, ones: Ints, squares: Ints, submission: Ints) -> tuple[Floats, Floats, Floats]:

@@ -1,4 +1,4 @@
-"""Oracles."""
+"""Oracles that answer on this machine, for simulations, tests and trying a defence."""
 
 from __future__ import annotations
 

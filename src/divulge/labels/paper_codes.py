@@ -1,4 +1,15 @@
-"""Paper codes."""
+"""The codes of Aggarwal, Kasiviswanathan, Xu, Feyisetan and Teissier (2021), as baselines.
+
+Theorem 3 is read with k = 1..K (with k from 0 its separation is τ·ln 3 < 2τ) and Theorem 14 with Nτ in the exponent (as
+a factor, N = 2 and τ = 1/18 give θ = 1/2 and no separation at all). The mean runs over all N scored rows, not over the
+M rows of a block (Figure 2 of the paper averages over M, and its "M" counts queries). Behind a softmax or a sigmoid the
+logits are the logarithms of Theorem 3's entries, so nothing is doubly exponential.
+
+The other codes are decoded by enumeration. Appendix B ("primes"): rows proportional to distinct primes, two classes or
+more, for the cross-entropies. Corollary 3: losses ln(p_i)/N apart, for squared Euclidean and norm-like losses (and, by
+Theorem 6, any other loss of two classes). Corollary 2: ``θ_i = 1/(1 + 3^(2^i·Nτ))`` for the Itakura-Saito loss.
+"exhaustive" takes any loss.
+"""
 
 from __future__ import annotations
 

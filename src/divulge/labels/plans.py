@@ -1,4 +1,9 @@
-"""Plans."""
+"""Query plans, the readings and certificates they give, and proofs that different labels give different answers.
+
+Codes waste nothing, so the answers of an oracle other than the declared one may be read as some other labels without a
+trace. The control query therefore gives every row a random prediction once the labels are read; the answer they imply
+is computed with the declared metric itself, and bounded by rounding, noise and any order of summation.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +24,9 @@ from divulge.validation import check_array, check_instance, check_nonempty
 
 if TYPE_CHECKING:
     from divulge.types import Array, Bools, Floats, Ints
+
+_MAX_ENUMERATED_ROWS = 30
+_MAX_ENUMERATED_SUMS = 3**15
 
 
 class InnerPlan(Protocol):
@@ -232,10 +240,6 @@ def _control_float_error(spec: OracleSpec, y: Ints, rows: Array, answer: float) 
     mean = error / (len(y) * weights if spec.reduction == "mean" else 1.0)
     # A root moves by at most the error of its square over the root.
     return mean / max(answer, math.sqrt(mean)) if spec.name == "rmse" else mean
-
-
-_MAX_ENUMERATED_ROWS = 30
-_MAX_ENUMERATED_SUMS = 3**15
 
 
 def certify(spec: OracleSpec, predictions: Any) -> Certificate:

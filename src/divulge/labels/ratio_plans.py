@@ -1,4 +1,24 @@
-"""Ratio plans."""
+"""Plans for metrics that are linear in the labels once a few totals of the labels are known.
+
+Balanced accuracy, Matthews' correlation (MCC) and quadratic weighted kappa (QWK) are no sums over rows. But of a
+submission p of class numbers each is ``a + b·Σ p·y``, where a and b depend on p and on totals of the labels alone: on
+the number s of ones for two classes, on Σ y and Σ y² for more.
+
+- Balanced accuracy, P rows predicted 1: ``a = (n - s - P) / 2(n - s)``, ``b = 1/2s + 1/2(n - s)``.
+- MCC: ``b = n / √(P (n - P) s (n - s))``, ``a = -b·P·s/n``.
+- QWK: ``b = 2/E``, ``a = 1 - (Σp² + Σy²)/E`` with ``E = Σp² + Σy² - 2·Σp·Σy/n``, for any number of classes.
+
+So an integer code (`divulge.labels.codes`) reads the labels for any given totals. All possible totals are tried: the
+answers must be whole numbers for them, the labels read must have these totals, and must imply the answers to the
+first query (row 0 alone) and to a few random ones. Whatever all totals that pass agree on is proven. A metric that is
+only evaluated (`divulge.labels.Evaluated`), and depends on the four counts alone, is read in the same way, with its
+values found by evaluation on labels that have these counts.
+
+R² of labels 0 and 1: ``1 - R² = n·MSE / (s (n - s)/n)`` with s ones, so one query more makes it an MSE. Predicting 0
+everywhere scores ``-s/(n - s)``, which tells s. All other queries are those of a plan for the mean squared error, whose
+answers are ``(1 - R²)·s (n - s)/n²``. With labels of one class only, scikit-learn gives 1 to perfect predictions and 0
+to all others, and so does the oracle here.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +47,8 @@ _N_RANDOM_CHECKS = 3
 _MAX_CANDIDATES = 256
 _MAX_LABEL_SUM = 20_000  # n times the largest class number, for more than two classes
 _MAX_EVALUATED_ROWS = 2_000  # rows
+
+_R_SQUARED_ERROR = 1e-12  # of the first answer, relative to 1 + its size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -286,9 +308,6 @@ def _agreed_rows(candidates: list[tuple[Ints, Bools]] | None, labels: Ints, noth
     for own, unread in candidates or ():
         agreed = agreed & ~unread & (own == labels)
     return agreed
-
-
-_R_SQUARED_ERROR = 1e-12  # of the first answer, relative to 1 + its size
 
 
 @dataclass(frozen=True, slots=True, eq=False)

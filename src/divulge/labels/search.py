@@ -1,9 +1,9 @@
-"""Labels through a metric that can only be evaluated: every labelling is tried, and each question halves what is left.
+"""Search among all labellings through a metric that can only be evaluated; each query halves what is left.
 
-An endpoint that computes ``metric(y, predictions)`` for hidden labels y can be imitated for any labels at all. Of a
-few random submissions the one is asked whose answers, worked out for the labellings that are still possible, differ
-most; the labellings that its answer rules out are dropped. Whatever all the others share is proven, if the endpoint
-computes the declared function, always answers alike, and rounds as declared.
+An endpoint that computes ``metric(y, predictions)`` for hidden labels y can be imitated for any labels at all. Of a few
+random submissions the search asks the one whose answers differ most among the labellings that are still possible, and
+drops the labellings that its answer rules out. Whatever all the others share is proven, if the endpoint computes the
+declared function, always answers alike, and rounds as declared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spec."""
+"""Specification of a scoring endpoint before the first query, and bounds on the noise it declares."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ _MAX_SIZE = 10**9  # rows, and classes
 _PROBABILITY_METRICS = ("log_loss", "squared_euclidean")
 
 NoiseKind: TypeAlias = Literal["bounded", "gaussian", "laplace"]
+
+FALSE_ALARM_RATE = 1e-6  # chance of each of these tests to refute an oracle that is what was declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,16 +214,15 @@ class OracleSpec:
         return loss if self.class_weight is None else metrics.weight_classes(loss, self.class_weight)
 
 
-FALSE_ALARM_RATE = 1e-6  # chance of each of these tests to refute an oracle that is what was declared
-
-
 def noise_bound(spec: OracleSpec, count: int) -> float:
     """What the noise of none of ``count`` answers exceeds: the declared bound, or but for one case in a million.
 
     Examples:
         >>> from divulge.labels import OracleSpec
-        >>> noise_bound(OracleSpec(n=9, noise=0.1), 5), round(noise_bound(OracleSpec(n=9, noise=0.1, noise_kind="gaussian"), 1), 3)
-        (0.1, 0.489)
+        >>> noise_bound(OracleSpec(n=9, noise=0.1), 5)
+        0.1
+        >>> round(noise_bound(OracleSpec(n=9, noise=0.1, noise_kind="gaussian"), 1), 3)
+        0.489
     """
     if spec.noise_kind == "gaussian":
         return -spec.noise * NormalDist().inv_cdf(FALSE_ALARM_RATE / (2 * count))

@@ -1,4 +1,11 @@
-"""Stochastic."""
+"""Plans for noise without a bound: bounded equivalents for integer codes, and signs of a Hadamard matrix.
+
+Beyond the reach of integer codes every query sets every row to full confidence in one label or the other, with the
+signs of some rows of a Paley Hadamard matrix: the most energy a label can have in an answer. The labels come back by
+orthogonal approximate message passing (the rows are orthogonal, so its linear step is a transpose), and a last polish
+flips single labels while the fit improves. No decoder can do better per label than one who knows all others, which is
+right with probability ``Φ(√Q·R/(2nσ))``.
+"""
 
 from __future__ import annotations
 

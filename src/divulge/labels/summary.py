@@ -1,4 +1,4 @@
-"""What an attack found, as a summary."""
+"""Summaries of label inference: counts, the plan, the capacity bound and the recommended defence."""
 
 from __future__ import annotations
 
