@@ -18,7 +18,8 @@ from divulge.identification import from_tables, redecide
 from divulge.identification.decide import Policy
 from divulge.identification.score_files import Columns, Score
 from divulge.labels.summary import summarise
-from divulge.reconstruction import reconstruction_summary, univariate
+from divulge.reconstruction import summary as reconstruction_summary
+from divulge.reconstruction import univariate
 from divulge.results import provenance
 from score_audits import scored, sizes
 

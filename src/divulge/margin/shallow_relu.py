@@ -1,4 +1,4 @@
-"""The one network shape about which membership can be proven: one hidden ReLU layer, no output bias."""
+"""The network shape for which membership can be proven: one hidden ReLU layer, no output bias."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from divulge.types import Array, Floats
 
-_LARGEST = 1e60  # an input; products of several would overflow
-_BLOCK = 2**24  # hidden activations held at once when a large network is evaluated
+_MAX_INPUT = 1e60  # an input; products of several would overflow
+_BLOCK_SIZE = 2**24  # hidden activations held at once when a large network is evaluated
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +76,8 @@ class ShallowReLU:
 
     def __call__(self, x: object) -> Floats:
         """Φ(x), ``[n]``, for records ``[n, d]`` (further axes are flattened)."""
-        data = inputs(x, "x", self.dimension)
-        step = max(1, _BLOCK // self.width)
+        data = as_records(x, "x", self.dimension)
+        step = max(1, _BLOCK_SIZE // self.width)
         parts = [
             np.maximum(data[start : start + step] @ self.w.T + self.b, 0.0) @ self.v
             for start in range(0, len(data), step)
@@ -105,7 +105,7 @@ class ShallowReLU:
         state = module.state_dict()
         net = cls._from_arrays({name: value.detach().cpu().numpy() for name, value in state.items()}, "module")
         if callable(module):
-            _same_outputs(net, module, next(iter(state.values())))
+            _check_outputs(net, module, next(iter(state.values())))
         return net
 
     @classmethod
@@ -143,7 +143,7 @@ class ShallowReLU:
     def _from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
         if set(arrays) == {"w", "b", "v"}:
             return cls(arrays["w"], arrays["b"], np.ravel(arrays["v"]))
-        first, second = _layers(arrays, source)
+        first, second = _layer_names(arrays, source)
         bias = arrays.get(second.removesuffix("weight") + "bias")
         if bias is not None and np.any(bias != 0):
             raise InputError(
@@ -155,7 +155,7 @@ class ShallowReLU:
         return cls(arrays[first], np.zeros(len(arrays[first])) if hidden is None else hidden, np.ravel(arrays[second]))
 
 
-def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
+def _layer_names(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
     """The names of the hidden and of the output matrix."""
     weights = [name for name, value in arrays.items() if name.endswith("weight") and value.ndim == 2]
     rest = set(arrays) - set(weights) - {name.removesuffix("weight") + "bias" for name in weights}
@@ -176,7 +176,7 @@ def _layers(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
     )
 
 
-def _same_outputs(net: ShallowReLU, module: Any, like: Any) -> None:
+def _check_outputs(net: ShallowReLU, module: Any, like: Any) -> None:
     """Refuse a module that computes something else than the network read off its parameters."""
     probes = np.random.default_rng(0).normal(size=(8, net.dimension))
     training = getattr(module, "training", False)
@@ -197,7 +197,7 @@ def _same_outputs(net: ShallowReLU, module: Any, like: Any) -> None:
         )
 
 
-def inputs(x: object, name: str, dimension: int | None = None) -> Floats:
+def as_records(x: object, name: str, dimension: int | None = None) -> Floats:
     """Records as a float64 matrix ``[n, d]``; images are flattened.
 
     Raises:
@@ -207,14 +207,14 @@ def inputs(x: object, name: str, dimension: int | None = None) -> Floats:
     if values.ndim == 1:
         raise InputError(f"{name}: records [n, d] are needed, got shape {values.shape}")
     data = values.reshape(len(values), -1).astype(np.float64)
-    if np.abs(data).max(initial=0.0) > _LARGEST:
-        raise InputError(f"{name}: values beyond ±{_LARGEST:g} are too large; bring them to a scale of about 1")
+    if np.abs(data).max(initial=0.0) > _MAX_INPUT:
+        raise InputError(f"{name}: values beyond ±{_MAX_INPUT:g} are too large; bring them to a scale of about 1")
     if dimension is not None and data.shape[1] != dimension:
         raise InputError(f"{name}: records have {data.shape[1]} values, the network takes {dimension}")
     return data
 
 
-def signs(y: object, name: str, length: int) -> Floats:
+def as_signs(y: object, name: str, length: int) -> Floats:
     """Labels -1 and +1 as float64 ``[length]``.
 
     Raises:
@@ -232,7 +232,7 @@ def augment(x: Floats) -> Floats:
     return np.column_stack([x, np.ones(len(x))])
 
 
-def both_classes(y: Floats, name: str) -> None:
+def require_both_classes(y: Floats, name: str) -> None:
     """Refuse labels of one class alone: there is no margin between one class and nothing."""
     if len(np.unique(y)) < 2:
         raise InputError(f"{name}: both labels -1 and +1 are needed, all are {y[0]:+g}")

@@ -1,4 +1,4 @@
-"""A network of one input as what it is: a line that bends at break-points."""
+"""A network of one input as a piecewise linear function with break-points."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from divulge.margin import ShallowReLU
 if TYPE_CHECKING:
     from divulge.types import Bools, Floats
 
-_NEGLIGIBLE = 1e-6  # neurons below this share of the strongest |v|·‖w‖ are dropped
-ON_MARGIN = 0.01  # a stretch lies on the margin when Φ stays within this share of it
-_TOUCH = 1e-4  # a peak within this share of the margin touches it
-_LEVEL = 1e-6  # a neuron whose slope is below this share of its length bends the line nowhere
+_NEGLIGIBLE_STRENGTH = 1e-6  # neurons below this share of the strongest |v|·‖w‖ are dropped
+MARGIN_TOLERANCE = 0.01  # a stretch lies on the margin when Φ stays within this share of it
+_TOUCH_TOLERANCE = 1e-4  # a peak within this share of the margin touches it
+_MIN_SLOPE = 1e-6  # a neuron whose slope is below this share of its length bends the line nowhere
 _SAME_ANGLE = 1e-3  # neurons of equal output sign whose directions differ by less are one neuron
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Bends:
+class BreakPoints:
     """The break-points that matter.
 
     Args:
@@ -35,7 +35,7 @@ class Bends:
     net: ShallowReLU
 
 
-def bends(net: ShallowReLU, resolution: float) -> Bends:
+def find_break_points(net: ShallowReLU, resolution: float) -> BreakPoints:
     """The distinct break-points of a network of one input.
 
     Training leaves hundreds of neurons that have collapsed on a few directions; they are merged by direction
@@ -52,25 +52,25 @@ def bends(net: ShallowReLU, resolution: float) -> Bends:
     strength = np.abs(net.v) * np.linalg.norm(weights, axis=1)
     if strength.max(initial=0.0) == 0:
         raise InputError("net: every neuron is zero; such a network carries no information")
-    kept = strength >= _NEGLIGIBLE * strength.max()
-    merged = _merged(weights[kept] * np.abs(net.v[kept])[:, None], np.sign(net.v[kept]))
+    kept = strength >= _NEGLIGIBLE_STRENGTH * strength.max()
+    merged = _merge_neurons(weights[kept] * np.abs(net.v[kept])[:, None], np.sign(net.v[kept]))
     w, b = merged.w[:, 0], merged.b
-    bending = np.abs(w) > _LEVEL * np.hypot(w, b)
+    bending = np.abs(w) > _MIN_SLOPE * np.hypot(w, b)
     if not bending.any():
         raise InputError("net: no neuron bends the line within reach; such a network has no break-points")
-    at = thin(-b[bending] / w[bending], resolution)
-    return Bends(at, net(at[:, None]), merged)
+    at = drop_close(-b[bending] / w[bending], resolution)
+    return BreakPoints(at, net(at[:, None]), merged)
 
 
-def _merged(pull: Floats, sign: Floats) -> ShallowReLU:
+def _merge_neurons(pull: Floats, sign: Floats) -> ShallowReLU:
     """One balanced neuron (|v| = ‖[w, b]‖) for each group of equal direction and output sign."""
-    groups = [(total, s) for s in (1.0, -1.0) for total in _totals(pull[sign == s])]
+    groups = [(total, s) for s in (1.0, -1.0) for total in _group_totals(pull[sign == s])]
     size = np.sqrt([np.linalg.norm(total) for total, _ in groups])
     w = np.array([total for total, _ in groups]) / size[:, None]
     return ShallowReLU(w[:, :1], w[:, 1], size * [s for _, s in groups])
 
 
-def _totals(pull: Floats) -> list[Floats]:
+def _group_totals(pull: Floats) -> list[Floats]:
     """Sums of rows whose directions follow each other within the angle that counts as equal."""
     if not len(pull):
         return []
@@ -86,39 +86,39 @@ def _totals(pull: Floats) -> list[Floats]:
     return [part.sum(axis=0) for part in np.split(pull[np.roll(order, -shift)], cuts)]
 
 
-def nodes(net: ShallowReLU) -> Floats:
+def exact_break_points(net: ShallowReLU) -> Floats:
     """Every position where the exact line may bend, sorted, without repeats."""
     w = net.w[:, 0]
     moving = (net.v != 0) & (np.abs(w) > 1e-12 * np.abs(net.b)) & (w != 0)
     return np.unique(-net.b[moving] / w[moving])
 
 
-def crossings(net: ShallowReLU, level: float, resolution: float) -> Floats:
+def find_crossings(net: ShallowReLU, level: float, resolution: float) -> Floats:
     """Isolated solutions of Φ(x) = level, the outer rays included, sorted.
 
     Solutions inside a stretch where Φ stays at the level are not isolated and are left out. A peak that touches
     the level counts.
     """
-    at = nodes(net)
+    at = exact_break_points(net)
     if not len(at):
         return np.zeros(0)
     reach = max(1.0, float(at[-1] - at[0]))
     # One node beyond each end turns the rays into ordinary pieces of known slope.
     line = np.concatenate([[at[0] - reach], at, [at[-1] + reach]])
     height = net(line[:, None]) - level
-    flat = flat_pieces(line, height, abs(level), resolution)
-    height = np.where(np.abs(height) <= _TOUCH * abs(level), 0.0, height)
+    flat = margin_pieces(line, height, abs(level), resolution)
+    height = np.where(np.abs(height) <= _TOUCH_TOLERANCE * abs(level), 0.0, height)
     left, right = height[:-1], height[1:]
     inside = (left * right < 0) & ~flat
     roots = line[:-1][inside] - left[inside] * np.diff(line)[inside] / (right - left)[inside]
     touching = np.flatnonzero(height[1:-1] == 0) + 1
     isolated = touching[~flat[touching - 1] & ~flat[touching]]
-    return thin(np.concatenate([roots, line[isolated], *_outer(line, height)]), resolution)
+    return drop_close(np.concatenate([roots, line[isolated], *_outer_crossings(line, height)]), resolution)
 
 
-def flat_pieces(line: Floats, height: Floats, margin: float, resolution: float) -> Bools:
+def margin_pieces(line: Floats, height: Floats, margin: float, resolution: float) -> Bools:
     """Pieces that lie on the margin: both ends within 1 % of it, in a stretch longer than ``resolution``."""
-    near = np.abs(height) <= ON_MARGIN * margin
+    near = np.abs(height) <= MARGIN_TOLERANCE * margin
     pieces = near[:-1] & near[1:]
     edges = np.flatnonzero(np.diff(np.concatenate([[False], pieces, [False]]).astype(np.int8)))
     for start, stop in edges.reshape(-1, 2):
@@ -127,13 +127,13 @@ def flat_pieces(line: Floats, height: Floats, margin: float, resolution: float) 
     return pieces
 
 
-def thin(points: Floats, resolution: float) -> Floats:
+def drop_close(points: Floats, resolution: float) -> Floats:
     """Sorted, and of positions closer than ``resolution`` only the first."""
     points = np.sort(points)
     return points[np.concatenate([[True], np.diff(points) > resolution])] if len(points) else points
 
 
-def _outer(line: Floats, height: Floats) -> list[Floats]:
+def _outer_crossings(line: Floats, height: Floats) -> list[Floats]:
     """Solutions on the two rays, beyond the nodes that were added."""
     places = []
     for end, inner in ((0, 1), (-1, -2)):

@@ -1,4 +1,4 @@
-"""A reconstruction in words and numbers."""
+"""Summaries of a reconstruction, in numbers and in a few sentences."""
 
 from __future__ import annotations
 
