@@ -198,7 +198,7 @@ def speed() -> None:
 def decoding(method: str, block: int | None, bound: str) -> None:
     """Time and peak memory from integer sums to labels, and from answers to labels with their certainty."""
     plan = labels.design(labels.OracleSpec(n=1_000_000, noise=1e-9), method, block=block)
-    part = plan.inner.questions[0]
+    part = plan.inner.digit_plans[0]
     rng = np.random.default_rng(0)
     sums, truth = [], []
     for shape, repeats in zip(part.code.shapes, part.code.repeats, strict=True):

@@ -211,7 +211,7 @@ def surest(spec, row):
         return (np.arange(spec.n) == row).astype(float)
     loss = spec.loss()
     gaps = np.zeros(spec.n)
-    gaps[row] = loss.reach(np.arange(spec.classes)) if math.isfinite(loss.span) else 1.0
+    gaps[row] = loss.largest_gap(np.arange(spec.classes)) if math.isfinite(loss.span) else 1.0
     return loss.predict(gaps, np.arange(spec.classes))
 
 

@@ -66,7 +66,7 @@ def test_probabilities_are_clipped_at_both_ends():
 def test_the_largest_gap_that_is_promised_is_reached(options):
     """Labels one digit apart cost that much more, at either end of the reach, and no loss is infinite."""
     loss, classes = labels.OracleSpec(n=3, **options).loss(), options.get("classes", 2)
-    digits, reach = np.arange(classes), loss.reach(np.arange(classes))
+    digits, reach = np.arange(classes), loss.largest_gap(np.arange(classes))
     table = loss.table(loss.predict(np.array([-reach, reach]), digits))
     assert np.isfinite(table).all()
     close = 1e-2 if options else 1e-3

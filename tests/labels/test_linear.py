@@ -266,7 +266,7 @@ def test_half_the_answers_prove_half_the_labels():
 def test_a_million_labels_are_designed_and_decoded():
     spec = labels.OracleSpec(n=1_000_000, noise=1e-9)
     plan = labels.design(spec, "positional")
-    part = plan.inner.questions[0]
+    part = plan.inner.digit_plans[0]
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, spec.n)
     width = part.code.shapes[0].capacity
@@ -371,7 +371,7 @@ def test_gaps_are_what_the_tables_say():
         table = loss.table(loss.predict(gaps, digits))
         close = 1e-2 if spec.float_dtype == "float32" else 1e-9
         assert np.allclose(table - table[:, :1], gaps[:, None] * digits, atol=close), name
-    assert labels.OracleSpec(n=5).loss().reach(np.arange(2)) > 36.04
+    assert labels.OracleSpec(n=5).loss().largest_gap(np.arange(2)) > 36.04
 
 
 @pytest.mark.parametrize("order", ["pairwise", "sequential"])

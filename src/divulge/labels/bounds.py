@@ -130,9 +130,9 @@ def distinct_answers(low: float, high: float, decimals: int) -> int:
     low, high = check_number(low, "low"), check_number(high, "high")
     step = Fraction(1, 10**decimals)
     # The nearest multiples of the step; at a tie either of them may be shown.
-    first = math.ceil(Fraction(low) / step - Fraction(1, 2))
-    last = math.floor(Fraction(high) / step + Fraction(1, 2))
-    return last - first + 1
+    lowest_step = math.ceil(Fraction(low) / step - Fraction(1, 2))
+    highest_step = math.floor(Fraction(high) / step + Fraction(1, 2))
+    return highest_step - lowest_step + 1
 
 
 def information_bound(n: int, *, low: float, high: float, decimals: int | None, classes: int = 2) -> Capacity:
@@ -161,11 +161,11 @@ def _loss_range(spec: OracleSpec) -> tuple[float, float]:
 
 def _bounded_noise_bits(spec: OracleSpec, span: float, units: float, fixed: float) -> float:
     if spec.name in ("accuracy", "f1"):
-        most = spec.most_scored + 1 if spec.scored != "unknown" else spec.n**2
-        return math.log2(min(most, 1 + 1 / (2 * fixed)) if fixed else most)
+        n_answers = spec.most_scored + 1 if spec.scored != "unknown" else spec.n**2
+        return math.log2(min(n_answers, 1 + 1 / (2 * fixed)) if fixed else n_answers)
     if spec.name == "auc":
-        most = spec.n**2 / 2 + 1
-        return math.log2(min(most, 1 + 1 / (2 * fixed)) if fixed else most)
+        n_answers = spec.n**2 / 2 + 1
+        return math.log2(min(n_answers, 1 + 1 / (2 * fixed)) if fixed else n_answers)
     if not math.isfinite(span):
         # Only the mantissa of the answer is left.
         return float(np.finfo(spec.float_dtype).nmant + 1)
@@ -193,11 +193,11 @@ def max_accuracy(spec: OracleSpec, queries: int) -> float:
         1.0
     """
     bounds = [counting_bound(spec, queries)]
-    one = max_label_effect(spec)
-    if spec.noise_kind != "bounded" and spec.noise and math.isfinite(one):
+    effect = max_label_effect(spec)
+    if spec.noise_kind != "bounded" and spec.noise and math.isfinite(effect):
         bounds.append(
             chance_accuracy(spec)
-            + (1 - chance_accuracy(spec)) * total_variation(spec, one, queries)
+            + (1 - chance_accuracy(spec)) * total_variation(spec, effect, queries)
             + imbalance_probability(spec)
         )
     return min(1.0, *bounds)
@@ -208,15 +208,15 @@ def chance_accuracy(spec: OracleSpec) -> float:
     return 1 / spec.classes
 
 
-def total_variation(spec: OracleSpec, one: float, queries: int) -> float:
-    """Total variation between all answers under two labels of a row whose answers lie at most ``one`` apart.
+def total_variation(spec: OracleSpec, distance: float, queries: int) -> float:
+    """Total variation between all answers under two labels of a row whose answers lie at most ``distance`` apart.
 
     Gaussian noise: 2Φ(√Q·one/(2σ)) - 1 (Dong, Roth, Su, "Gaussian differential privacy", 2022). Laplace noise: at
     most √(1 - ρ^2Q), with ρ = exp(-t)(1 + t), t = one/(2b), the affinity of two answers.
     """
     if spec.noise_kind == "gaussian":
-        return 2 * _STANDARD_NORMAL.cdf(math.sqrt(queries) * one / (2 * spec.noise)) - 1
-    t = one / (2 * spec.noise)
+        return 2 * _STANDARD_NORMAL.cdf(math.sqrt(queries) * distance / (2 * spec.noise)) - 1
+    t = distance / (2 * spec.noise)
     return math.sqrt(max(-math.expm1(2 * queries * (math.log1p(t) - t)), 0.0))
 
 
@@ -233,12 +233,12 @@ def max_label_effect(spec: OracleSpec) -> float:
         return min(ratios[spec.name], 1.0)
     if not spec.adds_up:
         return math.inf  # one label more or less of a rare class may change such a ratio by any amount
-    one = max_loss_difference(spec)
+    loss_difference = max_loss_difference(spec)
     if spec.reduction == "sum":
-        return one
+        return loss_difference
     # The mean over weighted rows: both its parts move, and the weights may all be the smaller one.
     weights = spec.class_weight or (1.0,)
-    return one * max(weights) / (m * min(weights))
+    return loss_difference * max(weights) / (m * min(weights))
 
 
 def imbalance_probability(spec: OracleSpec) -> float:
@@ -286,11 +286,11 @@ def required_bits(spec: OracleSpec, accuracy: float) -> float:
 
 def counting_bound(spec: OracleSpec, queries: int) -> float:
     """The accuracy for which all answers together tell just enough bits."""
-    told = queries * answer_bits(spec)
+    available_bits = queries * answer_bits(spec)
     low, high = chance_accuracy(spec), 1.0
-    if required_bits(spec, high) <= told:
+    if required_bits(spec, high) <= available_bits:
         return 1.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if required_bits(spec, middle) <= told else (low, middle)
+        low, high = (middle, high) if required_bits(spec, middle) <= available_bits else (low, middle)
     return high

@@ -68,7 +68,7 @@ class Code:
         return sum(r * s.count for s, r in zip(self.shapes, self.repeats, strict=True))
 
     @property
-    def kind(self) -> str:
+    def method(self) -> str:
         """What `divulge.labels.design` calls such a code."""
         if any(level.low < len(level.weights) for block in self.shapes for level in block.levels):
             return "dense"
@@ -101,17 +101,17 @@ class Code:
             columns = block.capacity - max(row - self.n, 0)
             full = repeats - (columns < block.capacity)
             if full:
-                whole = block.totals(spread, block.capacity) + (self.n - block.capacity) * idle
-                parts.append(np.tile(whole, full))
+                block_totals = block.totals(spread, block.capacity) + (self.n - block.capacity) * idle
+                parts.append(np.tile(block_totals, full))
             if full < repeats:
                 parts.append(block.totals(spread, columns) + (self.n - columns) * idle)
         return np.concatenate(parts)
 
     def weights(self, query: int) -> tuple[int, Ints]:
         """The first row that takes part in a query, and the weights from there on (0 elsewhere)."""
-        index, within, first = self.locate(query)
+        index, within, first_row = self.locate(query)
         block = self.shapes[index]
-        return first, block.weights(within, min(block.capacity, self.n - first))
+        return first_row, block.weights(within, min(block.capacity, self.n - first_row))
 
     def decode(self, sums: Ints) -> tuple[Ints, Bools]:
         """Digits ``[n]`` from the integer sum of each query, and bool ``[n]``: the row's block was sound."""
@@ -119,17 +119,17 @@ class Code:
         start = 0
         for block, repeats in zip(self.shapes, self.repeats, strict=True):
             stop = start + (repeats * block.count)
-            digits_, good = block.decode(sums[start:stop].reshape(repeats, -1))
+            digits_, block_is_sound = block.decode(sums[start:stop].reshape(repeats, -1))
             labels.append(digits_.ravel())
-            sound.append(np.repeat(good, block.capacity))
+            sound.append(np.repeat(block_is_sound, block.capacity))
             start = stop
-        flat, whole = np.concatenate(labels), np.concatenate(sound)
+        flat, is_sound = np.concatenate(labels), np.concatenate(sound)
         # Rows beyond n have weight nothing real; digits there mean that the last block was misread.
         if len(flat) > self.n and flat[self.n :].any():
-            whole = whole & (np.arange(len(whole)) < len(whole) - self.shapes[-1].capacity)
-        return flat[: self.n], whole[: self.n]
+            is_sound = is_sound & (np.arange(len(is_sound)) < len(is_sound) - self.shapes[-1].capacity)
+        return flat[: self.n], is_sound[: self.n]
 
-    def rows_of(self, query_flags: Bools) -> Bools:
+    def rows_in_flagged_blocks(self, query_flags: Bools) -> Bools:
         """Rows whose block has at least one flagged query."""
         parts = []
         start = 0
@@ -140,7 +140,7 @@ class Code:
             start = stop
         return np.concatenate(parts)[: self.n]
 
-    def queries_of(self, row_flags: Bools) -> Bools:
+    def queries_in_flagged_blocks(self, row_flags: Bools) -> Bools:
         """Queries of the blocks that hold at least one flagged row ``[count]``."""
         parts = []
         start = 0
@@ -178,24 +178,24 @@ def _rows_read(count: int, sizes: list[int]) -> int:
     return total
 
 
-def smallest_blocks(n: int, base: int, bound: int, dense: bool, most: int) -> tuple[int, int, int]:
+def smallest_blocks(n: int, base: int, bound: int, dense: bool, max_bits: int) -> tuple[int, int, int]:
     """Whole blocks, their size, and the size of a last smaller block, that read n rows with the fewest queries.
 
     Examples:
         >>> smallest_blocks(2201, 2, 81, False, 11)
         (0, 2048, 207)
     """
-    top = 1 << max(k for k in range(most + 1) if k == 0 or _fits_int64(k, base, bound))
-    sizes = _set_sizes(base, bound, dense, top.bit_length())
-    each = _rows_read(top, sizes)
-    whole, rest = divmod(n, each)
-    low, high = 0, top
+    largest = 1 << max(k for k in range(max_bits + 1) if k == 0 or _fits_int64(k, base, bound))
+    sizes = _set_sizes(base, bound, dense, largest.bit_length())
+    rows_per_block = _rows_read(largest, sizes)
+    n_full, remaining_rows = divmod(n, rows_per_block)
+    low, high = 0, largest
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if _rows_read(middle, sizes) >= rest else (middle, high)
-    if rest == 0:
+        low, high = (low, middle) if _rows_read(middle, sizes) >= remaining_rows else (middle, high)
+    if remaining_rows == 0:
         high = 0
-    return (whole + 1, top, 0) if high == top else (whole, top, high)
+    return (n_full + 1, largest, 0) if high == largest else (n_full, largest, high)
 
 
 def _fits_int64(k: int, base: int, bound: int) -> bool:
@@ -203,24 +203,24 @@ def _fits_int64(k: int, base: int, bound: int) -> bool:
     return bound.bit_length() + 2 * k + (base - 1).bit_length() + 2 <= _SAFE_BITS
 
 
-def count_queries(n: int, base: int, bound: int, dense: bool, most: int) -> int:
+def count_queries(n: int, base: int, bound: int, dense: bool, max_bits: int) -> int:
     """Fewest queries that read n rows."""
-    whole, size, last = smallest_blocks(n, base, bound, dense, most)
-    return whole * size + last
+    n_full, size, last_size = smallest_blocks(n, base, bound, dense, max_bits)
+    return n_full * size + last_size
 
 
-def build_code(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code:
+def build_code(n: int, base: int, bound: int, *, dense: bool, max_bits: int) -> Code:
     """The code for n rows with digits below ``base``, weights up to ``bound`` and at most ``2^most`` queries per block.
 
     Examples:
-        >>> code = build_code(2201, 2, 81, dense=False, most=11)
+        >>> code = build_code(2201, 2, 81, dense=False, max_bits=11)
         >>> code.count
         207
     """
     if bound < 1:
         raise InputError(f"bound: at least 1 distinguishable step is needed, got {bound}")
-    whole, size, last = smallest_blocks(n, base, bound, dense, most)
-    sizes = [(size, whole), (last, 1)]
+    n_full, size, last_size = smallest_blocks(n, base, bound, dense, max_bits)
+    sizes = [(size, n_full), (last_size, 1)]
     used = [(count, repeats) for count, repeats in sizes if count and repeats]
     return Code(
         n,
@@ -231,20 +231,20 @@ def build_code(n: int, base: int, bound: int, *, dense: bool, most: int) -> Code
     )
 
 
-def relax_bound(n: int, base: int, bound: int, *, dense: bool, most: int) -> int:
+def relax_bound(n: int, base: int, bound: int, *, dense: bool, max_bits: int) -> int:
     """Smallest weight bound that needs no more queries than ``bound``: the same plan with the widest margin.
 
     Examples:
-        >>> relax_bound(60, 2, 100, dense=False, most=0)
+        >>> relax_bound(60, 2, 100, dense=False, max_bits=0)
         64
         >>> count_queries(60, 2, 64, False, 0) == count_queries(60, 2, 100, False, 0)
         True
     """
-    target = count_queries(n, base, bound, dense, most)
+    target = count_queries(n, base, bound, dense, max_bits)
     low, high = 0, bound
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if count_queries(n, base, middle, dense, most) <= target else (middle, high)
+        low, high = (low, middle) if count_queries(n, base, middle, dense, max_bits) <= target else (middle, high)
     return high
 
 
@@ -252,11 +252,15 @@ def detecting_code(n: int) -> Code:
     """Lindström's detecting matrix for n rows (query 0 of each block is empty, and never asked)."""
     # A block of queries 0..Q-1 (number 0 is never asked) reads as many rows as its numbers have bits set.
     reads = np.cumsum(np.bitwise_count(np.arange(_DETECTING_BLOCK_SIZE)))
-    whole, rest = divmod(n, int(reads[-1]))
-    last = int(np.searchsorted(reads, rest)) + 1 if rest else 0
-    used = [(count, repeats) for count, repeats in ((_DETECTING_BLOCK_SIZE, whole), (last, 1)) if repeats and count > 1]
-    shapes = tuple(detecting_block(count) for count, _ in used)
-    return Code(n, 2, 1, shapes, tuple(repeats for _, repeats in used))
+    n_full, remaining_rows = divmod(n, int(reads[-1]))
+    last_size = int(np.searchsorted(reads, remaining_rows)) + 1 if remaining_rows else 0
+    sizes = [
+        (count, repeats)
+        for count, repeats in ((_DETECTING_BLOCK_SIZE, n_full), (last_size, 1))
+        if repeats and count > 1
+    ]
+    shapes = tuple(detecting_block(count) for count, _ in sizes)
+    return Code(n, 2, 1, shapes, tuple(repeats for _, repeats in sizes))
 
 
 def detecting_queries(code: Code) -> Ints:
@@ -309,25 +313,25 @@ def make_alphabet(spec: OracleSpec, loss: Loss, weights: Ints, unit: float, digi
     gaps = unit * weights
     steps = np.multiply.outer(gaps, digits.astype(float))
     if grid and spec.name == "log_loss":
-        rows, first = _snap_to_grid(loss, gaps, digits, grid)
-        wanted = first[:, None] + steps - steps.min(axis=1, keepdims=True)
+        rows, smallest_losses = _snap_to_grid(loss, gaps, digits, grid)
+        losses = smallest_losses[:, None] + steps - steps.min(axis=1, keepdims=True)
     elif grid and spec.name == "mse":
         rows = loss.predict(gaps, digits)
-        wanted = np.round(loss.table(rows)[:, :1] / grid) * grid + steps
+        losses = np.round(loss.table(rows)[:, :1] / grid) * grid + steps
     else:
         rows = loss.predict(gaps, digits)
         table = loss.table(rows)
         reference = np.zeros(len(weights)) if grid else (table - steps)[:, int(np.argmin(digits))]
-        wanted = reference[:, None] + steps - (steps.min(axis=1, keepdims=True) if grid else 0.0)
-    deviation = _loss_deviation(spec, loss, rows, wanted, bool(grid))
-    base = wanted[:, int(np.argmin(digits))]
-    return Alphabet(weights, rows, base, wanted.min(axis=1), wanted.max(axis=1), deviation.max(axis=1))
+        losses = reference[:, None] + steps - (steps.min(axis=1, keepdims=True) if grid else 0.0)
+    deviation = _loss_deviation(spec, loss, rows, losses, bool(grid))
+    base = losses[:, int(np.argmin(digits))]
+    return Alphabet(weights, rows, base, losses.min(axis=1), losses.max(axis=1), deviation.max(axis=1))
 
 
 def ulps(values: Floats, dtype: str) -> Floats:
     """Units in the last place of ``values`` in the oracle's floats: what its logarithm may be off by."""
-    kind = np.dtype(dtype).type
-    return np.spacing(np.abs(values).astype(kind)).astype(np.float64)
+    float_type = np.dtype(dtype).type
+    return np.spacing(np.abs(values).astype(float_type)).astype(np.float64)
 
 
 def _snap_to_grid(loss: Loss, gaps: Floats, digits: Ints, grid: float) -> tuple[Array, Floats]:
@@ -336,59 +340,59 @@ def _snap_to_grid(loss: Loss, gaps: Floats, digits: Ints, grid: float) -> tuple[
     steps = steps - steps.min(axis=1, keepdims=True)
     start = np.round(-np.log(class_probabilities(gaps, digits).max(axis=1)) / grid)
     best_rows = np.empty_like(steps)
-    best_first = np.empty_like(gaps)
+    best_smallest_loss = np.empty_like(gaps)
     best_miss = np.full(len(gaps), math.inf)
     for offset in range(-4, 5):
-        first = np.maximum(start + offset, 0) * grid
-        rows, miss = _nearest_probabilities(first[:, None] + steps)
+        smallest_loss = np.maximum(start + offset, 0) * grid
+        rows, miss = _nearest_probabilities(smallest_loss[:, None] + steps)
         better = miss < best_miss
         best_miss = np.where(better, miss, best_miss)
-        best_first = np.where(better, first, best_first)
+        best_smallest_loss = np.where(better, smallest_loss, best_smallest_loss)
         best_rows = np.where(better[:, None], rows, best_rows)
-    return best_rows, best_first
+    return best_rows, best_smallest_loss
 
 
-def _nearest_probabilities(wanted: Floats) -> tuple[Array, Floats]:
-    """Probabilities whose exact logarithm is nearest to ``wanted``, and the worst miss of a row in last places."""
-    best = np.minimum(np.exp(-wanted), 1.0)
-    miss = _loss_error_in_ulps(best, wanted)
+def _nearest_probabilities(losses: Floats) -> tuple[Array, Floats]:
+    """Probabilities whose exact logarithm is nearest to ``losses``, and the worst miss of a row in last places."""
+    best = np.minimum(np.exp(-losses), 1.0)
+    miss = _loss_error_in_ulps(best, losses)
     for direction in (0.0, 1.0):
-        near = best
+        candidate = best
         for _ in range(3):
-            near = np.nextafter(near, direction)
-            misses = _loss_error_in_ulps(near, wanted)
-            best, miss = np.where(misses < miss, near, best), np.minimum(misses, miss)
+            candidate = np.nextafter(candidate, direction)
+            candidate_miss = _loss_error_in_ulps(candidate, losses)
+            best, miss = np.where(candidate_miss < miss, candidate, best), np.minimum(candidate_miss, miss)
     return best, miss.max(axis=1)
 
 
-def _loss_error_in_ulps(probability: Array, wanted: Floats) -> Floats:
+def _loss_error_in_ulps(probability: Array, losses: Floats) -> Floats:
     exact = -np.log(probability.astype(np.longdouble))
-    return (np.abs(exact - wanted) / np.maximum(ulps(wanted, "float64"), 1e-17)).astype(float)
+    return (np.abs(exact - losses) / np.maximum(ulps(losses, "float64"), 1e-17)).astype(float)
 
 
-def _loss_deviation(spec: OracleSpec, loss: Loss, rows: Array, wanted: Floats, grid: bool) -> Floats:
-    """Bound on the distance of the oracle's float losses of ``rows`` from ``wanted``."""
+def _loss_deviation(spec: OracleSpec, loss: Loss, rows: Array, losses: Floats, grid: bool) -> Floats:
+    """Bound on the distance of the oracle's float losses of ``rows`` from ``losses``."""
     table = loss.table(rows)
-    ulp = ulps(wanted, spec.float_dtype)
+    ulp = ulps(losses, spec.float_dtype)
     if grid and spec.name == "mse":
         # A square that floats can hold is computed without error; any other within half a unit in the last place.
-        return np.where(table == wanted, 0.0, np.abs(table - wanted) + ulp)
+        return np.where(table == losses, 0.0, np.abs(table - losses) + ulp)
     if grid and spec.name in ("softmax_cross_entropy", "sigmoid_cross_entropy"):
         # Huge logits on a grid are subtracted without error; what is left is at most ln K a row.
-        return np.abs(table - wanted) + 4 * float(np.finfo(spec.float_dtype).eps)
+        return np.abs(table - losses) + 4 * float(np.finfo(spec.float_dtype).eps)
     if spec.name != "log_loss" or spec.submission != "rows" or spec.class_weight is not None or rows.size > 100_000:
         # The formulas are a few float operations each; three units in the last place of the largest term cover them.
-        size = np.maximum(np.maximum(np.abs(wanted), np.abs(table)), loss.term)
-        return np.abs(table - wanted) + 3 * ulps(size, spec.float_dtype)
-    miss = _exact_deviation(spec, rows, wanted)
+        size = np.maximum(np.maximum(np.abs(losses), np.abs(table)), loss.float_scale)
+        return np.abs(table - losses) + 3 * ulps(size, spec.float_dtype)
+    miss = _exact_deviation(spec, rows, losses)
     return np.where(miss <= _CORRECT_ROUNDING * ulp, 0.0, miss + ulp) if grid else miss + ulp
 
 
-def _exact_deviation(spec: OracleSpec, rows: Array, wanted: Floats) -> Floats:
-    """Rigorous bound on the distance of the true losses of the exact dyadic rows from ``wanted``."""
+def _exact_deviation(spec: OracleSpec, rows: Array, losses: Floats) -> Floats:
+    """Rigorous bound on the distance of the true losses of the exact dyadic rows from ``losses``."""
     clip = np.dtype(spec.float_dtype).type(spec.epsilon)
     inside = np.clip(rows, clip, 1 - clip) if spec.epsilon else rows
-    return float_errors.log_error(inside, wanted)
+    return float_errors.log_error(inside, losses)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -423,11 +427,11 @@ class Block:
         """Sum over the first ``columns`` rows of a function of the weight, in each query; ``values`` as ``spread``."""
         total = np.zeros(self.count, dtype=values[0].dtype)
         for value, cells in zip(values, self.cells, strict=True):
-            whole, part = divmod(min(columns, len(cells) * value.shape[1]), value.shape[1])
-            total += value.sum(axis=1)[cells[:whole]].sum(axis=0)
-            if part:
-                total += value[cells[whole], :part].sum(axis=1)
-            columns -= whole * value.shape[1] + part
+            n_full, n_partial = divmod(min(columns, len(cells) * value.shape[1]), value.shape[1])
+            total += value.sum(axis=1)[cells[:n_full]].sum(axis=0)
+            if n_partial:
+                total += value[cells[n_full], :n_partial].sum(axis=1)
+            columns -= n_full * value.shape[1] + n_partial
         return total
 
     def decode(self, sums: Ints) -> tuple[Ints, Bools]:
@@ -435,21 +439,21 @@ class Block:
 
         A block is unsound when its sums are no sums that any labels can make.
         """
-        rest = sums.copy()
+        remaining = sums.copy()
         sound = np.ones(len(sums), dtype=bool)
         digits: list[Ints] = []
         for s in range(len(self.levels) - 1, -1, -1):
-            level, valid = self.levels[s].read(subset_sums(rest)[:, self.subsets[s]])
+            level, valid = self.levels[s].read(subset_sums(remaining)[:, self.subsets[s]])
             sound &= valid.all(axis=1)
             digits.append(level.reshape(len(sums), -1))
             if s:
-                self._subtract(rest, level, s)
+                self._subtract(remaining, level, s)
         return digits[0] if len(digits) == 1 else np.concatenate(digits[::-1], axis=1), sound
 
-    def _subtract(self, rest: Ints, level: Ints, s: int) -> None:
-        by_cell = level @ self.spread[s].T
+    def _subtract(self, sums: Ints, level: Ints, s: int) -> None:
+        cell_totals = level @ self.spread[s].T
         for index, cells in enumerate(self.cells[s]):
-            rest -= by_cell[:, index, cells]
+            sums -= cell_totals[:, index, cells]
 
 
 def subset_sums(values: Ints) -> Ints:
@@ -475,11 +479,11 @@ def weighing_block(count: int, base: int, bound: int, dense: bool) -> Block:
     """The block of ``count`` queries with weights up to ``bound``."""
     queries = np.arange(count)
     sizes = np.bitwise_count(queries)
-    most = int(sizes.max())
-    levels = tuple(sum_distinct_set(base, bound << s, dense) for s in range(most + 1))
-    subsets = tuple(np.flatnonzero(sizes == s) for s in range(most + 1))
-    every = _cell_indices((count - 1).bit_length())
-    cells = tuple(every[rows, :count] for rows in subsets)
+    max_size = int(sizes.max())
+    levels = tuple(sum_distinct_set(base, bound << s, dense) for s in range(max_size + 1))
+    subsets = tuple(np.flatnonzero(sizes == s) for s in range(max_size + 1))
+    cells_of_set = _cell_indices((count - 1).bit_length())
+    cells = tuple(cells_of_set[rows, :count] for rows in subsets)
     return Block(count, levels, tuple(_spread_weights(level, s) for s, level in enumerate(levels)), subsets, cells)
 
 
@@ -490,15 +494,15 @@ def detecting_block(count: int) -> Block:
         >>> detecting_block(512).capacity
         2304
     """
-    made = weighing_block(count, 2, 1, False)
-    levels = tuple(SumDistinctSet(2, tuple(2**j for j in range(s)), s) for s in range(len(made.levels)))
+    block = weighing_block(count, 2, 1, False)
+    levels = tuple(SumDistinctSet(2, tuple(2**j for j in range(s)), s) for s in range(len(block.levels)))
     spread = []
     for s, level in enumerate(levels):
         odd = np.bitwise_count(np.arange(2**s)) & 1 == 1
         rank = np.cumsum(odd)
         weights = np.asarray(level.weights, dtype=np.int64)
         spread.append(-(odd[:, None] & (rank[:, None] <= weights[None, :])).astype(np.int64))
-    return Block(count, levels, tuple(spread), made.subsets, made.cells)
+    return Block(count, levels, tuple(spread), block.subsets, block.cells)
 
 
 def _cell_indices(bits: int) -> Ints:
@@ -506,8 +510,8 @@ def _cell_indices(bits: int) -> Ints:
     cells: Any = np.zeros((1, 1), dtype=np.int16)
     for bit in range(bits):
         size = np.bitwise_count(np.arange(2**bit)).astype(np.int16)
-        both = cells + (np.int16(1) << size)[:, None]
-        cells = np.block([[cells, cells], [cells, both]])
+        with_bit = cells + (np.int16(1) << size)[:, None]
+        cells = np.block([[cells, cells], [cells, with_bit]])
     return cells
 
 
@@ -591,12 +595,12 @@ def max_set_size(base: int, bound: int, dense: bool) -> int:
         for low in range(bound.bit_length()):
             best = max(best, low + _conway_guy_size(bound >> low))
         return best
-    most = 1
+    size = 1
     power = base
     while power <= bound:
         power *= base
-        most += 1
-    return most
+        size += 1
+    return size
 
 
 _CONWAY_GUY_MAXIMA = tuple(conway_guy(size)[-1] for size in range(1, _TABLE_BITS + 1))

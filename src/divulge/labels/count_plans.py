@@ -66,8 +66,8 @@ class CountPlan:
         predictions = np.zeros(self.spec.n)
         if index == 0:
             return predictions + 1
-        first, weights = self.code.weights(int(self._slots()[index - 1]))
-        predictions[first : first + len(weights)] = -weights
+        first_row, weights = self.code.weights(int(self._slots()[index - 1]))
+        predictions[first_row : first_row + len(weights)] = -weights
         return predictions
 
     def _slots(self) -> Ints:
@@ -78,19 +78,19 @@ class CountPlan:
         n = self.spec.n
         slots = self._slots()
         sizes = np.array([-self.code.weights(int(slot))[1].sum() for slot in slots], dtype=float)
-        known = np.clip(np.where(np.isnan(answers), 0.0, answers), 0.0, 1.0)
+        scores = np.clip(np.where(np.isnan(answers), 0.0, answers), 0.0, 1.0)
         if self.spec.name == "accuracy":
-            ones = np.rint(n * known[0])
-            counted = (n * known[1:] - n + sizes + ones) / 2
+            ones = np.rint(n * scores[0])
+            counts = (n * scores[1:] - n + sizes + ones) / 2
             slope = np.full(len(slots), n / 2)
         else:
-            ones = np.rint(n * known[0] / (2 - known[0]))
-            counted = known[1:] * (sizes + ones) / 2
+            ones = np.rint(n * scores[0] / (2 - scores[0]))
+            counts = scores[1:] * (sizes + ones) / 2
             slope = (sizes + ones) / 2
-        whole = np.rint(counted)
-        distance = np.abs(counted - whole)
+        nearest = np.rint(counts)
+        distance = np.abs(counts - nearest)
         sums = np.zeros(self.code.count, dtype=np.int64)
-        sums[slots] = -whole.astype(np.int64)
+        sums[slots] = -nearest.astype(np.int64)
         labels, sound = self.code.decode(sums)
         fixed = slope * self.spec.rounding + 1e-9
         noise = slope * self.spec.noise
@@ -98,36 +98,36 @@ class CountPlan:
         flags = np.zeros((2, self.code.count), dtype=bool)
         flags[0, slots] = missing | (1 - distance <= fixed + 2 * noise)
         flags[1, slots] = missing | (distance > fixed + noise) | (1 - distance <= fixed + noise)
-        counted_ones = not math.isnan(answers[0]) and self._ones_certain(float(answers[0]))
-        certain = sound & ~self.code.rows_of(flags[0]) & counted_ones
-        proven = sound & ~self.code.rows_of(flags[1]) & (not math.isnan(answers[0]))
+        ones_are_certain = not math.isnan(answers[0]) and self._are_ones_certain(float(answers[0]))
+        certain = sound & ~self.code.rows_in_flagged_blocks(flags[0]) & ones_are_certain
+        proven = sound & ~self.code.rows_in_flagged_blocks(flags[1]) & (not math.isnan(answers[0]))
         residual = np.concatenate([[0.0], np.where(missing, np.nan, distance / np.maximum(slope, 0.5))])
         return Reading(
-            labels, certain, proven, residual, self._refuted(answers, labels, distance, fixed + noise, sound)
+            labels, certain, proven, residual, self._refuted_answers(answers, labels, distance, fixed + noise, sound)
         )
 
-    def _refuted(self, answers: Floats, labels: Ints, distance: Floats, allowed: Floats, sound: Bools) -> Bools:
+    def _refuted_answers(self, answers: Floats, labels: Ints, distance: Floats, allowed: Floats, sound: Bools) -> Bools:
         """Answers that are no count, or no counts of the same labels."""
         missing, slots = np.isnan(answers), self._slots()
         refuted = np.zeros(self.count, dtype=bool)
         if missing[0]:
             return refuted
-        refuted[0] = not self._possible(float(answers[0]), 1).any()
+        refuted[0] = not self._possible_ones(float(answers[0]), 1).any()
         refuted[1:] = ~missing[1:] & (distance > allowed)
         refuted |= ~missing & (np.abs(answers - 0.5) > 0.5 + self.spec.tolerance + 1e-12)
         flags = np.zeros(self.code.count, dtype=bool)
         flags[slots] = missing[1:] | (1 - distance <= allowed)
-        refuted[1:] |= self.code.queries_of(~sound & ~self.code.rows_of(flags))[slots]
+        refuted[1:] |= self.code.queries_in_flagged_blocks(~sound & ~self.code.rows_in_flagged_blocks(flags))[slots]
         if not (refuted.any() or flags.any()):
             # The labels must be as many ones as the first answer counts.
-            refuted[0] = not self._possible(float(answers[0]), 1)[int(labels.sum())]
+            refuted[0] = not self._possible_ones(float(answers[0]), 1)[int(labels.sum())]
         return refuted
 
-    def _ones_certain(self, answer: float) -> bool:
+    def _are_ones_certain(self, answer: float) -> bool:
         # A count that is one off would need more than twice the declared noise.
-        return int(self._possible(answer, 2).sum()) == 1
+        return int(self._possible_ones(answer, 2).sum()) == 1
 
-    def _possible(self, answer: float, times: int) -> Bools:
+    def _possible_ones(self, answer: float, times: int) -> Bools:
         """Which numbers of ones the answer to query 0 admits at so many times the declared noise."""
         n = self.spec.n
         ones = np.arange(n + 1)
@@ -176,42 +176,46 @@ class AucPlan:
         """Labels from the answers so far, in order: each query's reading rests on those before it."""
         n = self.spec.n
         labels = np.zeros(n, dtype=np.int64)
-        good = np.zeros(n, dtype=bool)
+        is_certain = np.zeros(n, dtype=bool)
         residual = np.full(self.count, np.nan)
         refuted = np.zeros(self.count, dtype=bool)
         allowed = self.spec.tolerance + 1e-13
         if math.isnan(answers[0]):
-            return Reading(labels, good, good.copy(), residual, refuted)
+            return Reading(labels, is_certain, is_certain.copy(), residual, refuted)
         # One row on top, all others tied: 1/2 - 1/(2·zeros) when its label is 0, 1/2 + 1/(2·ones) when it is 1.
         sizes = np.arange(1, n)
         distance = np.abs(0.5 + np.concatenate([-0.5 / sizes, 0.5 / sizes]) - answers[0])
         best = int(distance.argmin())
         labels[0] = int(best >= n - 1)
         ones = int(sizes[best - (n - 1)] if labels[0] else n - sizes[best])
-        good[0] = int((distance <= 2 * self.spec.noise + self.spec.rounding + 1e-13).sum()) == 1
+        is_certain[0] = int((distance <= 2 * self.spec.noise + self.spec.rounding + 1e-13).sum()) == 1
         residual[0] = float(distance[best])
         refuted[0] = residual[0] > allowed
         for index in range(1, self.count):
             if math.isnan(answers[index]):
                 break
             start, stop = self.starts[index], self.starts[index + 1]
-            labels[start:stop], residual[index], second = self._block(index, labels, ones, float(answers[index]))
-            good[start:stop] = good[start - 1] and second > 2 * self.spec.noise + self.spec.rounding + 1e-13
+            labels[start:stop], residual[index], second_distance = self._read_block(
+                index, labels, ones, float(answers[index])
+            )
+            is_certain[start:stop] = (
+                is_certain[start - 1] and second_distance > 2 * self.spec.noise + self.spec.rounding + 1e-13
+            )
             # Only what was read for certain says what this answer has to be.
-            refuted[index] = good[start - 1] and residual[index] > allowed
-        return Reading(labels, good, good.copy(), residual, refuted)
+            refuted[index] = is_certain[start - 1] and residual[index] > allowed
+        return Reading(labels, is_certain, is_certain.copy(), residual, refuted)
 
-    def _block(self, index: int, labels: Ints, ones: int, answer: float) -> tuple[Ints, float, float]:
+    def _read_block(self, index: int, labels: Ints, ones: int, answer: float) -> tuple[Ints, float, float]:
         start, stop, n = self.starts[index], self.starts[index + 1], self.spec.n
         scores = self.query(index)
         _, inverse, sizes = np.unique(scores, return_inverse=True, return_counts=True)
         ranks = (np.cumsum(sizes) - (sizes - 1) / 2)[inverse]
         tied = ranks[-1] if stop < n else 0.0
         pairs = ones * (n - ones)
-        known = ranks[:start] @ labels[:start] + (ones - labels[:start].sum()) * tied
+        known_rank_sum = ranks[:start] @ labels[:start] + (ones - labels[:start].sum()) * tied
         subsets = (np.arange(2 ** (stop - start))[:, None] >> np.arange(stop - start)) & 1
         sums = subsets @ (ranks[start:stop] - tied)
-        possible = (known + sums - ones * (ones + 1) / 2) / pairs
+        possible = (known_rank_sum + sums - ones * (ones + 1) / 2) / pairs
         distance = np.abs(possible - answer)
         if stop == n:
             distance = np.where(subsets.sum(axis=1) == ones - labels[:start].sum(), distance, np.inf)
@@ -229,18 +233,18 @@ def _plan_auc(spec: OracleSpec) -> AucPlan:
         raise InputError(f"n: AUC needs at least 2 rows, got {spec.n}")
     starts = [0, 1]
     while starts[-1] < spec.n:
-        known = starts[-1]
+        n_known = starts[-1]
         size = 1
-        while size < _MAX_AUC_ROWS and known + size < spec.n and _is_separable(spec.n, known, size + 1):
+        while size < _MAX_AUC_ROWS and n_known + size < spec.n and _is_separable(spec.n, n_known, size + 1):
             size += 1
-        starts.append(known + size)
+        starts.append(n_known + size)
     return AucPlan(spec, tuple(starts))
 
 
-def _is_separable(n: int, known: int, size: int) -> bool:
+def _is_separable(n: int, n_known: int, size: int) -> bool:
     # Offsets 0, 1, 2, 4, …, 2^(size-2): their gaps are filled with known rows.
-    spare = known - (2 ** (size - 2) - (size - 1))
-    waiting = n - known - size
+    spare = n_known - (2 ** (size - 2) - (size - 1))
+    waiting = n - n_known - size
     if spare < 0:
         return False
     # A row above the tied block is worth this many ranks more than a row in it; then the number of ones
@@ -264,28 +268,28 @@ class TopRankPlan:
     def query(self, index: int) -> Array:
         """Lists of one class number, -1 where a row has none, ``[n, 1]``."""
         slots = detecting_queries(self.code)
-        wanted, slot = divmod(index, len(slots))
+        class_number, slot = divmod(index, len(slots))
         lists = np.full((self.spec.n, 1), -1, dtype=np.int64)
-        first, weights = self.code.weights(int(slots[slot]))
-        lists[first : first + len(weights)][weights != 0] = wanted
+        first_row, weights = self.code.weights(int(slots[slot]))
+        lists[first_row : first_row + len(weights)][weights != 0] = class_number
         return lists
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
-        n, last = self.spec.n, self.spec.classes - 1
+        n, last_class = self.spec.n, self.spec.classes - 1
         slots = detecting_queries(self.code)
-        labels = np.full(n, last, dtype=np.int64)
+        labels = np.full(n, last_class, dtype=np.int64)
         hits = np.zeros(n, dtype=np.int64)
         certain, proven = np.ones(n, dtype=bool), np.ones(n, dtype=bool)
         residual, refuted = np.full(self.count, np.nan), np.zeros(self.count, dtype=bool)
-        for wanted in range(last):
-            part = slice(wanted * len(slots), (wanted + 1) * len(slots))
+        for class_number in range(last_class):
+            part = slice(class_number * len(slots), (class_number + 1) * len(slots))
             missing = np.isnan(answers[part])
-            counted = n * np.where(missing, 0.0, answers[part])
-            whole = np.rint(counted)
-            distance = np.abs(counted - whole)
+            counts = n * np.where(missing, 0.0, answers[part])
+            nearest = np.rint(counts)
+            distance = np.abs(counts - nearest)
             sums = np.zeros(self.code.count, dtype=np.int64)
-            sums[slots] = -whole.astype(np.int64)
+            sums[slots] = -nearest.astype(np.int64)
             digits, sound = self.code.decode(sums)
             unread = np.zeros((2, self.code.count), dtype=bool)
             for times, flags in ((1, unread[0]), (2, unread[1])):
@@ -294,15 +298,17 @@ class TopRankPlan:
             allowed = n * (self.spec.tolerance + FLOAT_ERROR)
             residual[part] = np.where(missing, np.nan, distance / n)
             refuted[part] = ~missing & (distance > allowed)
-            refuted[part] |= self.code.queries_of(~sound & ~self.code.rows_of(unread[0]))[slots]
-            proven &= sound & ~self.code.rows_of(unread[0])
-            certain &= sound & ~self.code.rows_of(unread[1])
-            labels = np.where(digits == 1, wanted, labels)
+            refuted[part] |= self.code.queries_in_flagged_blocks(~sound & ~self.code.rows_in_flagged_blocks(unread[0]))[
+                slots
+            ]
+            proven &= sound & ~self.code.rows_in_flagged_blocks(unread[0])
+            certain &= sound & ~self.code.rows_in_flagged_blocks(unread[1])
+            labels = np.where(digits == 1, class_number, labels)
             hits += digits == 1
         # No row is of two classes.
-        for wanted in range(last if (proven & (hits > 1)).any() else 0):
-            part = slice(wanted * len(slots), (wanted + 1) * len(slots))
-            refuted[part] |= self.code.queries_of(proven & (hits > 1))[slots]
+        for class_number in range(last_class if (proven & (hits > 1)).any() else 0):
+            part = slice(class_number * len(slots), (class_number + 1) * len(slots))
+            refuted[part] |= self.code.queries_in_flagged_blocks(proven & (hits > 1))[slots]
         return Reading(labels, certain & proven & (hits <= 1), proven & (hits <= 1), residual, refuted)
 
 
@@ -314,11 +320,11 @@ def plan_top_ranks(spec: OracleSpec) -> QueryPlan:
     """
     if spec.noise_kind != "bounded":
         raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
-    needed = 2 * (spec.tolerance + FLOAT_ERROR)
-    if needed >= 1 / spec.n:
+    required = 2 * (spec.tolerance + FLOAT_ERROR)
+    if required >= 1 / spec.n:
         raise InputError(
             f"metric: {spec.name} leaks no label for certain at this precision: an error of ±{spec.tolerance:.3g} "
             f"hides single labels; it leaks once the error is below {1 / (2 * spec.n):.3g}"
         )
     inner = TopRankPlan(spec, detecting_code(spec.n))
-    return QueryPlan(spec, "detecting matrix", inner, Certificate(True, 1 / spec.n, needed, "counts are integers"))
+    return QueryPlan(spec, "detecting matrix", inner, Certificate(True, 1 / spec.n, required, "counts are integers"))

@@ -154,20 +154,20 @@ def defend(spec: OracleSpec, queries: int = 100, accuracy: float = 0.55, *, seed
 
 
 def _add_ranking_cost(spec: OracleSpec, remedy: Remedy, seed: int) -> Remedy:
-    shown = defended_scores(remedy.spec, flip=remedy.flip)
-    return replace(remedy, cost=rank_correlation(spec, shown, seed=seed))
+    shown_scores = defended_scores(remedy.spec, flip=remedy.flip)
+    return replace(remedy, cost=rank_correlation(spec, shown_scores, seed=seed))
 
 
 def _normal_quantile(spec: OracleSpec, accuracy: float) -> float:
     """Half the deviations that the answers under two labels may lie apart; 0 when rare labels alone say too much."""
     guess = bounds.chance_accuracy(spec)
-    apart = (accuracy - bounds.imbalance_probability(spec) - guess) / (1 - guess)
-    return NormalDist().inv_cdf((1 + apart) / 2) if apart > 0 else 0.0
+    variation = (accuracy - bounds.imbalance_probability(spec) - guess) / (1 - guess)
+    return NormalDist().inv_cdf((1 + variation) / 2) if variation > 0 else 0.0
 
 
 def _required_noise(spec: OracleSpec, queries: int, accuracy: float) -> float | None:
-    one, quantile = bounds.max_label_effect(spec), _normal_quantile(spec, accuracy)
-    return math.sqrt(queries) * one / (2 * quantile) if math.isfinite(one) and quantile > 0 else None
+    effect, quantile = bounds.max_label_effect(spec), _normal_quantile(spec, accuracy)
+    return math.sqrt(queries) * effect / (2 * quantile) if math.isfinite(effect) and quantile > 0 else None
 
 
 def _allowed_decimals(spec: OracleSpec, queries: int, accuracy: float) -> int | None:
@@ -207,17 +207,17 @@ def _query_cap(spec: OracleSpec, accuracy: float) -> int | None:
 def _list_remedies(spec: OracleSpec, queries: int, accuracy: float) -> tuple[Remedy, ...]:
     if bounds.max_accuracy(spec, queries) <= accuracy:
         return (Remedy(spec, queries, 0.0, f"nothing more is needed: {queries} scores reveal no more as it is"),)
-    bounded, first = _bound_label_effect(spec)
+    bounded, preparation = _bound_label_effect(spec)
     remedies = []
     if (noise := _required_noise(bounded, queries, accuracy)) is not None:
         sigma = _round_up(noise)
-        says = f"{first}add Gaussian noise of standard deviation {sigma:g} to every score"
+        says = f"{preparation}add Gaussian noise of standard deviation {sigma:g} to every score"
         remedies.append(Remedy(replace(bounded, noise=sigma, noise_kind="gaussian"), queries, 0.0, says))
     if (decimals := _allowed_decimals(bounded, queries, accuracy)) is not None:
-        says = f"{first}show at most {decimals} decimals of a score"
+        says = f"{preparation}show at most {decimals} decimals of a score"
         remedies.append(Remedy(replace(bounded, decimals=decimals), queries, 0.0, says))
     if (cap := _query_cap(bounded, accuracy)) is not None:
-        says = f"{first}answer at most {cap} {'query' if cap == 1 else 'queries'} in total"
+        says = f"{preparation}answer at most {cap} {'query' if cap == 1 else 'queries'} in total"
         remedies.append(Remedy(bounded, cap, 0.0, says))
     # Whoever sees every label as it is scored is right as often as it was left alone.
     flip = math.ceil((1 - accuracy) * 1e4) / 1e4
@@ -314,27 +314,29 @@ def menu(
     if spec.scored != "all":
         raise InputError(f"scored: the menu starts from an oracle that scores all rows, got {spec.scored}")
     season = days * per_day
-    shown = round(public * spec.n)
-    if not 0 < shown < spec.n:
-        raise InputError(f"public: of {spec.n} rows, {public:g} leaves {shown} public; both parts need a row")
+    n_public = round(public * spec.n)
+    if not 0 < n_public < spec.n:
+        raise InputError(f"public: of {spec.n} rows, {public:g} leaves {n_public} public; both parts need a row")
     if step is None:
         width = bounds.answer_range(spec)
         step = min(width, 1.0) / (2 * math.sqrt(spec.n))
     step = check_number(step, "step", above=0.0)
 
-    def item(name: str, setting: str, now: OracleSpec, queries: int, cost: ShownScores, most: int) -> MenuItem:
-        found = rank_correlation(spec, cost, seed=seed)
-        bound = min(most, _readable_labels(now, queries))
-        return MenuItem(name, setting, queries, bound, _count_read_labels(now, queries, seed), found)
+    def item(
+        name: str, setting: str, changed_spec: OracleSpec, queries: int, cost: ShownScores, max_labels: int
+    ) -> MenuItem:
+        correlation = rank_correlation(spec, cost, seed=seed)
+        readable = min(max_labels, _readable_labels(changed_spec, queries))
+        return MenuItem(name, setting, queries, readable, _count_read_labels(changed_spec, queries, seed), correlation)
 
     coarse = replace(spec, decimals=decimals if spec.decimals is None else min(decimals, spec.decimals))
-    split = replace(spec, scored=shown) if not isinstance(spec.metric, KnownRange) else spec
+    split = replace(spec, scored=n_public) if not isinstance(spec.metric, KnownRange) else spec
     plain = defended_scores(spec)
     return (
         item("as it is", f"{per_day} submissions a day for {days} days", spec, season, plain, spec.n),
         item(
-            "private split", f"{shown} of {spec.n} rows are public", split, season,
-            defended_scores(spec, share=public), shown,
+            "private split", f"{n_public} of {spec.n} rows are public", split, season,
+            defended_scores(spec, share=public), n_public,
         ),
         item("submissions per day", "1 submission a day", spec, days, plain, spec.n),
         item(
@@ -404,8 +406,8 @@ def _count_right_labels(plan: QueryPlan, oracle: LocalOracle, truth: Ints, queri
             break
         answers[index] = oracle(question)
     reading = plan.inner.read(answers)
-    told = reading.proven if plan.spec.noise_kind == "bounded" else np.ones(len(truth), dtype=bool)
-    right = int((told & (reading.labels == truth) & (truth >= 0)).sum())
+    is_read = reading.proven if plan.spec.noise_kind == "bounded" else np.ones(len(truth), dtype=bool)
+    right = int((is_read & (reading.labels == truth) & (truth >= 0)).sum())
     if plan.spec.noise_kind == "bounded":
         return right
     # Guesses under noise: those right beyond what guessing gets.
@@ -424,15 +426,15 @@ def _count_read_through_ladder(spec: OracleSpec, step: float, queries: int, seed
     ladder = Ladder((lambda p: 1 - local(p)) if spec.name == "accuracy" else local, step)
     preferences = np.zeros(spec.n)
     best = ladder(_preferred_predictions(spec, preferences))
-    asked = min(queries - 1, spec.n)
-    for row in range(asked):
+    n_rows_asked = min(queries - 1, spec.n)
+    for row in range(n_rows_asked):
         preferences[row] = 1.0
         answer = ladder(_preferred_predictions(spec, preferences))
         if answer == best:
             preferences[row] = 0.0
         best = answer
-    right = int((preferences[:asked] == y[:asked]).sum())
-    return max(0, 2 * right - asked)
+    right = int((preferences[:n_rows_asked] == y[:n_rows_asked]).sum())
+    return max(0, 2 * right - n_rows_asked)
 
 
 def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:
@@ -443,7 +445,9 @@ def _preferred_predictions(spec: OracleSpec, preferences: Floats) -> Array:
     return loss.predict(loss.two_sided * (1 - 2 * preferences), np.arange(2))
 
 
-def rank_correlation(spec: OracleSpec, shown: ShownScores, *, teams: int = TEAMS, seed: int = 0) -> Estimate | None:
+def rank_correlation(
+    spec: OracleSpec, show_scores: ShownScores, *, teams: int = TEAMS, seed: int = 0
+) -> Estimate | None:
     """Kendall's τ-b between the ranking by exact scores on all rows and the ranking that is shown.
 
     In each simulated competition the labels are drawn evenly. The evidence that a team has of a label is normal with
@@ -451,7 +455,7 @@ def rank_correlation(spec: OracleSpec, shown: ShownScores, *, teams: int = TEAMS
 
     Args:
         spec: the oracle as it is; its noise and rounding belong to what is shown, not to the exact scores.
-        shown: the scores shown for these labels and teams.
+        show_scores: the scores shown for these labels and teams.
         teams: submissions that are ranked, one a team.
         seed: of everything that is drawn.
 
@@ -462,16 +466,18 @@ def rank_correlation(spec: OracleSpec, shown: ShownScores, *, teams: int = TEAMS
     check_integer(teams, "teams", least=3)
     if isinstance(spec.metric, KnownRange) or spec.n * spec.classes > _MAX_SIMULATED_SIZE:
         return None
-    few, many = _N_COMPETITIONS
-    competitions = int(np.clip(_N_PREDICTIONS // (spec.n * teams * spec.classes), few, many))
+    fewest, largest = _N_COMPETITIONS
+    competitions = int(np.clip(_N_PREDICTIONS // (spec.n * teams * spec.classes), fewest, largest))
     correlations = []
     for number in range(competitions):
         rng = seeds.generator(seed, "labels", "ranking", number)
         y = rng.integers(0, spec.classes, spec.n)
         evidence = draw_evidence(y, spec.classes, teams, rng)
-        exact = np.array([_quality(spec, y, one) for one in evidence])
-        found = float(stats.kendalltau(exact, shown(spec, y, evidence, rng)).statistic)
-        correlations.append(0.0 if math.isnan(found) else found)  # a ranking in which all are tied orders nobody
+        exact = np.array([_quality(spec, y, team) for team in evidence])
+        correlation = float(stats.kendalltau(exact, show_scores(spec, y, evidence, rng)).statistic)
+        correlations.append(
+            0.0 if math.isnan(correlation) else correlation
+        )  # a ranking in which all are tied orders nobody
     mean, spread = float(np.mean(correlations)), float(np.std(correlations, ddof=1)) / math.sqrt(competitions)
     half = spread * float(stats.t.ppf((1 + _CONFIDENCE) / 2, competitions - 1))
     method = f"Student's t over {competitions} simulated competitions of {teams} teams"
@@ -483,9 +489,9 @@ def draw_evidence(y: Ints, classes: int, teams: int, rng: np.random.Generator) -
     shared = rng.normal(size=(len(y), classes))
     evidence = []
     for skill in np.linspace(0.2, 1.5, teams):
-        seen = (shared + rng.normal(size=shared.shape)) / math.sqrt(2)
-        seen[np.arange(len(y)), y] += skill
-        evidence.append(special.log_softmax(skill * seen, axis=1))
+        observed = (shared + rng.normal(size=shared.shape)) / math.sqrt(2)
+        observed[np.arange(len(y)), y] += skill
+        evidence.append(special.log_softmax(skill * observed, axis=1))
     return evidence
 
 
@@ -548,15 +554,15 @@ def defended_scores(defended: OracleSpec, flip: float = 0.0, share: float = 1.0,
         step: of a Ladder; 0: none.
     """
 
-    def shown(_: OracleSpec, y: Ints, evidence: list[Floats], rng: np.random.Generator) -> Floats:
+    def show_scores(_: OracleSpec, y: Ints, evidence: list[Floats], rng: np.random.Generator) -> Floats:
         wrong = rng.random(len(y)) < flip
         labels = np.where(wrong, (y + rng.integers(1, defended.classes, len(y))) % defended.classes, y)
         public = rng.permutation(len(y))[: max(2, round(share * len(y)))] if share < 1 else np.arange(len(y))
-        scores = [noisy_score(defended, team_score(defended, labels[public], one[public]), rng) for one in evidence]
+        scores = [noisy_score(defended, team_score(defended, labels[public], team[public]), rng) for team in evidence]
         values = np.round(np.array(scores) / step) * step if step else np.array(scores)
         return values if is_larger_better(defended) else -values
 
-    return shown
+    return show_scores
 
 
 def _quality(spec: OracleSpec, y: Ints, evidence: Floats) -> float:

@@ -155,8 +155,8 @@ class HttpOracle:
     def __call__(self, predictions: Array) -> float:
         """The score of one submission."""
         body = self.submission.text(predictions)
-        where = web.shown(self.url)
-        status, trouble = 0, "nothing was sent"
+        address = web.shown(self.url)
+        status, problem = 0, "nothing was sent"
         # Plain http needs no certificates, and loading them takes longer than a query.
         secure = self.url.startswith("https:")
         with web.Client(timeout=self.timeout, headers=self.headers, secure=secure) as client:
@@ -164,29 +164,29 @@ class HttpOracle:
                 wait = self.pause * 2**attempt
                 try:
                     answer = client.post(self.url, content=body, kind="text/csv")
-                    status, trouble = answer.status, f"HTTP {answer.status}"
+                    status, problem = answer.status, f"HTTP {answer.status}"
                     if status == 429:
-                        wait = self._patience(answer, where)
+                        wait = self._retry_delay(answer, address)
                     elif status < 500:
-                        return self._score(answer, where)
+                        return self._parse_score(answer, address)
                 except web.WebError as error:
-                    status, trouble = 0, str(error)
+                    status, problem = 0, str(error)
                 if attempt < self.retries:
                     self.sleep(wait)
         if status == 429:
-            raise QuotaReachedError(f"{where}: still busy after {self.retries + 1} tries (429)")
-        raise InputError(f"oracle: {where} failed {self.retries + 1} times, last: {trouble}")
+            raise QuotaReachedError(f"{address}: still busy after {self.retries + 1} tries (429)")
+        raise InputError(f"oracle: {address} failed {self.retries + 1} times, last: {problem}")
 
-    def _patience(self, answer: web.Answer, where: str) -> float:
+    def _retry_delay(self, answer: web.Answer, address: str) -> float:
         """Seconds to wait for a busy server; one that names none, or too many, takes no more submissions."""
         wait = answer.wait()
         if wait is None or wait > self.patience:
-            raise QuotaReachedError(f"{where}: no more submissions for now (429)")
+            raise QuotaReachedError(f"{address}: no more submissions for now (429)")
         return wait
 
-    def _score(self, answer: web.Answer, where: str) -> float:
+    def _parse_score(self, answer: web.Answer, address: str) -> float:
         if answer.status >= 300:
-            raise InputError(f"oracle: {where} refused: HTTP {answer.status}: {answer.excerpt()}")
+            raise InputError(f"oracle: {address} refused: HTTP {answer.status}: {answer.excerpt()}")
         try:
             value: Any = answer.json()
         except web.WebError:
@@ -196,9 +196,11 @@ class HttpOracle:
                 value = reduce(lambda level, part: level[part], self.key.split("."), value)
             score = _parse_number(value)
         except (ValueError, KeyError, TypeError, OverflowError):
-            raise InputError(f"oracle: {where} answered without a number at {self.key!r}: {answer.excerpt()}") from None
+            raise InputError(
+                f"oracle: {address} answered without a number at {self.key!r}: {answer.excerpt()}"
+            ) from None
         if not math.isfinite(score):
-            raise InputError(f"oracle: {where} answered {str(value)[:60]}; a finite number is needed")
+            raise InputError(f"oracle: {address} answered {str(value)[:60]}; a finite number is needed")
         return score
 
 
@@ -236,27 +238,27 @@ class Journal:
     _answers: dict[int, float] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        head = {"plan": self.plan.key, "method": self.plan.method, "queries": self.plan.count}
+        expected_header = {"plan": self.plan.key, "method": self.plan.method, "queries": self.plan.count}
         text = store.read_text(self.path, limit=untrusted.LINES) if self.path.exists() else ""
         if not text:
-            store.write_text(self.path, json.dumps(head) + "\n")
+            store.write_text(self.path, json.dumps(expected_header) + "\n")
             return
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            store.write_text(self.path, whole or json.dumps(head) + "\n")
-        lines = whole.splitlines() or [json.dumps(head)]
+        complete = text[: text.rfind("\n") + 1]
+        if complete != text:
+            store.write_text(self.path, complete or json.dumps(expected_header) + "\n")
+        lines = complete.splitlines() or [json.dumps(expected_header)]
         try:
-            first, *rest = [json.loads(line) for line in lines]
-            self._answers.update({int(line["query"]): float(line["score"]) for line in rest})
-            key = first["plan"]
+            header, *entries = [json.loads(line) for line in lines]
+            self._answers.update({int(line["query"]): float(line["score"]) for line in entries})
+            key = header["plan"]
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise InputError(f"{self.path}: not a journal of answers") from None
         if not all(map(math.isfinite, self._answers.values())):
             raise InputError(f"{self.path}: an answer is not a finite number")
         if key != self.plan.key:
             raise InputError(
-                f"{self.path}: holds answers to another plan ({first.get('method')}, {first.get('queries')} queries); "
-                "its queries differ, so its answers cannot be used here"
+                f"{self.path}: holds answers to another plan ({header.get('method')}, {header.get('queries')} "
+                "queries); its queries differ, so its answers cannot be used here"
             )
         if any(not 0 <= index <= self.plan.count for index in self._answers):
             raise InputError(f"{self.path}: names a query the plan does not have")

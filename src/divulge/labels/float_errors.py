@@ -54,8 +54,8 @@ def depths(n: int, order: str) -> Floats:
     # Lane sums first (the first element of a lane passes through all of its additions), then three
     # additions to join the lanes, then the rest one by one.
     lanes = np.repeat(np.minimum(np.arange(rounds, 0, -1), rounds - 1), 8)
-    rest = n % 8
-    return np.concatenate([lanes + 3 + rest, np.arange(rest, 0, -1)]).astype(float)
+    n_remaining = n % 8
+    return np.concatenate([lanes + 3 + n_remaining, np.arange(n_remaining, 0, -1)]).astype(float)
 
 
 def log_error(probabilities: Floats, losses: Floats) -> Floats:
@@ -92,8 +92,8 @@ def summation_error(n: int, total: Any, order: str, dtype: str) -> Any:
 
 def mean_rounding(n: int, total: Any, dtype: str) -> Any:
     """Error, as a sum, of the mean's own rounding: n half units in the last place of ``total / n``."""
-    kind = np.dtype(dtype).type
-    return 0.5 * n * np.spacing(np.asarray(total / n, dtype=kind)).astype(np.float64)
+    float_type = np.dtype(dtype).type
+    return 0.5 * n * np.spacing(np.asarray(total / n, dtype=float_type)).astype(np.float64)
 
 
 def grid_error(low: Floats, high: Floats, deviation: Floats, grid: float, order: str, dtype: str) -> Floats:
@@ -121,10 +121,10 @@ def grid_error(low: Floats, high: Floats, deviation: Floats, grid: float, order:
         return node[0][:, index], node[1][:, index], node[2][:, index], node[3][:, index]
 
     def loop(start: int, stop: int, total: Node | None = None) -> Node:
-        whole = part(start, stop)
-        total = column(whole, 0) if total is None else add(total, column(whole, 0))
+        nodes = part(start, stop)
+        total = column(nodes, 0) if total is None else add(total, column(nodes, 0))
         for index in range(1, stop - start):
-            total = add(total, column(whole, index))
+            total = add(total, column(nodes, index))
         return total
 
     def pairwise(start: int, stop: int) -> Node:
@@ -135,8 +135,8 @@ def grid_error(low: Floats, high: Floats, deviation: Floats, grid: float, order:
         if size < 8:
             return loop(start, stop)
         lanes = part(start, start + 8)
-        for first in range(start + 8, start + size - size % 8, 8):
-            lanes = add(lanes, part(first, first + 8))
+        for lane_start in range(start + 8, start + size - size % 8, 8):
+            lanes = add(lanes, part(lane_start, lane_start + 8))
         r = [column(lanes, index) for index in range(8)]
         total = add(add(add(r[0], r[1]), add(r[2], r[3])), add(add(r[4], r[5]), add(r[6], r[7])))
         return loop(stop - size % 8, stop, total) if size % 8 else total
@@ -147,18 +147,22 @@ def grid_error(low: Floats, high: Floats, deviation: Floats, grid: float, order:
 
 def _add_nodes(a: Node, b: Node, *, grid: float, dtype: str) -> Node:
     """One addition of the oracle: what its result can be, and how far it can then lie from the grid."""
-    least, most, away, quantum = a[0] + b[0], a[1] + b[1], a[2] + b[2], np.minimum(a[3], b[3])
-    step = _spacing(most + away, dtype)
+    low, high, deviation, quantum = a[0] + b[0], a[1] + b[1], a[2] + b[2], np.minimum(a[3], b[3])
+    step = _spacing(high + deviation, dtype)
     # Nothing is rounded when all that is added has a place in the last digits of the result.
     exact = (quantum >= step) & (grid >= step)
     # A sum less than half way from its grid value to the next float is rounded to the grid value, itself a float.
-    near = (away < _spacing_below(least, dtype) / 2) & (grid >= step)
-    rounded = away + np.where(grid >= step, np.minimum(step / 2, away), step / 2)
+    returns_to_grid = (deviation < _spacing_below(low, dtype) / 2) & (grid >= step)
+    rounded = deviation + np.where(grid >= step, np.minimum(step / 2, deviation), step / 2)
     # The result is a float and its grid value a multiple of the grid, so they differ by a multiple of the finer.
-    finer = np.minimum(_spacing(np.maximum(least - 2 * (away + step), 0.0), dtype), grid)
-    whole = np.where(finer > _MIN_SPACING, np.floor(rounded / np.maximum(finer, _MIN_SPACING)) * finer, rounded)
-    total = np.where(exact, away, np.where(near, 0.0, whole))
-    return least, most, total, np.where(total == 0, grid, np.where(exact, quantum, finer))
+    finer_spacing = np.minimum(_spacing(np.maximum(low - 2 * (deviation + step), 0.0), dtype), grid)
+    on_grid = np.where(
+        finer_spacing > _MIN_SPACING,
+        np.floor(rounded / np.maximum(finer_spacing, _MIN_SPACING)) * finer_spacing,
+        rounded,
+    )
+    total = np.where(exact, deviation, np.where(returns_to_grid, 0.0, on_grid))
+    return low, high, total, np.where(total == 0, grid, np.where(exact, quantum, finer_spacing))
 
 
 def _spacing(values: Floats, dtype: str) -> Floats:
@@ -167,5 +171,5 @@ def _spacing(values: Floats, dtype: str) -> Floats:
 
 def _spacing_below(values: Floats, dtype: str) -> Floats:
     """Distance to the next smaller float."""
-    kind = values.astype(dtype)
-    return (kind - np.nextafter(kind, kind.dtype.type(-np.inf))).astype(np.float64)
+    floats = values.astype(dtype)
+    return (floats - np.nextafter(floats, floats.dtype.type(-np.inf))).astype(np.float64)

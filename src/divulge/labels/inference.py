@@ -33,7 +33,7 @@ _ACCIDENT_PROBABILITY = 1e-3  # of trailing zeros by accident, below which answe
 _TINY_PROBABILITY = 1e-300  # a probability that every clip there is would raise
 _COMMON_CLIPS = (
     *(10.0**-k for k in range(1, 21)),
-    *(float(np.finfo(kind).eps) for kind in ("float16", "float32", "float64")),
+    *(float(np.finfo(dtype).eps) for dtype in ("float16", "float32", "float64")),
 )
 _COMMON_SCALES = {
     "negated (larger is better there)": -1.0,
@@ -85,12 +85,12 @@ def infer(
     check_bool(control, "control")
     answers = _AnswerCollector(oracle, plan, journal, progress)
     answers.ask_all()
-    inference = read(plan, answers.known)
+    inference = read(plan, answers.values)
     if control and inference.contradiction is None and inference.proven.all() and answers.ask(plan.count, plan.control):
-        inference = read(plan, answers.known)
+        inference = read(plan, answers.values)
     if control and inference.contradiction is not None:
         return replace(
-            inference, contradiction=explain_contradiction(oracle, plan, answers.known, inference.contradiction)
+            inference, contradiction=explain_contradiction(oracle, plan, answers.values, inference.contradiction)
         )
     return inference
 
@@ -106,16 +106,16 @@ class _AnswerCollector:
         progress: Callable[[int, int], None] | None,
     ) -> None:
         self.oracle, self.plan, self.journal, self.progress = oracle, plan, journal, progress
-        self.known = np.full(plan.count + 1, np.nan)
+        self.values = np.full(plan.count + 1, np.nan)
         for index, answer in journal.answers().items() if journal is not None else ():
-            self.known[index] = _check_answer(answer, index, plan.count)
+            self.values[index] = _check_answer(answer, index, plan.count)
 
     def ask_all(self) -> None:
         """Every query of the plan that has no answer yet, until the quota is used up."""
         for index in range(self.plan.count):
-            if not math.isnan(self.known[index]):
+            if not math.isnan(self.values[index]):
                 continue
-            question = self.plan.query_after(index, self.known)
+            question = self.plan.query_after(index, self.values)
             if question is None or not self.ask(index, question):
                 return
             if self.progress is not None:
@@ -124,16 +124,16 @@ class _AnswerCollector:
 
     def ask(self, index: int, predictions: Array) -> bool:
         """One query, unless it has its answer already; False when the quota is used up."""
-        if not math.isnan(self.known[index]):
+        if not math.isnan(self.values[index]):
             return True
         try:
             with errors.user_code_errors("oracle", QuotaReachedError):
                 answer = self.oracle(predictions)
         except QuotaReachedError:
             return False
-        self.known[index] = _check_answer(answer, index, self.plan.count)
+        self.values[index] = _check_answer(answer, index, self.plan.count)
         if self.journal is not None:
-            self.journal.keep(index, float(self.known[index]))
+            self.journal.keep(index, float(self.values[index]))
         return True
 
 
@@ -149,22 +149,24 @@ def read(plan: QueryPlan, answers: object) -> LabelInference:
         divulge.InputError: another number of answers than the plan has queries.
     """
     check_instance(plan, "plan", QueryPlan, "what labels.design returned")
-    given = check_vector(answers, "answers", finite=False)
-    if len(given) not in (plan.count, plan.count + 1):
-        raise InputError(f"answers: {plan.count} are needed (one per query of the plan), got {len(given)}")
-    if np.isinf(given).any():
-        raise InputError(f"answers: query {int(np.flatnonzero(np.isinf(given))[0])} has an infinite answer")
-    given = round_single_precision(given, plan.spec.decimals)
-    known = given[: plan.count]
-    reading = plan.inner.read(known)
-    against = find_contradiction(plan, known, reading)
-    checked = False
-    if against is None and reading.proven.all() and len(given) > plan.count and not math.isnan(given[-1]):
-        against = check_control_answer(plan.spec, reading.labels, float(given[-1]))
-        checked = against is None
-    asked = int((~np.isnan(known)).sum())
-    certain, proven = reading.certain & (against is None), reading.proven & (against is None)
-    return LabelInference(reading.labels, certain, proven, asked, reading.residual, known, against, checked)
+    checked = check_vector(answers, "answers", finite=False)
+    if len(checked) not in (plan.count, plan.count + 1):
+        raise InputError(f"answers: {plan.count} are needed (one per query of the plan), got {len(checked)}")
+    if np.isinf(checked).any():
+        raise InputError(f"answers: query {int(np.flatnonzero(np.isinf(checked))[0])} has an infinite answer")
+    checked = round_single_precision(checked, plan.spec.decimals)
+    plan_answers = checked[: plan.count]
+    reading = plan.inner.read(plan_answers)
+    contradiction = find_contradiction(plan, plan_answers, reading)
+    control_agrees = False
+    if contradiction is None and reading.proven.all() and len(checked) > plan.count and not math.isnan(checked[-1]):
+        contradiction = check_control_answer(plan.spec, reading.labels, float(checked[-1]))
+        control_agrees = contradiction is None
+    n_answered = int((~np.isnan(plan_answers)).sum())
+    certain, proven = reading.certain & (contradiction is None), reading.proven & (contradiction is None)
+    return LabelInference(
+        reading.labels, certain, proven, n_answered, reading.residual, plan_answers, contradiction, control_agrees
+    )
 
 
 def _check_answer(answer: Any, index: int, count: int) -> float:
@@ -173,8 +175,8 @@ def _check_answer(answer: Any, index: int, count: int) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        which = f"query {index} of {count}" if index < count else "the control query"
-        raise InputError(f"oracle: {which} was answered with {format_value(answer)}; a number is needed")
+        query = f"query {index} of {count}" if index < count else "the control query"
+        raise InputError(f"oracle: {query} was answered with {format_value(answer)}; a number is needed")
     return number
 
 
@@ -248,14 +250,16 @@ class Contradiction:
 
 def find_contradiction(plan: QueryPlan, answers: Floats, reading: Reading) -> Contradiction | None:
     """What in the answers ``[count]`` contradicts the plan's oracle, if anything does."""
-    asked = ~np.isnan(answers)
-    finer = asked & ~has_decimals(answers, plan.spec.decimals)
-    if finer.any():
+    is_answered = ~np.isnan(answers)
+    has_more_decimals = is_answered & ~has_decimals(answers, plan.spec.decimals)
+    if has_more_decimals.any():
         declared = f"more than the {plan.spec.decimals} decimals declared"
-        reason = f"{int(finer.sum())} of {int(asked.sum())} answers have {declared}"
-        return Contradiction(reason, _describe_decimals(answers[asked], _MAX_TESTED_DECIMALS), _query_numbers(finer))
+        reason = f"{int(has_more_decimals.sum())} of {int(is_answered.sum())} answers have {declared}"
+        return Contradiction(
+            reason, _describe_decimals(answers[is_answered], _MAX_TESTED_DECIMALS), _query_numbers(has_more_decimals)
+        )
     if reading.refuted.any():
-        reason = f"{int(reading.refuted.sum())} of {int(asked.sum())} answers fit no labels"
+        reason = f"{int(reading.refuted.sum())} of {int(is_answered.sum())} answers fit no labels"
         return Contradiction(
             reason,
             describe_pattern(answers, plan.spec) or find_metric_mistake(plan, answers),
@@ -291,8 +295,8 @@ def has_decimals(answers: Floats, decimals: int | None) -> Bools:
     size = np.where(np.isnan(answers), 0.0, np.abs(answers))
     single = np.spacing(size.astype(np.float32)).astype(float)
     slack = np.maximum(4 * np.spacing(size), np.where(single < 0.9 * step, 0.51 * single, 0.0))
-    known = np.where(np.isnan(answers), 0.0, answers)
-    return np.abs(known - np.round(known / step) * step) <= slack
+    filled = np.where(np.isnan(answers), 0.0, answers)
+    return np.abs(filled - np.round(filled / step) * step) <= slack
 
 
 def round_single_precision(answers: Floats, decimals: int | None) -> Floats:
@@ -310,45 +314,58 @@ def round_single_precision(answers: Floats, decimals: int | None) -> Floats:
 
 def describe_pattern(answers: Floats, spec: OracleSpec) -> str:
     """What the answers look like by themselves: constant, rounded or repeated; empty when nothing strikes."""
-    known = answers[~np.isnan(answers)]
-    return _describe_constant(known) or _describe_rounding(known, spec) or _describe_repeats(known, spec.decimals)
+    given_answers = answers[~np.isnan(answers)]
+    return (
+        _describe_constant(given_answers)
+        or _describe_rounding(given_answers, spec)
+        or _describe_repeats(given_answers, spec.decimals)
+    )
 
 
 def find_metric_mistake(plan: QueryPlan, answers: Floats) -> str:
     """What people usually get wrong about a metric that would explain the answers; empty when nothing does."""
-    return next((said for said, change in _metric_mistakes(plan.spec) if _explains_answers(plan, change(answers))), "")
+    return next(
+        (
+            description
+            for description, change in _metric_mistakes(plan.spec)
+            if _explains_answers(plan, change(answers))
+        ),
+        "",
+    )
 
 
-def _describe_constant(known: Floats) -> str:
-    return f"constant (every answer is {known[0]:g})" if len(known) > 2 and np.ptp(known) == 0 else ""
+def _describe_constant(answers: Floats) -> str:
+    return f"constant (every answer is {answers[0]:g})" if len(answers) > 2 and np.ptp(answers) == 0 else ""
 
 
-def _describe_repeats(known: Floats, decimals: int | None) -> str:
+def _describe_repeats(answers: Floats, decimals: int | None) -> str:
     """Answers that are those of the query before, as a cache or a limit on requests would give them."""
-    again = int((np.diff(known) == 0).sum())
+    n_repeats = int((np.diff(answers) == 0).sum())
     return (
-        f"repeated ({again} answers repeat the previous one)"
-        if again >= 3 and (decimals is None or decimals > 3)
+        f"repeated ({n_repeats} answers repeat the previous one)"
+        if n_repeats >= 3 and (decimals is None or decimals > 3)
         else ""
     )
 
 
-def _describe_rounding(known: Floats, spec: OracleSpec) -> str:
+def _describe_rounding(answers: Floats, spec: OracleSpec) -> str:
     """Fewer decimals than declared, where that is no accident."""
-    most = _MAX_TESTED_DECIMALS if spec.decimals is None else spec.decimals - 1
+    max_decimals = _MAX_TESTED_DECIMALS if spec.decimals is None else spec.decimals - 1
     # Floats this large show no more decimals than these.
-    most = min(most, math.floor(-math.log10(100 * np.spacing(max(float(np.abs(known).max()), 1e-300)))))
-    for decimals in range(most + 1):
-        if has_decimals(known, decimals).all():
-            by_chance = 10.0 ** (-(most + 1 - decimals) * len(np.unique(known)))
+    max_decimals = min(
+        max_decimals, math.floor(-math.log10(100 * np.spacing(max(float(np.abs(answers).max()), 1e-300))))
+    )
+    for decimals in range(max_decimals + 1):
+        if has_decimals(answers, decimals).all():
+            chance = 10.0 ** (-(max_decimals + 1 - decimals) * len(np.unique(answers)))
             # Shares of 100 rows have two decimals by themselves.
-            natural = spec.decimals is None and 10**decimals % spec.n == 0
-            return f"rounded to {decimals} decimals" if by_chance < _ACCIDENT_PROBABILITY and not natural else ""
+            is_natural = spec.decimals is None and 10**decimals % spec.n == 0
+            return f"rounded to {decimals} decimals" if chance < _ACCIDENT_PROBABILITY and not is_natural else ""
     return ""
 
 
-def _describe_decimals(known: Floats, most: int) -> str:
-    fewest = next((d for d in range(most + 1) if has_decimals(known, d).all()), None)
+def _describe_decimals(answers: Floats, max_decimals: int) -> str:
+    fewest = next((d for d in range(max_decimals + 1) if has_decimals(answers, d).all()), None)
     return "unrounded" if fewest is None else f"rounded to {fewest} decimals"
 
 
@@ -385,7 +402,7 @@ def _explains_answers(plan: QueryPlan, answers: Floats) -> bool:
 
 
 def explain_contradiction(
-    oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, against: Contradiction
+    oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, contradiction: Contradiction
 ) -> Contradiction:
     """The contradiction with what up to three more queries say about its cause.
 
@@ -393,53 +410,57 @@ def explain_contradiction(
         oracle: predictions → score.
         plan: the plan whose answers contradict what was declared.
         answers: ``[count + 1]``, the control query's last.
-        against: what was found.
+        contradiction: what was found.
     """
     try:
-        looks = describe_pattern(answers, plan.spec) or _describe_noise(oracle, plan, answers, against)
-        looks = looks or against.looks or _describe_scale(oracle, plan.spec)
+        looks = describe_pattern(answers, plan.spec) or _describe_noise(oracle, plan, answers, contradiction)
+        looks = looks or contradiction.looks or _describe_scale(oracle, plan.spec)
     except (QuotaReachedError, InputError):
         # Nothing more is to be had; what was found stands.
-        return against
-    return replace(against, looks=looks)
+        return contradiction
+    return replace(contradiction, looks=looks)
 
 
-def _describe_noise(oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, against: Contradiction) -> str:
+def _describe_noise(
+    oracle: Callable[[Array], float], plan: QueryPlan, answers: Floats, contradiction: Contradiction
+) -> str:
     """The same query once more: a server without noise gives the same answer, one with bounded noise nearly."""
     spec = plan.spec
-    index = against.queries[0] if against.queries else plan.count
-    first = float(answers[index])
-    second = float(oracle(plan.queries[index] if index < plan.count else plan.control))
-    declared = noise_bound(spec, 1)
-    if abs(second - first) <= (2 * (declared + spec.rounding) * (1 + 1e-9) if declared else 0.0):
+    index = contradiction.queries[0] if contradiction.queries else plan.count
+    first_answer = float(answers[index])
+    second_answer = float(oracle(plan.queries[index] if index < plan.count else plan.control))
+    bound = noise_bound(spec, 1)
+    if abs(second_answer - first_answer) <= (2 * (bound + spec.rounding) * (1 + 1e-9) if bound else 0.0):
         return ""
-    said = f"only {spec.noise:g} ({spec.noise_kind})" if spec.noise else "none"
-    return f"noisy (the same query was answered {first:.10g} and {second:.10g}; declared noise: {said})"
+    declared = f"only {spec.noise:g} ({spec.noise_kind})" if spec.noise else "none"
+    return (
+        f"noisy (the same query was answered {first_answer:.10g} and {second_answer:.10g}; declared noise: {declared})"
+    )
 
 
 def _describe_scale(oracle: Callable[[Array], float], spec: OracleSpec) -> str:
     """Two opposite queries, as sure as can be: their answers add up to what clip and scale alone decide."""
     if spec.name != "log_loss" or spec.classes != 2 or spec.class_weight is not None or spec.scored != "all":
         return ""
-    sure = np.tile([1.0, _TINY_PROBABILITY], (spec.n, 1))
-    pair = [sure, sure[:, ::-1]] if spec.submission == "rows" else [sure[:, 1], sure[:, 0]]
+    confident = np.tile([1.0, _TINY_PROBABILITY], (spec.n, 1))
+    pair = [confident, confident[:, ::-1]] if spec.submission == "rows" else [confident[:, 1], confident[:, 0]]
     total = sum(float(oracle(predictions)) for predictions in pair)
-    wanted = _opposite_loss(spec.epsilon) * (1 if spec.reduction == "mean" else spec.n)
+    expected = _opposite_loss(spec.epsilon) * (1 if spec.reduction == "mean" else spec.n)
     scales = _COMMON_SCALES | (
         {"like a sum over rows, not a mean": float(spec.n)}
         if spec.reduction == "mean"
         else {"like a mean over rows, not a sum": 1 / spec.n}
     )
     for looks, scale in scales.items():
-        if _is_close(total, scale * wanted, spec):
+        if _is_close(total, scale * expected, spec):
             return looks
-    if _is_close(total, wanted, spec):
+    if _is_close(total, expected, spec):
         return ""
-    each = total / (1 if spec.reduction == "mean" else spec.n)
-    clip = min(_COMMON_CLIPS, key=lambda clip: abs(each - _opposite_loss(clip)))
-    if _is_close(each, _opposite_loss(clip), spec):
+    mean_total = total / (1 if spec.reduction == "mean" else spec.n)
+    clip = min(_COMMON_CLIPS, key=lambda clip: abs(mean_total - _opposite_loss(clip)))
+    if _is_close(mean_total, _opposite_loss(clip), spec):
         return f"clipped at {clip:.3g}, not at {spec.epsilon:g}"
-    return "not clipped at all" if _is_close(each, _opposite_loss(0.0), spec) else ""
+    return "not clipped at all" if _is_close(mean_total, _opposite_loss(0.0), spec) else ""
 
 
 def _opposite_loss(clip: float) -> float:
@@ -447,8 +468,8 @@ def _opposite_loss(clip: float) -> float:
     return -math.log(max(clip, _TINY_PROBABILITY)) - math.log1p(-clip)
 
 
-def _is_close(value: float, wanted: float, spec: OracleSpec) -> bool:
-    return abs(value - wanted) <= 2 * (noise_bound(spec, 1) + spec.rounding) + 1e-3 * abs(wanted)
+def _is_close(value: float, expected: float, spec: OracleSpec) -> bool:
+    return abs(value - expected) <= 2 * (noise_bound(spec, 1) + spec.rounding) + 1e-3 * abs(expected)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -502,10 +523,10 @@ def simulate(
     """
     check_instance(spec, "spec", OracleSpec, "a labels.OracleSpec")
     truth = check_labels(y, "y", length=spec.n, classes=spec.classes)
-    made = design(spec) if plan is None else plan
-    check_plan(made, spec)
+    checked_plan = design(spec) if plan is None else plan
+    check_plan(checked_plan, spec)
     mask = None if scored is None else check_scored_mask(spec, scored)
-    inference = infer(LocalOracle(spec, truth, seed, scored=mask) if oracle is None else oracle, made)
+    inference = infer(LocalOracle(spec, truth, seed, scored=mask) if oracle is None else oracle, checked_plan)
     if mask is not None:
         truth = np.where(mask, truth, -1)
     right = inference.labels == truth

@@ -38,19 +38,19 @@ class LinearPlan:
 
     Args:
         spec: the oracle.
-        questions: one, or one per factor of K.
+        digit_plans: one, or one per factor of K.
         radix: what a digit of each question is worth in the class's number.
         weights: class weights, in which case query 0 counts the classes first.
     """
 
     spec: OracleSpec
-    questions: tuple[DigitPlan, ...]
+    digit_plans: tuple[DigitPlan, ...]
     radix: tuple[int, ...]
 
     @property
     def count(self) -> int:
         """Number of queries."""
-        return sum(q.count for q in self.questions) + (self.spec.class_weight is not None)
+        return sum(q.count for q in self.digit_plans) + (self.spec.class_weight is not None)
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
@@ -58,7 +58,7 @@ class LinearPlan:
             if index == 0:
                 return class_count_query(self.spec)
             index -= 1
-        for part in self.questions:
+        for part in self.digit_plans:
             if index < part.count:
                 return part.query(index)
             index -= part.count
@@ -73,30 +73,30 @@ class LinearPlan:
         residual = np.full(self.count, 0.0)
         refuted = np.zeros(self.count, dtype=bool)
         excess = np.full(self.count, np.nan)
-        for part, worth, own in self._parts():
-            reading = part.read(sums[own])
-            labels += worth * reading.labels
+        for part, place_value, queries in self._parts():
+            reading = part.read(sums[queries])
+            labels += place_value * reading.labels
             certain &= reading.certain
             proven &= reading.proven
-            residual[own] = reading.residual / self.spec.rows_per_answer
-            refuted[own] = reading.refuted
-            excess[own] = np.maximum(reading.residual - sums.fixed[own] - part.error, 0)
-        inside = labels < self.spec.classes
+            residual[queries] = reading.residual / self.spec.rows_per_answer
+            refuted[queries] = reading.refuted
+            excess[queries] = np.maximum(reading.residual - sums.fixed[queries] - part.error, 0)
+        is_class = labels < self.spec.classes
         if sums.sigma is not None:
-            asked = ~np.isnan(excess)
-            refuted |= asked & exceeds_noise(self.spec, (excess / sums.sigma)[asked])
-        elif (proven & ~inside).any():
-            for part, _, own in self._parts():
-                refuted[own] |= part.code.queries_of(proven & ~inside)
+            is_answered = ~np.isnan(excess)
+            refuted |= is_answered & exceeds_noise(self.spec, (excess / sums.sigma)[is_answered])
+        elif (proven & ~is_class).any():
+            for part, _, queries in self._parts():
+                refuted[queries] |= part.code.queries_in_flagged_blocks(proven & ~is_class)
         if self.spec.class_weight is not None:
             refuted[0] = not _is_class_count(self.spec, float(answers[0]))
-        return Reading(np.where(inside, labels, 0), certain & inside, proven & inside, residual, refuted)
+        return Reading(np.where(is_class, labels, 0), certain & is_class, proven & is_class, residual, refuted)
 
     def _parts(self) -> Iterator[tuple[DigitPlan, int, slice]]:
         """Every question, what its digit is worth, and where its answers stand."""
-        start = self.count - sum(q.count for q in self.questions)
-        for part, worth in zip(self.questions, self.radix, strict=True):
-            yield part, worth, slice(start, start + part.count)
+        start = self.count - sum(q.count for q in self.digit_plans)
+        for part, place_value in zip(self.digit_plans, self.radix, strict=True):
+            yield part, place_value, slice(start, start + part.count)
             start += part.count
 
 
@@ -199,8 +199,8 @@ def certify_digit_plans(spec: OracleSpec, questions: tuple[DigitPlan, ...]) -> C
         if spec.noise_kind != "bounded":
             return Certificate(False, unit - 2 * float_error, 0.0, method, f"{spec.noise_kind} noise has no bound")
         if unit <= 2 * error:
-            why = f"one step is {unit:.3g}, errors may reach ±{error:.3g}"
-            return Certificate(False, max(0.0, unit - 2 * float_error), 2 * (error - float_error), method, why)
+            reason = f"one step is {unit:.3g}, errors may reach ±{error:.3g}"
+            return Certificate(False, max(0.0, unit - 2 * float_error), 2 * (error - float_error), method, reason)
         proof = Certificate(True, unit - 2 * float_error, 2 * (error - float_error), method)
         if worst is None or proof.separation - proof.needed < worst.separation - worst.needed:
             worst = proof
@@ -258,48 +258,48 @@ class DigitPlan:
 
     def query(self, index: int) -> Array:
         """Predictions of one query."""
-        first, weights = self.code.weights(index)
+        first_row, weights = self.code.weights(index)
         idle = self.alphabet.rows[self.alphabet.index(np.zeros(1, dtype=np.int64))]
         predictions = np.repeat(idle, self.code.n, axis=0)
-        predictions[first : first + len(weights)] = self.alphabet.rows[self.alphabet.index(weights)]
+        predictions[first_row : first_row + len(weights)] = self.alphabet.rows[self.alphabet.index(weights)]
         return predictions
 
-    def read(self, given: RowSums) -> Reading:
+    def read(self, row_sums: RowSums) -> Reading:
         """Digits from the oracle's sums ``[count]``.
 
         For stochastic noise certain means that the next labelling is a million times less likely in every query
         together, even at twice the declared deviation.
         """
-        sums, fixed, noise, sigma = given.sums, given.fixed, given.noise, given.sigma
+        sums, fixed, noise, sigma = row_sums.sums, row_sums.fixed, row_sums.noise, row_sums.sigma
         missing = np.isnan(sums)
         steps = (np.where(missing, self.base, sums) - self.base) / np.longdouble(self.unit)
-        whole = np.rint(np.clip(steps, -(2.0**61), 2.0**61))
-        distance = np.abs(steps - whole).astype(float) * self.unit
-        labels, sound = self.code.decode(whole.astype(np.int64))
-        known = fixed + self.error
+        nearest = np.rint(np.clip(steps, -(2.0**61), 2.0**61))
+        distance = np.abs(steps - nearest).astype(float) * self.unit
+        labels, sound = self.code.decode(nearest.astype(np.int64))
+        certain_error = fixed + self.error
         # Another labelling has another integer somewhere, at least one unit away: it would need this much noise.
-        needed = self.unit - distance - known
+        required_noise = self.unit - distance - certain_error
         if sigma is not None:
             unlikely = 2 * sigma**2 * math.log(1e6 * self.count)
-            odds = np.maximum(needed, 0) ** 2 - (distance + known) ** 2
+            odds = np.maximum(required_noise, 0) ** 2 - (distance + certain_error) ** 2
             bad, worse = odds <= unlikely, odds <= 4 * unlikely
         else:
-            bad = (distance > known + noise) | (needed <= noise)
-            worse = (distance > known + 2 * noise) | (needed <= 2 * noise)
-        certain = sound & ~self.code.rows_of(missing | worse)
-        proven = sound & ~self.code.rows_of(missing | bad)
-        allowed = known + noise + given.slack
-        refuted = ~missing & ((distance > allowed) | self._outside(steps, allowed))
+            bad = (distance > certain_error + noise) | (required_noise <= noise)
+            worse = (distance > certain_error + 2 * noise) | (required_noise <= 2 * noise)
+        certain = sound & ~self.code.rows_in_flagged_blocks(missing | worse)
+        proven = sound & ~self.code.rows_in_flagged_blocks(missing | bad)
+        allowed = certain_error + noise + row_sums.slack
+        refuted = ~missing & ((distance > allowed) | self._exceed_range(steps, allowed))
         # Sums that are settled, each by itself, and yet together are those of no labels.
-        settled = ~self.code.rows_of(missing | (needed <= noise))
-        refuted |= self.code.queries_of(~sound & settled)
+        is_settled = ~self.code.rows_in_flagged_blocks(missing | (required_noise <= noise))
+        refuted |= self.code.queries_in_flagged_blocks(~sound & is_settled)
         return Reading(labels, certain, proven, np.where(missing, np.nan, distance), refuted)
 
-    def _outside(self, steps: Array, allowed: Floats) -> Bools:
+    def _exceed_range(self, steps: Array, allowed: Floats) -> Bools:
         """Sums below the least or above the largest that labels can make in their query."""
         weights, top = self.alphabet.weights, int(self.digits.max())
-        least, most = (top * self.code.totals(weights, side(weights, 0)) for side in (np.minimum, np.maximum))
-        return np.maximum(least - steps, steps - most).astype(float) * self.unit > allowed
+        lowest, highest = (top * self.code.totals(weights, side(weights, 0)) for side in (np.minimum, np.maximum))
+        return np.maximum(lowest - steps, steps - highest).astype(float) * self.unit > allowed
 
 
 def plan_digit(
@@ -308,7 +308,7 @@ def plan_digit(
     digits: Ints,
     *,
     dense: bool,
-    most: int,
+    max_bits: int,
     span: float | None = None,
     guard: bool = False,
     rigorous: bool = True,
@@ -318,66 +318,68 @@ def plan_digit(
     With ``guard`` a unit also outweighs three times the declared noise, so that every label is certain, not
     only proven. Of all units that need equally many queries the largest is taken: the margin costs nothing.
     """
-    gap = loss.reach(digits) if span is None else span / int(digits.max())
+    gap = loss.largest_gap(digits) if span is None else span / int(digits.max())
     base = int(digits.max()) + 1
     noise = spec.rows_per_answer * spec.tolerance if spec.name != "rmse" else 0.0
-    least = (3 if guard else 2) * noise * (1 + 1e-9) + 4 * float_errors.unit_roundoff(spec.float_dtype) * spec.n
+    smallest_unit = (3 if guard else 2) * noise * (1 + 1e-9) + 4 * float_errors.unit_roundoff(spec.float_dtype) * spec.n
     for _ in range(40):
-        bound = int(min(gap / least, 2.0**58))
+        bound = int(min(gap / smallest_unit, 2.0**58))
         if bound < 1:
             return None
-        bound = codes.relax_bound(spec.n, base, bound, dense=dense, most=most)
+        bound = codes.relax_bound(spec.n, base, bound, dense=dense, max_bits=max_bits)
         unit = gap / bound * (1 - 1e-12)
-        assembled = assemble_digit_plan(spec, loss, digits, base, bound, unit, dense=dense, most=most)
-        error = assembled.error if rigorous else typical_float_error(spec, assembled)
-        needed = 2 * float((error + sum_noise_bound(spec, assembled, guard)).max()) * (1 + 1e-9)
-        if unit >= needed:
-            return assembled
-        least = max(needed, least * (1 + 1e-6))
+        digit_plan = assemble_digit_plan(spec, loss, digits, base, bound, unit, dense=dense, max_bits=max_bits)
+        error = digit_plan.error if rigorous else typical_float_error(spec, digit_plan)
+        required_unit = 2 * float((error + sum_noise_bound(spec, digit_plan, guard)).max()) * (1 + 1e-9)
+        if unit >= required_unit:
+            return digit_plan
+        smallest_unit = max(required_unit, smallest_unit * (1 + 1e-6))
     return None
 
 
-def typical_float_error(spec: OracleSpec, asked: DigitPlan) -> Floats:
+def typical_float_error(spec: OracleSpec, digit_plan: DigitPlan) -> Floats:
     """What the float error of a sum hardly ever exceeds: eight roundings of the total (errors average out)."""
     return (
         8
         * float_errors.unit_roundoff(spec.float_dtype)
-        * asked.code.totals(asked.alphabet.weights, asked.alphabet.size)
+        * digit_plan.code.totals(digit_plan.alphabet.weights, digit_plan.alphabet.size)
     )
 
 
-def sum_noise_bound(spec: OracleSpec, asked: DigitPlan, guard: bool) -> Floats | float:
+def sum_noise_bound(spec: OracleSpec, digit_plan: DigitPlan, guard: bool) -> Floats | float:
     """Bound on the noise of a sum, per query (for a root the noise grows with the answer)."""
-    declared = (1.5 if guard else 1.0) * (spec.noise if spec.noise_kind == "bounded" else 0.0)
-    tolerance = spec.rounding + declared
+    bound = (1.5 if guard else 1.0) * (spec.noise if spec.noise_kind == "bounded" else 0.0)
+    tolerance = spec.rounding + bound
     if spec.name != "rmse":
         return spec.rows_per_answer * tolerance
-    high = asked.code.totals(asked.alphabet.weights, asked.alphabet.high)
+    high = digit_plan.code.totals(digit_plan.alphabet.weights, digit_plan.alphabet.high)
     return spec.n * (2 * np.sqrt(high / spec.n) * tolerance + tolerance**2)
 
 
-def plan_on_grid(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, most: int) -> DigitPlan | None:
+def plan_on_grid(spec: OracleSpec, loss: Loss, digits: Ints, *, dense: bool, max_bits: int) -> DigitPlan | None:
     """The question for a noiseless oracle with probability rows, whose losses all lie on one grid.
 
     The grid is the spacing of floats at the largest possible sum, so that the oracle adds up without error
     and only the rounding of the mean is left. None when the rows could not sum to one well enough.
     """
-    gap = loss.reach(digits)
+    gap = loss.largest_gap(digits)
     base = int(digits.max()) + 1
     grid = float(np.spacing(spec.n * math.log(spec.classes)))
     step = 2
     while grid < 1e-10 and step <= 64:
-        bound = codes.relax_bound(spec.n, base, int(gap / (step * grid)), dense=dense, most=most)
+        bound = codes.relax_bound(spec.n, base, int(gap / (step * grid)), dense=dense, max_bits=max_bits)
         unit = grid * math.floor(gap / bound / grid)
-        assembled = assemble_digit_plan(spec, loss, digits, base, bound, unit, grid=grid, dense=dense, most=most)
-        largest = float(assembled.code.totals(assembled.alphabet.weights, assembled.alphabet.high).max())
-        needed = 2 * float(assembled.error.max()) * (1 + 1e-9)
+        digit_plan = assemble_digit_plan(
+            spec, loss, digits, base, bound, unit, grid=grid, dense=dense, max_bits=max_bits
+        )
+        largest = float(digit_plan.code.totals(digit_plan.alphabet.weights, digit_plan.alphabet.high).max())
+        required_unit = 2 * float(digit_plan.error.max()) * (1 + 1e-9)
         if float(np.spacing(largest)) > grid:
             grid *= 2
-        elif unit > needed:
-            return assembled
+        elif unit > required_unit:
+            return digit_plan
         else:
-            step = max(step + 1, math.ceil(needed / grid))
+            step = max(step + 1, math.ceil(required_unit / grid))
     return None
 
 
@@ -393,40 +395,42 @@ def plan_squares(
     best: DigitPlan | None = None
     noise = spec.rows_per_answer * (spec.rounding + (1.5 if guard else 1.0) * spec.noise)
     # The noise, or the rounding of a mean of at least 1/4, sets the unit; large weights may need a larger one.
-    least = 2 * max(noise, spec.rows_per_answer * 2.0**-55)
-    for most, odd in itertools.product(sizes, (1, 3)):
-        start = math.ceil(math.log2(least / odd))
+    smallest_unit = 2 * max(noise, spec.rows_per_answer * 2.0**-55)
+    for max_bits, factor in itertools.product(sizes, (1, 3)):
+        start = math.ceil(math.log2(smallest_unit / factor))
         for exponent in range(start, start + 3):
-            best = _plan_squares_with_unit(spec, loss, digits, odd * 2.0**exponent, noise, most, best) or best
+            best = _plan_squares_with_unit(spec, loss, digits, factor * 2.0**exponent, noise, max_bits, best) or best
     return best
 
 
 def _plan_squares_with_unit(
-    spec: OracleSpec, loss: Loss, digits: Ints, unit: float, noise: float, most: int, rival: DigitPlan | None
+    spec: OracleSpec, loss: Loss, digits: Ints, unit: float, noise: float, max_bits: int, rival: DigitPlan | None
 ) -> DigitPlan | None:
     """The question with this unit and fewer queries than the rival's; None when there is none."""
 
     def fits(bits: int) -> bool:
         # The first query alone rules most sizes out.
-        code = codes.build_code(spec.n, 2, 2**bits, dense=False, most=most)
+        code = codes.build_code(spec.n, 2, 2**bits, dense=False, max_bits=max_bits)
         weights = code.alphabet()
         grid = _largest_spacing(code, unit)
         alphabet = alphabets.make_alphabet(spec, loss, weights, unit, digits, grid)
-        return unit > 2 * (noise + float(_grid_errors(spec, code, alphabet, grid, most=1)[0]))
+        return unit > 2 * (noise + float(_grid_errors(spec, code, alphabet, grid, max_queries=1)[0]))
 
     # A square beyond 2^54 units has no place left for one unit.
     low, high = 0, min(50, math.floor((56 - math.log2(unit)) / 2) + 1)
-    while rival is not None and low < high and codes.count_queries(spec.n, 2, 2**low, False, most) >= rival.count:
+    while rival is not None and low < high and codes.count_queries(spec.n, 2, 2**low, False, max_bits) >= rival.count:
         low += 1
     if low >= high or not fits(low):
         return None
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
-    code = codes.build_code(spec.n, 2, 2**low, dense=False, most=most)
-    whole = assemble_digit_plan(spec, loss, digits, 2, 2**low, unit, most=most, grid=_largest_spacing(code, unit))
-    better = rival is None or whole.count < rival.count
-    return whole if better and unit > 2 * (noise + float(whole.error.max())) * (1 + 1e-9) else None
+    code = codes.build_code(spec.n, 2, 2**low, dense=False, max_bits=max_bits)
+    digit_plan = assemble_digit_plan(
+        spec, loss, digits, 2, 2**low, unit, max_bits=max_bits, grid=_largest_spacing(code, unit)
+    )
+    is_shorter = rival is None or digit_plan.count < rival.count
+    return digit_plan if is_shorter and unit > 2 * (noise + float(digit_plan.error.max())) * (1 + 1e-9) else None
 
 
 def _largest_spacing(code: Code, unit: float) -> float:
@@ -443,8 +447,8 @@ def plan_on_logits(spec: OracleSpec, loss: Loss, digits: Ints) -> DigitPlan | No
     if base**size > 2**mantissa:
         size -= 1
     # So large that ln K a row vanishes beside one step: sums are then exact in whatever order they are formed.
-    rest = 16 * spec.n * math.log(spec.classes)
-    unit = 2.0 ** math.ceil(math.log2(max(rest * 2.0**mantissa, 1e6 * spec.rows_per_answer * spec.tolerance)))
+    idle_loss = 16 * spec.n * math.log(spec.classes)
+    unit = 2.0 ** math.ceil(math.log2(max(idle_loss * 2.0**mantissa, 1e6 * spec.rows_per_answer * spec.tolerance)))
     largest = unit * 2.0**mantissa
     if size < 1 or largest > float(np.finfo(spec.float_dtype).max) / 4:
         return None
@@ -461,10 +465,10 @@ def assemble_digit_plan(
     *,
     grid: float = 0.0,
     dense: bool = False,
-    most: int = 0,
+    max_bits: int = 0,
 ) -> DigitPlan:
     """The question for weights up to ``bound`` and this unit, with the error its sums can have."""
-    code = codes.build_code(spec.n, base, bound, dense=dense, most=most)
+    code = codes.build_code(spec.n, base, bound, dense=dense, max_bits=max_bits)
     alphabet = alphabets.make_alphabet(spec, loss, code.alphabet(), unit, digits, grid)
     start = code.totals(alphabet.weights, alphabet.base.astype(np.longdouble))
     high = code.totals(alphabet.weights, alphabet.size)
@@ -480,20 +484,20 @@ def assemble_digit_plan(
     else:
         error = rounding + deviation + _summation_errors(spec, code, alphabet, high)
     # What this machine itself adds when it subtracts the base from the answer.
-    own = 8 * float(np.finfo(np.longdouble).eps) * high
-    return DigitPlan(digits, code, alphabet, unit, start, (error + own) * (1 + 1e-12))
+    subtraction_error = 8 * float(np.finfo(np.longdouble).eps) * high
+    return DigitPlan(digits, code, alphabet, unit, start, (error + subtraction_error) * (1 + 1e-12))
 
 
-def _weight_indices(spec: OracleSpec, code: Code, alphabet: Alphabet, most: int | None = None) -> Iterator[Ints]:
-    """Position in the alphabet of every row's weight, ``[q, n]``, some queries at a time (the first ``most``)."""
+def _weight_indices(spec: OracleSpec, code: Code, alphabet: Alphabet, max_queries: int | None = None) -> Iterator[Ints]:
+    """Yield the position in the alphabet of every row's weight, ``[q, n]``, a chunk of queries at a time."""
     idle = int(alphabet.index(np.zeros(1, dtype=np.int64))[0])
     chunk = max(1, _CHUNK_SIZE // spec.n)
-    last = code.count if most is None else min(most, code.count)
-    for start in range(0, last, chunk):
-        index = np.full((min(chunk, last - start), spec.n), idle)
+    n_queries = code.count if max_queries is None else min(max_queries, code.count)
+    for start in range(0, n_queries, chunk):
+        index = np.full((min(chunk, n_queries - start), spec.n), idle)
         for offset in range(len(index)):
-            first, weights = code.weights(start + offset)
-            index[offset, first : first + len(weights)] = alphabet.index(weights)
+            first_row, weights = code.weights(start + offset)
+            index[offset, first_row : first_row + len(weights)] = alphabet.index(weights)
         yield index
 
 
@@ -509,12 +513,14 @@ def _summation_errors(spec: OracleSpec, code: Code, alphabet: Alphabet, high: Fl
     )
 
 
-def _grid_errors(spec: OracleSpec, code: Code, alphabet: Alphabet, grid: float, most: int | None = None) -> Floats:
+def _grid_errors(
+    spec: OracleSpec, code: Code, alphabet: Alphabet, grid: float, max_queries: int | None = None
+) -> Floats:
     return np.concatenate(
         [
             float_errors.grid_error(
                 alphabet.low[i], alphabet.high[i], alphabet.deviation[i], grid, spec.summation, spec.float_dtype
             )
-            for i in _weight_indices(spec, code, alphabet, most)
+            for i in _weight_indices(spec, code, alphabet, max_queries)
         ]
     )

@@ -164,34 +164,34 @@ class Loss:
         predict: gaps ``[n]`` and digits ``[K]`` → predictions whose loss of class c is base + gap·digits[c].
         table: predictions → losses ``[n, K]``, as the oracle's floats have them.
         shape: shape of one row of the predictions: ``(K,)`` or ``()``.
-        rests: the base loss of a row does not grow with its gap (False: it grows like the gap's square).
-        limit: largest gap for given digits ``[K]``, where that is not simply the span over the largest digit.
-        term: size of the terms that cancel where the loss is near zero: its float error is relative to them.
-        opposite: largest difference the other way round, with the first class the costlier one; None: the span.
+        has_bounded_base: the base loss of a row does not grow with its gap (False: it grows like the gap's square).
+        gap_limit: largest gap for given digits ``[K]``, where that is not simply the span over the largest digit.
+        float_scale: size of the terms that cancel where the loss is near zero: its float error is relative to them.
+        reverse_span: largest difference the other way round, with the first class the costlier one; None: the span.
     """
 
     span: float
     predict: Predict
     table: Table
     shape: tuple[int, ...]
-    rests: bool = True
-    limit: Callable[[Ints], float] | None = None
-    term: float = 0.0
-    opposite: float | None = None
+    has_bounded_base: bool = True
+    gap_limit: Callable[[Ints], float] | None = None
+    float_scale: float = 0.0
+    reverse_span: float | None = None
 
     @property
     def largest(self) -> float:
         """Largest loss difference of two labels of one row, whichever of them is the costlier."""
-        return self.span if self.opposite is None else max(self.span, self.opposite)
+        return self.span if self.reverse_span is None else max(self.span, self.reverse_span)
 
     @property
     def two_sided(self) -> float:
         """Largest gap that predictions reach in both directions."""
-        return self.span if self.opposite is None else min(self.span, self.opposite)
+        return self.span if self.reverse_span is None else min(self.span, self.reverse_span)
 
-    def reach(self, digits: Ints) -> float:
+    def largest_gap(self, digits: Ints) -> float:
         """Largest gap of one digit step a row can show when its classes carry ``digits`` (some may share one)."""
-        return self.span / int(digits.max()) if self.limit is None else self.limit(digits)
+        return self.span / int(digits.max()) if self.gap_limit is None else self.gap_limit(digits)
 
 
 def squared_error_loss(alpha: float, span: float) -> Loss:
@@ -201,52 +201,56 @@ def squared_error_loss(alpha: float, span: float) -> Loss:
         p = np.asarray(predictions, dtype=float)
         return alpha * np.stack([p**2, (p - 1) ** 2], axis=1)
 
-    return Loss(span, lambda gaps, digits: (1 - gaps * digits[1] / alpha) / 2, table, (), rests=False)
+    return Loss(span, lambda gaps, digits: (1 - gaps * digits[1] / alpha) / 2, table, (), has_bounded_base=False)
 
 
-def solve_monotone(function: Callable[[Any], Any], wanted: Floats, low: float, high: float) -> Floats:
-    """Arguments in ``[low, high]`` at which a monotone ``function`` takes the ``wanted`` values.
+def solve_monotone(function: Callable[[Any], Any], target: Floats, low: float, high: float) -> Floats:
+    """Arguments in ``[low, high]`` at which a monotone ``function`` takes the ``target`` values.
 
     Examples:
         >>> solve_monotone(lambda t: t * t, np.array([4.0]), 0.0, 10.0).round(9)
         array([2.])
     """
-    wanted = np.asarray(wanted, dtype=float)
-    left, right = np.full(wanted.shape, low), np.full(wanted.shape, high)
+    target = np.asarray(target, dtype=float)
+    lower, upper = np.full(target.shape, low), np.full(target.shape, high)
     rising = bool(function(np.array([high]))[0] > function(np.array([low]))[0])
     for _ in range(80):
-        middle = (left + right) / 2
-        below = (function(middle) < wanted) == rising
-        left, right = np.where(below, middle, left), np.where(below, right, middle)
-    return (left + right) / 2
+        middle = (lower + upper) / 2
+        below = (function(middle) < target) == rising
+        lower, upper = np.where(below, middle, lower), np.where(below, upper, middle)
+    return (lower + upper) / 2
 
 
 def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> Loss:
     """The logarithmic loss, computed in floats of ``dtype`` on probabilities clipped at ``clip`` (0: not clipped)."""
-    kind = np.dtype(dtype)
-    low = max(clip, float(np.finfo(kind).tiny))
+    float_type = np.dtype(dtype)
+    low = max(clip, float(np.finfo(float_type).tiny))
     # The largest value below 1 that the clip, or the grid of the floats, allows is 1 - low or 1 itself.
     span = math.log1p(-low) - math.log(low) if clip else -math.log(low) * (1 - 1e-15)
 
     def log(predictions: Array) -> Floats:
-        inside = np.clip(predictions, kind.type(clip), kind.type(1) - kind.type(clip)) if clip else predictions
+        inside = (
+            np.clip(predictions, float_type.type(clip), float_type.type(1) - float_type.type(clip))
+            if clip
+            else predictions
+        )
         with np.errstate(divide="ignore"):
             return -np.log(inside).astype(np.float64)
 
     def rows(gaps: Floats, digits: Ints) -> Array:
-        return class_probabilities(gaps, digits).astype(kind)
+        return class_probabilities(gaps, digits).astype(float_type)
 
     def positive(gaps: Floats, digits: Ints) -> Array:
-        return class_probabilities(gaps, digits)[:, 1].astype(kind)
+        return class_probabilities(gaps, digits)[:, 1].astype(float_type)
 
     if submission == "positive":
         # Floats end at 1.1e-16 below 1 but not near 0: no p makes label 0 cost more than -ln of that, unless p is 1.
         return Loss(
             span * (1 - 1e-15),
             positive,
-            lambda p: np.stack([log(kind.type(1) - _as(p, kind)), log(_as(p, kind))], 1),
+            lambda p: np.stack([log(float_type.type(1) - _as_dtype(p, float_type)), log(_as_dtype(p, float_type))], 1),
             (),
-            opposite=min(span * (1 - 1e-15), -math.log(float(np.finfo(kind).epsneg))),
+            reverse_span=min(span * (1 - 1e-15), -math.log(float(np.finfo(float_type).epsneg))),
         )
 
     def limit(digits: Ints) -> float:
@@ -257,11 +261,17 @@ def logarithmic_loss(classes: int, clip: float, dtype: str, submission: str) -> 
             gap = (-math.log(low) - math.log(np.exp(-gap * digits).sum())) / top
         return max(gap * (1 - 1e-12), 0.0)
 
-    return Loss(span * (1 - 1e-15), rows, lambda p: log(_as(p, kind)), (classes,), limit=limit if classes > 2 else None)
+    return Loss(
+        span * (1 - 1e-15),
+        rows,
+        lambda p: log(_as_dtype(p, float_type)),
+        (classes,),
+        gap_limit=limit if classes > 2 else None,
+    )
 
 
-def _as(predictions: object, kind: np.dtype[Any]) -> Array:
-    return np.asarray(predictions, dtype=kind)
+def _as_dtype(predictions: object, dtype: np.dtype[Any]) -> Array:
+    return np.asarray(predictions, dtype=dtype)
 
 
 def class_probabilities(gaps: Floats, digits: Ints) -> Floats:
@@ -282,7 +292,7 @@ def brier_loss(classes: int, submission: str) -> Loss:
     """Brier's loss: squared differences of probabilities and labels."""
     # Two classes: (y - p)², as scikit-learn has it, which is half the sum over classes; more: that sum.
     if classes == 2 and submission == "positive":
-        return replace(squared_error_loss(1.0, 1.0), rests=True)
+        return replace(squared_error_loss(1.0, 1.0), has_bounded_base=True)
     half = 0.5 if classes == 2 else 1.0
 
     def rows(gaps: Floats, digits: Ints) -> Floats:
@@ -297,7 +307,7 @@ def brier_loss(classes: int, submission: str) -> Loss:
         away = max(digits.max() - digits.mean(), digits.mean() - digits.min())
         return float(2 * half / (classes * away))
 
-    return Loss(half * 4 / classes, rows, table, (classes,), limit=limit, term=2 * half)
+    return Loss(half * 4 / classes, rows, table, (classes,), gap_limit=limit, float_scale=2 * half)
 
 
 def norm_like_loss(alpha: float) -> Loss:
@@ -312,7 +322,7 @@ def norm_like_loss(alpha: float) -> Loss:
         p = solve_monotone(lambda t: alpha * ((1 - t) ** (alpha - 1) - t ** (alpha - 1)), gaps * digits[1], 0.0, 1.0)
         return np.stack([1 - p, p], axis=1)
 
-    return Loss(alpha * (1 - 1e-12), rows, table, (2,), term=alpha)
+    return Loss(alpha * (1 - 1e-12), rows, table, (2,), float_scale=alpha)
 
 
 def itakura_saito_loss() -> Loss:
@@ -324,17 +334,17 @@ def itakura_saito_loss() -> Loss:
         return 2 * np.sinh(t) - t
 
     def rows(gaps: Floats, digits: Ints) -> Floats:
-        wanted = gaps * digits[1]
+        class_gaps = gaps * digits[1]
         # sinh t ≤ 2 sinh t - t ≤ 2 sinh t for t ≥ 0, which keeps the root between these two.
-        far = float(np.arcsinh(np.abs(wanted).max(initial=0.0)))
-        t = solve_monotone(gap, wanted, -far, far) if far else np.zeros_like(wanted)
+        bracket = float(np.arcsinh(np.abs(class_gaps).max(initial=0.0)))
+        t = solve_monotone(gap, class_gaps, -bracket, bracket) if bracket else np.zeros_like(class_gaps)
         return np.stack([1 / (1 + np.exp(-t)), 1 / (1 + np.exp(t))], axis=1)
 
     def table(predictions: Any) -> Floats:
         p = np.asarray(predictions, dtype=float)
         return 1 / p + np.log(p) - 1
 
-    return Loss(math.inf, rows, table, (2,), term=1.0)
+    return Loss(math.inf, rows, table, (2,), float_scale=1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,9 +419,9 @@ def mahalanobis(matrix: object) -> Metric:
     values = values * np.eye(2) if values.ndim == 0 else values
     if values.shape != (2, 2):
         raise InputError(f"matrix: shape (2, 2) is needed, got {values.shape}")
-    least = float(np.linalg.eigvalsh(values / 2 + values.T / 2).min())
-    if not least > 0:
-        raise InputError(f"matrix: must be positive definite, but its smallest eigenvalue is {least:g}")
+    smallest_eigenvalue = float(np.linalg.eigvalsh(values / 2 + values.T / 2).min())
+    if not smallest_eigenvalue > 0:
+        raise InputError(f"matrix: must be positive definite, but its smallest eigenvalue is {smallest_eigenvalue:g}")
     (a, b), (c, d) = values.tolist()
     return Metric("mahalanobis", check_number((a + d) - (b + c), "matrix: a + d - b - c", above=0.0, below=math.inf))
 
@@ -451,7 +461,7 @@ def row_loss(
         "sigmoid_cross_entropy": lambda: _sigmoid_loss(dtype),
         "itakura_saito": itakura_saito_loss,
         "norm_like": lambda: norm_like_loss(parameter),
-        "mahalanobis": lambda: replace(squared_error_loss(parameter, parameter), rests=True),
+        "mahalanobis": lambda: replace(squared_error_loss(parameter, parameter), has_bounded_base=True),
         "mse": lambda: squared_error_loss(1.0, math.inf),
         "rmse": lambda: squared_error_loss(1.0, math.inf),
         "mae": _absolute_error_loss,
@@ -469,28 +479,28 @@ def _require_two_classes(name: str, classes: int) -> None:
 
 
 def _softmax_loss(classes: int, dtype: str) -> Loss:
-    kind = np.dtype(dtype)
+    float_type = np.dtype(dtype)
 
     def table(predictions: Any) -> Floats:
-        z = np.asarray(predictions, dtype=kind)
+        z = np.asarray(predictions, dtype=float_type)
         z = z - z.max(axis=1, keepdims=True)
         return (np.log(np.exp(z).sum(axis=1, keepdims=True)) - z).astype(np.float64)
 
     def predict(gaps: Floats, digits: Ints) -> Array:
-        return -np.multiply.outer(gaps, digits.astype(float)).astype(kind)
+        return -np.multiply.outer(gaps, digits.astype(float)).astype(float_type)
 
-    return Loss(math.inf, predict, table, (classes,), term=float(classes))
+    return Loss(math.inf, predict, table, (classes,), float_scale=float(classes))
 
 
 def _sigmoid_loss(dtype: str) -> Loss:
-    kind = np.dtype(dtype)
+    float_type = np.dtype(dtype)
 
     def table(predictions: Any) -> Floats:
-        z = np.asarray(predictions, dtype=kind)
+        z = np.asarray(predictions, dtype=float_type)
         soft = np.log1p(np.exp(-np.abs(z)))
         return np.stack([np.maximum(z, 0) + soft, np.maximum(-z, 0) + soft], axis=1).astype(np.float64)
 
-    return Loss(math.inf, lambda gaps, digits: (-gaps * digits[1]).astype(kind), table, (), term=1.0)
+    return Loss(math.inf, lambda gaps, digits: (-gaps * digits[1]).astype(float_type), table, (), float_scale=1.0)
 
 
 # --- losses on real numbers
@@ -516,7 +526,7 @@ def _percentage_error_loss() -> Loss:
         p = np.asarray(predictions, dtype=float)
         return np.stack([np.abs(p) / tiny, np.abs(1 - p)], axis=1)
 
-    return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / (1 + 1 / tiny), table, (), opposite=math.inf)
+    return Loss(1.0, lambda gaps, digits: (1 - gaps * digits[1]) / (1 + 1 / tiny), table, (), reverse_span=math.inf)
 
 
 def _user_loss(metric: Linear, classes: int) -> Loss:
@@ -557,7 +567,11 @@ def weight_classes(loss: Loss, weights: tuple[float, ...]) -> Loss:
         return loss.predict(solve_monotone(gap, gaps * digits[1], low, loss.span), np.arange(2))
 
     return Loss(
-        float(np.abs(ends).min()) * (1 - 1e-9), predict, lambda p: loss.table(p) * scale, loss.shape, loss.rests
+        float(np.abs(ends).min()) * (1 - 1e-9),
+        predict,
+        lambda p: loss.table(p) * scale,
+        loss.shape,
+        loss.has_bounded_base,
     )
 
 
@@ -575,23 +589,23 @@ def linear_coefficients(spec: OracleSpec, ones: Ints, squares: Ints, submission:
     """
     n, p = spec.n, float(submission.sum())
     s = ones.astype(float)
-    none = np.full(len(s), np.nan)
+    undefined = np.full(len(s), np.nan)
     with np.errstate(divide="ignore", invalid="ignore"):
         if spec.name == "balanced_accuracy":
             slope = 0.5 / s + 0.5 / (n - s)
             start = 0.5 * (n - s - p) / (n - s)
             # With one class only, scikit-learn gives that class's share.
-            fixed = np.where(s == 0, (n - p) / n, np.where(s == n, p / n, none))
+            fixed = np.where(s == 0, (n - p) / n, np.where(s == n, p / n, undefined))
         elif spec.name == "mcc":
             slope = n / np.sqrt(p * (n - p) * s * (n - s))
             start = -slope * p * s / n
-            fixed = np.where(p * (n - p) * s * (n - s) == 0, 0.0, none)
+            fixed = np.where(p * (n - p) * s * (n - s) == 0, 0.0, undefined)
         else:
-            own = float((submission**2).sum())
-            expected = own + squares - 2 * p * s / n
-            slope, start = 2 / expected, 1 - (own + squares) / expected
+            squared_predictions = float((submission**2).sum())
+            expected = squared_predictions + squares - 2 * p * s / n
+            slope, start = 2 / expected, 1 - (squared_predictions + squares) / expected
             # Nothing is expected to differ when all labels and predictions are one class; that is no score at all.
-            fixed = np.where(expected <= 1e-9, math.inf, none)
+            fixed = np.where(expected <= 1e-9, math.inf, undefined)
     return start, slope, fixed
 
 

@@ -99,13 +99,13 @@ class LocalOracle:
 
 def check_scored_mask(spec: OracleSpec, scored: object) -> Bools:
     """The mask of scored rows, if it is what the specification says."""
-    counted = check_mask(scored, "scored", (spec.n,))
-    number = int(counted.sum())
-    if not number:
+    mask = check_mask(scored, "scored", (spec.n,))
+    n_scored = int(mask.sum())
+    if not n_scored:
         raise InputError("scored: at least one row must be scored")
-    if not isinstance(spec.scored, str) and number != spec.scored:
-        raise InputError(f"scored: the specification says {spec.scored} rows, the mask has {number}")
-    return counted
+    if not isinstance(spec.scored, str) and n_scored != spec.scored:
+        raise InputError(f"scored: the specification says {spec.scored} rows, the mask has {n_scored}")
+    return mask
 
 
 def check_predictions(spec: OracleSpec, predictions: object) -> Array:
@@ -175,8 +175,8 @@ def _accuracy(y: Ints, predictions: Array) -> float:
 
 def _f1(y: Ints, predictions: Array) -> float:
     positive = predictions >= 0.5
-    both = 2 * int((positive & (y == 1)).sum())
-    return both / (int(positive.sum()) + int(y.sum())) if both else 0.0
+    doubled_hits = 2 * int((positive & (y == 1)).sum())
+    return doubled_hits / (int(positive.sum()) + int(y.sum())) if doubled_hits else 0.0
 
 
 def _auc(y: Ints, predictions: Array) -> float:

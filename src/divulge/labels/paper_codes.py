@@ -76,7 +76,7 @@ def _theorem_code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: i
     """The theorem's code for so many rows a query; None when noise and float error leave no room for it."""
     bound = base ** (rows - 1)
     noise = spec.rows_per_answer * spec.tolerance
-    gap = loss.reach(digits)
+    gap = loss.largest_gap(digits)
     if math.isfinite(gap):
         unit = gap / bound
     else:
@@ -86,8 +86,12 @@ def _theorem_code(spec: OracleSpec, loss: Loss, digits: Ints, base: int, rows: i
             return None
     error = float(linear_plans.assemble_digit_plan(spec, loss, digits, base, bound, unit).error.max())
     # 3 to the power of the noise, and k (or n) counted from 1: one step is 2·ln 3 times the noise.
-    least = 2 * math.log(3) * (noise + error)
-    return linear_plans.assemble_digit_plan(spec, loss, digits, base, bound, least) if unit >= least else None
+    smallest_unit = 2 * math.log(3) * (noise + error)
+    return (
+        linear_plans.assemble_digit_plan(spec, loss, digits, base, bound, smallest_unit)
+        if unit >= smallest_unit
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,26 +99,26 @@ class PaperPlan:
     """A theorem's code: positional in base ``2^K`` (Theorem 3) or 2 (Theorem 14)."""
 
     spec: OracleSpec
-    question: DigitPlan
+    digit_plan: DigitPlan
 
     @property
     def count(self) -> int:
         """Number of queries."""
-        return self.question.count
+        return self.digit_plan.count
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
-        return self.question.query(index)
+        return self.digit_plan.query(index)
 
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
         sums = linear_plans.answers_to_sums(self.spec, answers)
-        reading = self.question.read(sums)
-        digits = self.question.digits
+        reading = self.digit_plan.read(sums)
+        digits = self.digit_plan.digits
         labels = np.searchsorted(digits, reading.labels).clip(0, len(digits) - 1)
         valid = digits[labels] == reading.labels
         residual = reading.residual / self.spec.rows_per_answer
-        refuted = reading.refuted | self.question.code.queries_of(reading.proven & ~valid)
+        refuted = reading.refuted | self.digit_plan.code.queries_in_flagged_blocks(reading.proven & ~valid)
         return Reading(labels, reading.certain & valid, reading.proven & valid, residual, refuted)
 
 
@@ -127,7 +131,7 @@ class TablePlan:
         idle: prediction of all other rows.
         sums: sum of the block's losses for every labelling, ascending, ``[K^M]``.
         labellings: the labels behind each sum, ``[K^M, M]``.
-        rest: loss of an idle row.
+        idle_loss: loss of an idle row.
         error: bound on the float error of a sum.
     """
 
@@ -136,7 +140,7 @@ class TablePlan:
     idle: Array
     sums: Floats
     labellings: Ints
-    rest: float
+    idle_loss: float
     error: float
 
     @property
@@ -148,19 +152,19 @@ class TablePlan:
         """Smallest distance of two sums against twice the noise."""
         scale = self.spec.rows_per_answer
         separation = float(np.diff(self.sums).min()) / scale - 2 * self.error / scale
-        needed = 2 * self.spec.tolerance
-        if separation > needed:
-            return Certificate(True, separation, needed, "all labellings of a block enumerated")
+        required = 2 * self.spec.tolerance
+        if separation > required:
+            return Certificate(True, separation, required, "all labellings of a block enumerated")
         return Certificate(
-            False, max(separation, 0.0), needed, "enumeration", "two labellings give answers too close to each other"
+            False, max(separation, 0.0), required, "enumeration", "two labellings give answers too close to each other"
         )
 
     def query(self, index: int) -> Array:
         """Predictions of query ``index``."""
         predictions = np.repeat(self.idle, self.spec.n, axis=0)
-        first = index * len(self.rows)
-        width = min(len(self.rows), self.spec.n - first)
-        predictions[first : first + width] = self.rows[:width]
+        first_row = index * len(self.rows)
+        width = min(len(self.rows), self.spec.n - first_row)
+        predictions[first_row : first_row + width] = self.rows[:width]
         return predictions
 
     def read(self, answers: Floats) -> Reading:
@@ -175,17 +179,17 @@ class TablePlan:
         for index in np.flatnonzero(~np.isnan(answers)):
             width = min(m, self.spec.n - int(index) * m)
             part = slice(int(index) * m, int(index) * m + m)
-            total = float(sums.sums[index] - np.longdouble(self.rest) * (self.spec.n - width))
-            labels[part], best, second = self._nearest(total, width)
-            known, noise = float(sums.fixed[index]) + self.error, float(sums.noise[index])
-            certain[part] = second > known + 2 * noise
-            proven[part] = second > known + noise >= best
-            refuted[index] = best > known + noise + float(sums.slack[index])
-            residual[index] = best / self.spec.rows_per_answer
+            total = float(sums.sums[index] - np.longdouble(self.idle_loss) * (self.spec.n - width))
+            labels[part], best_distance, second_distance = self._nearest_labellings(total, width)
+            certain_error, noise = float(sums.fixed[index]) + self.error, float(sums.noise[index])
+            certain[part] = second_distance > certain_error + 2 * noise
+            proven[part] = second_distance > certain_error + noise >= best_distance
+            refuted[index] = best_distance > certain_error + noise + float(sums.slack[index])
+            residual[index] = best_distance / self.spec.rows_per_answer
         n = self.spec.n
         return Reading(labels[:n], certain[:n], proven[:n], residual, refuted)
 
-    def _nearest(self, total: float, width: int) -> tuple[Ints, float, float]:
+    def _nearest_labellings(self, total: float, width: int) -> tuple[Ints, float, float]:
         """The block's labels, and the distances of the best and the second-best labelling."""
         sums, labellings = self.sums, self.labellings
         if width < len(self.rows):
@@ -195,8 +199,8 @@ class TablePlan:
             labellings = labellings[keep]
         distance = np.abs(sums - total)
         best = int(distance.argmin())
-        others = np.delete(distance, best)
-        return labellings[best], float(distance[best]), float(others.min(initial=math.inf))
+        other_distances = np.delete(distance, best)
+        return labellings[best], float(distance[best]), float(other_distances.min(initial=math.inf))
 
 
 def plan_enumerated(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
@@ -209,12 +213,12 @@ def plan_enumerated(spec: OracleSpec, loss: Loss, method: str) -> TablePlan:
         raise InputError(f"method: corollary2 is stated for itakura_saito, got {spec.name}")
     if method == "primes" and spec.classes > 2 and spec.name not in _CROSS_ENTROPIES:
         raise InputError(f"method: for {spec.name} primes are stated for 2 classes, got {spec.classes}")
-    most = min(int(math.log(_MAX_LABELLINGS) / math.log(spec.classes)), spec.n)
+    max_rows = min(int(math.log(_MAX_LABELLINGS) / math.log(spec.classes)), spec.n)
     if method == "corollary2":
         # The losses are exponential in the log-odds, and must stay within the doubles.
-        most = min(most, max(0, math.floor(math.log2(_MAX_LOG_ODDS) - math.log2(_first_odds(spec)))))
+        max_rows = min(max_rows, max(0, math.floor(math.log2(_MAX_LOG_ODDS) - math.log2(_first_odds(spec)))))
     best: TablePlan | None = None
-    for m in range(1, most + 1):
+    for m in range(1, max_rows + 1):
         table = _tabulate(spec, loss, _block_rows(spec, loss, method, m))
         if not table.certificate().certified:
             break
@@ -234,7 +238,7 @@ def _block_rows(spec: OracleSpec, loss: Loss, method: str, m: int) -> Array:
         return _prime_rows(spec, np.array(first_primes(m * spec.classes), dtype=float).reshape(m, -1))
     if method == "primes":
         return loss.predict(np.log(first_primes(m)) / spec.n, digits)
-    span = loss.reach(digits) if math.isfinite(loss.span) else _LOGIT_SPAN
+    span = loss.largest_gap(digits) if math.isfinite(loss.span) else _LOGIT_SPAN
     return loss.predict(span * float(spec.classes) ** np.arange(1 - m, 1), digits)
 
 
@@ -260,13 +264,13 @@ def first_primes(count: int) -> list[int]:
         >>> first_primes(6)
         [2, 3, 5, 7, 11, 13]
     """
-    first: list[int] = []
+    found_primes: list[int] = []
     for number in itertools.count(2):
-        if len(first) == count:
+        if len(found_primes) == count:
             break
-        if all(number % prime for prime in first if prime * prime <= number):
-            first.append(number)
-    return first
+        if all(number % prime for prime in found_primes if prime * prime <= number):
+            found_primes.append(number)
+    return found_primes
 
 
 def _tabulate(spec: OracleSpec, loss: Loss, rows: Array) -> TablePlan:
@@ -276,7 +280,7 @@ def _tabulate(spec: OracleSpec, loss: Loss, rows: Array) -> TablePlan:
     labellings = np.array(list(itertools.product(range(spec.classes), repeat=m)), dtype=np.int64)
     sums = np.array([math.fsum(table[np.arange(m), labels]) for labels in labellings])
     order = np.argsort(sums)
-    rest = float(loss.table(idle)[0, 0])
-    total = float(table.max(axis=1).sum()) + spec.n * rest
+    idle_loss = float(loss.table(idle)[0, 0])
+    total = float(table.max(axis=1).sum()) + spec.n * idle_loss
     error = 2 * linear_plans.float_error_bound(spec, total)
-    return TablePlan(spec, rows, idle, sums[order], labellings[order], rest, error)
+    return TablePlan(spec, rows, idle, sums[order], labellings[order], idle_loss, error)

@@ -205,7 +205,7 @@ def control_query(spec: OracleSpec) -> Array:
     if spec.classes == 2:
         return loss.predict(span * size * draws.choice([-1, 1], spec.n), np.arange(2))
     digits = np.arange(spec.classes)
-    reach = loss.reach(digits) if math.isfinite(loss.two_sided) else span / (spec.classes - 1)
+    reach = loss.largest_gap(digits) if math.isfinite(loss.two_sided) else span / (spec.classes - 1)
     return draws.permuted(loss.predict(reach * size, digits), axis=1)
 
 
@@ -226,8 +226,8 @@ def implied_control_answer(spec: OracleSpec, labels: Ints) -> tuple[float, float
     if spec.name == "auc" and len(np.unique(y)) < 2:
         return math.nan, math.inf  # not defined; a plan for AUC reads both classes or is refuted
     answer = compute_score(spec, y, rows)
-    own = _control_float_error(spec, y, rows, answer) if spec.adds_up else 1e-12 * max(1.0, abs(answer))
-    return answer, spec.rounding + noise_bound(spec, 1) + own
+    float_error = _control_float_error(spec, y, rows, answer) if spec.adds_up else 1e-12 * max(1.0, abs(answer))
+    return answer, spec.rounding + noise_bound(spec, 1) + float_error
 
 
 def _control_float_error(spec: OracleSpec, y: Ints, rows: Array, answer: float) -> float:
@@ -273,15 +273,15 @@ def certify(spec: OracleSpec, predictions: Any) -> Certificate:
     single = len(spec.loss().shape) + 1
     queries = [checked] if checked.ndim == single else list(checked)
     results = [_certify_query(spec, check_predictions(spec, query)) for query in queries]
-    return max(results, key=lambda one: (one.certified, one.separation))
+    return max(results, key=lambda result: (result.certified, result.separation))
 
 
 def _certify_query(spec: OracleSpec, predictions: Any) -> Certificate:
-    needed = 2 * spec.tolerance
+    required = 2 * spec.tolerance
     if spec.noise_kind != "bounded":
-        return Certificate(False, 0.0, needed, "none", f"{spec.noise_kind} noise has no bound")
+        return Certificate(False, 0.0, required, "none", f"{spec.noise_kind} noise has no bound")
     if spec.class_weight is not None or spec.name == "rmse" or spec.scored != "all":
-        return Certificate(False, 0.0, needed, "none", "only plain sums over all rows are certified")
+        return Certificate(False, 0.0, required, "none", "only plain sums over all rows are certified")
     table, error = _loss_table(spec, predictions)
     scale = spec.rows_per_answer
     total = float(table.max(axis=1).sum())
@@ -289,16 +289,16 @@ def _certify_query(spec: OracleSpec, predictions: Any) -> Certificate:
     separation, method = _separation(table)
     proven = (separation * (1 - 1e-12) - 2 * drift) / scale
     if not method:
-        why = f"{spec.n} rows are too many to enumerate and their losses are not superincreasing"
-        return Certificate(False, 0.0, needed, "none", why)
-    if proven > needed:
-        return Certificate(True, proven, needed, method)
-    why = (
+        reason = f"{spec.n} rows are too many to enumerate and their losses are not superincreasing"
+        return Certificate(False, 0.0, required, "none", reason)
+    if proven > required:
+        return Certificate(True, proven, required, method)
+    reason = (
         "two labellings give the same answers"
         if proven <= 0
-        else f"two answers are {proven:.3g} apart; noise bridges {needed:.3g}"
+        else f"two answers are {proven:.3g} apart; noise bridges {required:.3g}"
     )
-    return Certificate(False, max(proven, 0.0), needed, method, why)
+    return Certificate(False, max(proven, 0.0), required, method, reason)
 
 
 def _loss_table(spec: OracleSpec, predictions: Any) -> tuple[Floats, float]:
@@ -308,11 +308,15 @@ def _loss_table(spec: OracleSpec, predictions: Any) -> tuple[Floats, float]:
         raise InputError("predictions: some label has an infinite loss; clip them or keep away from 0 and 1")
     if spec.name != "log_loss" or spec.submission != "rows":
         return table, 4 * float(np.spacing(table.max(axis=1)).sum())
-    kind = np.dtype(spec.float_dtype).type
-    inside = np.asarray(predictions, dtype=kind)
-    inside = np.clip(inside, kind(spec.epsilon), kind(1) - kind(spec.epsilon)) if spec.epsilon else inside
-    away = float_errors.log_error(inside, table) + np.spacing(table)
-    return table, float(away.max(axis=1).sum()) * (1 + 1e-12)
+    float_type = np.dtype(spec.float_dtype).type
+    clipped = np.asarray(predictions, dtype=float_type)
+    clipped = (
+        np.clip(clipped, float_type(spec.epsilon), float_type(1) - float_type(spec.epsilon))
+        if spec.epsilon
+        else clipped
+    )
+    error = float_errors.log_error(clipped, table) + np.spacing(table)
+    return table, float(error.max(axis=1).sum()) * (1 + 1e-12)
 
 
 def _separation(table: Floats) -> tuple[float, str]:
@@ -335,20 +339,20 @@ def _separation(table: Floats) -> tuple[float, str]:
 def _meet_in_the_middle(table: Floats) -> float:
     """Smallest |sum of loss differences| over all pairs of different labellings."""
     n = len(table)
-    left, right = _difference_sums(table[: n // 2]), _difference_sums(table[n // 2 :])
+    left_sums, right_sums = _difference_sums(table[: n // 2]), _difference_sums(table[n // 2 :])
     # Index 0 of each half is the pair of equal labellings; it must not meet itself.
     best = math.inf
-    for half in (left, right):
+    for half in (left_sums, right_sums):
         if len(half) > 1:
             best = min(best, float(np.abs(half[1:]).min()))
-    if len(left) == 1 or len(right) == 1:
+    if len(left_sums) == 1 or len(right_sums) == 1:
         return best
-    ordered = np.sort(right[1:])
-    wanted = -left[1:]
-    places = np.searchsorted(ordered, wanted)
+    ordered = np.sort(right_sums[1:])
+    targets = -left_sums[1:]
+    places = np.searchsorted(ordered, targets)
     for shift in (-1, 0):
-        near = ordered[np.clip(places + shift, 0, len(ordered) - 1)]
-        best = min(best, float(np.abs(near - wanted).min()))
+        neighbour = ordered[np.clip(places + shift, 0, len(ordered) - 1)]
+        best = min(best, float(np.abs(neighbour - targets).min()))
     return best
 
 

@@ -81,8 +81,8 @@ class TotalsPlan:
         if index == 0:
             submission[0] = 1
         elif index <= len(self.slots):
-            first, weights = self.code.weights(int(self.slots[index - 1]))
-            submission[first : first + len(weights)] = self.sign * weights
+            first_row, weights = self.code.weights(int(self.slots[index - 1]))
+            submission[first_row : first_row + len(weights)] = self.sign * weights
             submission += self.shift
         else:
             submission = seeds.generator(index - len(self.slots), "labels", "totals").integers(
@@ -93,52 +93,55 @@ class TotalsPlan:
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
         quiet, loud = self._candidates(answers, 1), self._candidates(answers, 2)
-        kept = quiet or loud
-        nothing = np.zeros(self.spec.n, dtype=bool)
-        labels = kept[0][0] if kept else np.zeros(self.spec.n, dtype=np.int64)
+        candidates = quiet or loud
+        no_rows = np.zeros(self.spec.n, dtype=bool)
+        labels = candidates[0][0] if candidates else np.zeros(self.spec.n, dtype=np.int64)
         residual = np.full(self.count, np.nan)
         residual[~np.isnan(answers)] = 0.0
         if quiet and not quiet[0][1].any():
-            asked = np.flatnonzero(~np.isnan(answers))
-            residual[asked] = [abs(ratio_score(self.spec, labels, self.query(int(i))) - answers[i]) for i in asked]
+            answered = np.flatnonzero(~np.isnan(answers))
+            residual[answered] = [
+                abs(ratio_score(self.spec, labels, self.query(int(i))) - answers[i]) for i in answered
+            ]
         refuted = ~np.isnan(answers) & (quiet == [])
         return Reading(
-            labels, _agreed_rows(loud, labels, nothing), _agreed_rows(quiet, labels, nothing), residual, refuted
+            labels, _agreed_rows(loud, labels, no_rows), _agreed_rows(quiet, labels, no_rows), residual, refuted
         )
 
     def _candidates(self, answers: Floats, times: int) -> list[tuple[Ints, Bools]] | None:
         """Labels, and the rows that stay unread, for all totals that explain the answers; None: too many to try."""
         allowed = self.spec.rounding + times * self.spec.noise + SCORE_ERROR
-        asked = [int(index) for index in np.flatnonzero(~np.isnan(answers))]
-        submissions = {index: self.query(index) for index in asked}
-        kept: list[tuple[int, int]] = []
+        answered = [int(index) for index in np.flatnonzero(~np.isnan(answers))]
+        submissions = {index: self.query(index) for index in answered}
+        possible_totals: list[tuple[int, int]] = []
         for ones, squares in self._totals():
-            for index in asked:
+            for index in answered:
                 if not len(ones):
                     break
-                fits = self._explains(ones, squares, submissions[index], float(answers[index]), allowed)
+                fits = self._admits(ones, squares, submissions[index], float(answers[index]), allowed)
                 ones, squares = ones[fits], squares[fits]
-            kept += zip(ones.tolist(), squares.tolist(), strict=True)
-            if len(kept) > _MAX_CANDIDATES:
+            possible_totals += zip(ones.tolist(), squares.tolist(), strict=True)
+            if len(possible_totals) > _MAX_CANDIDATES:
                 return None
-        read = [self._decode(totals, answers, submissions, allowed) for totals in kept]
-        return [one for one in read if one is not None]
+        read = [self._decode(totals, answers, submissions, allowed) for totals in possible_totals]
+        return [candidate for candidate in read if candidate is not None]
 
     def _totals(self) -> list[tuple[Ints, Ints]] | _PossibleTotals:
         """All totals (Σ y, Σ y²), in parts."""
         ones = np.arange(self.spec.n + 1)
         return [(ones, ones)] if self.spec.classes == 2 else _PossibleTotals(self.spec.n, self.spec.classes - 1)
 
-    def _explains(self, ones: Ints, squares: Ints, submission: Ints, answer: float, allowed: float) -> Bools:
+    def _admits(self, ones: Ints, squares: Ints, submission: Ints, answer: float, allowed: float) -> Bools:
         """Which totals admit some sum ``Σ p·y`` that gives this answer."""
         if isinstance(self.spec.metric, Evaluated):
             return np.array(
-                [bool((np.abs(self._table(int(s), submission)[1] - answer) <= allowed).any()) for s in ones], dtype=bool
+                [bool((np.abs(self._evaluation_table(int(s), submission)[1] - answer) <= allowed).any()) for s in ones],
+                dtype=bool,
             )
-        n, p, most = self.spec.n, int(submission.sum()), self.spec.classes - 1
+        n, p, max_label = self.spec.n, int(submission.sum()), self.spec.classes - 1
         start, slope, fixed = linear_coefficients(self.spec, ones, squares, submission)
-        low = np.maximum(0, p + ones - n) if most == 1 else np.zeros(len(ones))
-        high = np.minimum(p, ones) if most == 1 else np.full(len(ones), most * p)
+        low = np.maximum(0, p + ones - n) if max_label == 1 else np.zeros(len(ones))
+        high = np.minimum(p, ones) if max_label == 1 else np.full(len(ones), max_label * p)
         with np.errstate(divide="ignore", invalid="ignore"):
             sums = np.clip(np.nan_to_num(np.rint((answer - start) / slope)), low, high)
             implied = np.where(np.isnan(fixed), start + slope * sums, fixed)
@@ -148,23 +151,23 @@ class TotalsPlan:
         self, totals: tuple[int, int], answers: Floats, submissions: dict[int, Ints], allowed: float
     ) -> tuple[Ints, Bools] | None:
         """Labels for these totals, and which rows stay unread; None where no labels fit."""
-        n, most = self.spec.n, self.spec.classes - 1
+        n, max_label = self.spec.n, self.spec.classes - 1
         sums = np.zeros(self.code.count, dtype=np.int64)
         unread = np.zeros(self.code.count, dtype=bool)
         for index, slot in enumerate(self.slots.tolist(), start=1):
             if index not in submissions:
                 unread[slot] = True
                 continue
-            whole, alone = self._sum(totals, submissions[index], float(answers[index]), allowed)
-            sums[slot] = self.sign * (whole - self.shift * totals[0])
-            unread[slot] = not alone
-        if totals[0] in (0, n * most) or totals == (totals[0] // n * n, (totals[0] // n) ** 2 * n):
+            label_sum, is_unique = self._label_sum(totals, submissions[index], float(answers[index]), allowed)
+            sums[slot] = self.sign * (label_sum - self.shift * totals[0])
+            unread[slot] = not is_unique
+        if totals[0] in (0, n * max_label) or totals == (totals[0] // n * n, (totals[0] // n) ** 2 * n):
             # All labels alike, which the totals themselves say.
             labels, rows = np.full(n, totals[0] // n, dtype=np.int64), np.zeros(n, dtype=bool)
         else:
             labels, sound = self.code.decode(sums)
-            rows = self.code.rows_of(unread)
-            if not (sound | rows).all() or (labels[~rows] > most).any():
+            rows = self.code.rows_in_flagged_blocks(unread)
+            if not (sound | rows).all() or (labels[~rows] > max_label).any():
                 return None
         if rows.any():
             return labels, rows
@@ -173,46 +176,49 @@ class TotalsPlan:
         implied = [abs(ratio_score(self.spec, labels, submissions[i]) - answers[i]) <= allowed for i in submissions]
         return (labels, rows) if all(implied) else None
 
-    def _sum(self, totals: tuple[int, int], submission: Ints, answer: float, allowed: float) -> tuple[int, bool]:
+    def _label_sum(self, totals: tuple[int, int], submission: Ints, answer: float, allowed: float) -> tuple[int, bool]:
         """``Σ p·y`` behind an answer, and whether it is the only one within reach."""
         p = int(submission.sum())
         if (submission == submission[0]).all():
             return int(submission[0]) * totals[0], True
         if isinstance(self.spec.metric, Evaluated):
-            sums, values = self._table(totals[0], submission)
-            off = np.abs(values - answer)
-            best = int(np.nanargmin(off)) if not np.isnan(off).all() else 0
-            return int(sums[best]), int((off <= allowed).sum()) <= 1
+            sums, values = self._evaluation_table(totals[0], submission)
+            errors = np.abs(values - answer)
+            best = int(np.nanargmin(errors)) if not np.isnan(errors).all() else 0
+            return int(sums[best]), int((errors <= allowed).sum()) <= 1
         start, slope, fixed = (
             float(part[0]) for part in linear_coefficients(self.spec, *(np.array([t]) for t in totals), submission)
         )
         if not math.isnan(fixed):
             return 0, False
         steps = (answer - start) / slope
-        whole = int(np.clip(round(steps), 0, (self.spec.classes - 1) * p))
-        return whole, (1 - abs(steps - round(steps))) * slope > allowed
+        label_sum = int(np.clip(round(steps), 0, (self.spec.classes - 1) * p))
+        return label_sum, (1 - abs(steps - round(steps))) * slope > allowed
 
-    def _table(self, ones: int, submission: Ints) -> tuple[Ints, Floats]:
+    def _evaluation_table(self, ones: int, submission: Ints) -> tuple[Ints, Floats]:
         """All numbers of true positives there can be, and the values of an evaluated metric for them."""
         p, n = int(submission.sum()), self.spec.n
         if (ones, p) not in self._values:
             metric = self.spec.metric
             assert isinstance(metric, Evaluated), "built-in metrics have a formula"
-            both = np.arange(max(0, p + ones - n), min(p, ones) + 1)
-            self._values[ones, p] = both, metric.values(_arrange_counts(n, ones, p, int(c)) for c in both)
+            n_true_positives = np.arange(max(0, p + ones - n), min(p, ones) + 1)
+            self._values[ones, p] = (
+                n_true_positives,
+                metric.values(_arrange_counts(n, ones, p, int(c)) for c in n_true_positives),
+            )
         return self._values[ones, p]
 
 
 class _PossibleTotals:
     """All (Σ y, Σ y²) of n labels up to ``most``: of equal parity, and at least as large as a mean allows."""
 
-    def __init__(self, n: int, most: int) -> None:
-        self.n, self.most = n, most
+    def __init__(self, n: int, max_label: int) -> None:
+        self.n, self.max_label = n, max_label
 
     def __iter__(self) -> Iterator[tuple[Ints, Ints]]:
-        for total in range(self.n * self.most + 1):
-            least = max(total, -(-total * total // self.n))
-            squares = np.arange(least + (least - total) % 2, self.most * total + 1, 2)
+        for total in range(self.n * self.max_label + 1):
+            smallest = max(total, -(-total * total // self.n))
+            squares = np.arange(smallest + (smallest - total) % 2, self.max_label * total + 1, 2)
             yield np.full(len(squares), total), squares
 
 
@@ -224,17 +230,17 @@ def plan_ratio(spec: OracleSpec) -> QueryPlan:
     """
     if spec.noise_kind != "bounded":
         raise InputError(f"noise_kind: {spec.name} is attacked under bounded noise only, got {spec.noise_kind}")
-    most = spec.classes - 1
-    if most > 1 and spec.n * most > _MAX_LABEL_SUM:
-        raise InputError(f"n: for {spec.classes} classes at most {_MAX_LABEL_SUM // most} rows, got {spec.n}")
+    max_label = spec.classes - 1
+    if max_label > 1 and spec.n * max_label > _MAX_LABEL_SUM:
+        raise InputError(f"n: for {spec.classes} classes at most {_MAX_LABEL_SUM // max_label} rows, got {spec.n}")
     if isinstance(spec.metric, Evaluated):
         _check_counts(spec)
-    if most == 1:
+    if max_label == 1:
         code = detecting_code(spec.n)
         inner = TotalsPlan(spec, code, detecting_queries(code), -1, 0)
     else:
-        shift = most // 2
-        code = codes.build_code(spec.n, spec.classes, shift, dense=False, most=codes.MAX_ADDRESS_BITS)
+        shift = max_label // 2
+        code = codes.build_code(spec.n, spec.classes, shift, dense=False, max_bits=codes.MAX_ADDRESS_BITS)
         inner = TotalsPlan(spec, code, np.arange(code.count), 1, shift)
     return QueryPlan(spec, "totals", inner, _certify_totals(inner))
 
@@ -248,53 +254,56 @@ def _check_counts(spec: OracleSpec) -> None:
     rng = seeds.generator(0, "labels", "counts")
     for _ in range(20):
         y, p = rng.integers(0, 2, spec.n), rng.integers(0, 2, spec.n)
-        value, again = metric(y, p), metric(*_arrange_counts(spec.n, int(y.sum()), int(p.sum()), int((y & p).sum())))
-        if not math.isclose(value, again, rel_tol=1e-9, abs_tol=1e-12) and not (
-            math.isnan(value) and math.isnan(again)
+        value, rearranged_value = (
+            metric(y, p),
+            metric(*_arrange_counts(spec.n, int(y.sum()), int(p.sum()), int((y & p).sum()))),
+        )
+        if not math.isclose(value, rearranged_value, rel_tol=1e-9, abs_tol=1e-12) and not (
+            math.isnan(value) and math.isnan(rearranged_value)
         ):
             raise InputError(
                 f"metric: {metric.name} was declared to depend on counts alone, but rows in another order change it "
-                f"from {value:g} to {again:g}"
+                f"from {value:g} to {rearranged_value:g}"
             )
 
 
-def _arrange_counts(n: int, ones: int, predicted: int, both: int) -> tuple[Ints, Ints]:
+def _arrange_counts(n: int, ones: int, predicted: int, true_positives: int) -> tuple[Ints, Ints]:
     """Some labels and predictions with these counts."""
     y, p = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     p[:predicted] = 1
-    y[:both] = 1
-    y[predicted : predicted + ones - both] = 1
+    y[:true_positives] = 1
+    y[predicted : predicted + ones - true_positives] = 1
     return y, p
 
 
 def _certify_totals(inner: TotalsPlan) -> Certificate:
     """Of two classes: answers to row 0 alone tell s and its label, later ones the counts."""
     spec = inner.spec
-    needed = 2 * (spec.tolerance + SCORE_ERROR)
+    required = 2 * (spec.tolerance + SCORE_ERROR)
     method = "counts are integers, for labels of both classes"
     open_why = "the totals of the labels are not known in advance; what is proven follows from the answers"
     if spec.classes > 2 or isinstance(spec.metric, Evaluated):
-        return Certificate(False, 0.0, needed, method, open_why)
+        return Certificate(False, 0.0, required, method, open_why)
     if spec.n < 2:
-        return Certificate(False, 0.0, needed, method, "labels of both classes need two rows")
+        return Certificate(False, 0.0, required, method, "labels of both classes need two rows")
     ones = np.arange(1, spec.n)
     start, slope, _ = linear_coefficients(spec, ones, ones, inner.query(0))
-    first = np.sort(np.concatenate([start, start + slope]))
+    first_answers = np.sort(np.concatenate([start, start + slope]))
     sizes = {int(inner.query(i).sum()) for i in range(1, 1 + len(inner.slots))} - {0, spec.n}
     steps = [float(linear_coefficients(spec, ones, ones, _leading_ones(spec.n, size))[1].min()) for size in sizes]
-    best = max(
+    largest_step = max(
         float(linear_coefficients(spec, ones, ones, _leading_ones(spec.n, size))[1].max()) for size in {1, *sizes}
     )
-    if best <= needed:
+    if largest_step <= required:
         raise InputError(
             f"metric: {spec.name} leaks no label for certain at this precision: one label moves the answer by at "
-            f"most {best:.3g}, and an error of ±{spec.tolerance:.3g} hides it; it leaks once the error is "
-            f"below {best / 2:.3g}"
+            f"most {largest_step:.3g}, and an error of ±{spec.tolerance:.3g} hides it; it leaks once the error is "
+            f"below {largest_step / 2:.3g}"
         )
-    separation = min(float(np.diff(first).min()), *steps) if steps else float(np.diff(first).min())
-    if separation > needed:
-        return Certificate(True, separation, needed, method)
-    return Certificate(False, separation, needed, method, open_why)
+    separation = min(float(np.diff(first_answers).min()), *steps) if steps else float(np.diff(first_answers).min())
+    if separation > required:
+        return Certificate(True, separation, required, method)
+    return Certificate(False, separation, required, method, open_why)
 
 
 def _leading_ones(n: int, size: int) -> Ints:
@@ -302,11 +311,11 @@ def _leading_ones(n: int, size: int) -> Ints:
     return (np.arange(n) < size).astype(np.int64)
 
 
-def _agreed_rows(candidates: list[tuple[Ints, Bools]] | None, labels: Ints, nothing: Bools) -> Bools:
+def _agreed_rows(candidates: list[tuple[Ints, Bools]] | None, labels: Ints, no_rows: Bools) -> Bools:
     """Rows that every candidate reads, and all alike."""
-    agreed = ~nothing if candidates else nothing
-    for own, unread in candidates or ():
-        agreed = agreed & ~unread & (own == labels)
+    agreed = ~no_rows if candidates else no_rows
+    for candidate_labels, unread in candidates or ():
+        agreed = agreed & ~unread & (candidate_labels == labels)
     return agreed
 
 
@@ -329,33 +338,33 @@ class RSquaredPlan:
     def read(self, answers: Floats) -> Reading:
         """Labels from the answers so far."""
         n = self.spec.n
-        nothing = np.zeros(n, dtype=bool)
+        no_rows = np.zeros(n, dtype=bool)
         residual = np.full(self.count, np.nan)
         refuted = np.zeros(self.count, dtype=bool)
         if math.isnan(answers[0]):
-            return Reading(np.zeros(n, dtype=np.int64), nothing, nothing.copy(), residual, refuted)
-        quiet, loud = self._ones(float(answers[0]), 1), self._ones(float(answers[0]), 2)
+            return Reading(np.zeros(n, dtype=np.int64), no_rows, no_rows.copy(), residual, refuted)
+        quiet, loud = self._possible_ones(float(answers[0]), 1), self._possible_ones(float(answers[0]), 2)
         implied = _zero_prediction_scores(n)
         best = int(np.nanargmin(np.abs(implied - answers[0])))
         residual[0] = abs(implied[best] - answers[0])
         refuted[0] = not quiet.any()
         if best in (0, n):
             labels = np.full(n, int(best == n), dtype=np.int64)
-            alone = [nothing | (one.sum() == 1) for one in (loud, quiet)]
+            is_read = [no_rows | (possible.sum() == 1) for possible in (loud, quiet)]
             expected = [r_squared(labels, self.query(index)) for index in range(1, self.count)]
             residual[1:] = np.abs(np.array(expected) - answers[1:])
             refuted[1:] = residual[1:] > self.spec.tolerance + _R_SQUARED_ERROR
-            return Reading(labels, alone[0] & ~refuted.any(), alone[1] & ~refuted.any(), residual, refuted)
+            return Reading(labels, is_read[0] & ~refuted.any(), is_read[1] & ~refuted.any(), residual, refuted)
         scale = best * (n - best) / n**2
         reading = self.squares.inner.read((1 - answers[1:]) * scale)
         residual[1:] = reading.residual / scale
         refuted[1:] = reading.refuted & (quiet.sum() == 1)
-        settled = bool((reading.proven | nothing).all())
-        refuted[0] |= settled and quiet.sum() == 1 and int(reading.labels.sum()) != best
+        is_complete = bool((reading.proven | no_rows).all())
+        refuted[0] |= is_complete and quiet.sum() == 1 and int(reading.labels.sum()) != best
         certain, proven = reading.certain & (loud.sum() == 1), reading.proven & (quiet.sum() == 1)
         return Reading(reading.labels, certain & ~refuted[0], proven & ~refuted[0], residual, refuted)
 
-    def _ones(self, answer: float, times: int) -> Bools:
+    def _possible_ones(self, answer: float, times: int) -> Bools:
         """Which numbers of ones the first answer admits at so many times the declared noise."""
         allowed = self.spec.rounding + times * self.spec.noise + _R_SQUARED_ERROR * (1 + abs(answer))
         return np.abs(_zero_prediction_scores(self.spec.n) - answer) <= allowed
@@ -380,8 +389,8 @@ def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) 
     if spec.noise_kind != "bounded":
         raise InputError(f"noise_kind: r2 is attacked under bounded noise only, got {spec.noise_kind}")
     gaps = np.diff(np.sort(_zero_prediction_scores(spec.n)))
-    separation, needed = float(gaps.min()), 2 * (spec.tolerance + _R_SQUARED_ERROR)
-    if separation <= needed:
+    separation, required = float(gaps.min()), 2 * (spec.tolerance + _R_SQUARED_ERROR)
+    if separation <= required:
         raise InputError(
             f"metric: r2 leaks no label for certain at this precision: the number of ones has to be read first, and an "
             f"error of ±{spec.tolerance:.3g} hides it; it leaks once the error is below {separation / 2:.3g}"
@@ -389,12 +398,12 @@ def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) 
     # s (n - s)/n² is at most 1/4. What floats add to R² grows with the largest square, so predictions need a limit.
     best: QueryPlan | None = None
     refusal: InputError | None = None
-    for reach in 4.0 ** np.arange(14):
-        square = Linear(_squared_error, low=-reach, high=1 + reach, name="squares")
+    for extent in 4.0 ** np.arange(14):
+        square = Linear(_squared_error, low=-extent, high=1 + extent, name="squares")
         steps = 8 * float_errors.depth(spec.n, spec.summation) + 32
-        own = ((1 + reach) ** 2 + 0.25) * steps * float_errors.unit_roundoff(spec.float_dtype)
+        float_error = ((1 + extent) ** 2 + 0.25) * steps * float_errors.unit_roundoff(spec.float_dtype)
         try:
-            squares = design(replace(spec, metric=square, decimals=None, noise=spec.tolerance / 4 + own))
+            squares = design(replace(spec, metric=square, decimals=None, noise=spec.tolerance / 4 + float_error))
         except InputError as error:
             refusal = refusal or error
             continue
@@ -403,7 +412,7 @@ def plan_r_squared(spec: OracleSpec, design: Callable[[OracleSpec], QueryPlan]) 
         raise InputError(f"metric: r2 leaks no label for certain at this precision ({refusal})")
     proof = best.certificate
     method = "the number of ones first; then " + proof.method
-    certificate = Certificate(proof.certified, min(separation, 4 * proof.separation), needed, method, proof.why)
+    certificate = Certificate(proof.certified, min(separation, 4 * proof.separation), required, method, proof.why)
     return QueryPlan(spec, "r2 by " + best.method, RSquaredPlan(spec, best), certificate)
 
 

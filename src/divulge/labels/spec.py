@@ -140,8 +140,8 @@ class OracleSpec:
     def _check_weights(self) -> None:
         if self.class_weight is None:
             return
-        given = as_list(self.class_weight, "class_weight")
-        weights = tuple(check_number(weight, "class_weight", above=0.0) for weight in given)
+        values = as_list(self.class_weight, "class_weight")
+        weights = tuple(check_number(weight, "class_weight", above=0.0) for weight in values)
         if len(weights) != self.classes:
             raise InputError(f"class_weight: {self.classes} positive weights are needed, got {len(weights)}")
         if self.name != "log_loss" or self.classes != 2 or self.reduction != "mean":
@@ -192,8 +192,8 @@ class OracleSpec:
     @property
     def sigma(self) -> float:
         """Standard deviation of the stochastic noise of an answer (rounding included as uniform)."""
-        own = {"bounded": 0.0, "gaussian": self.noise, "laplace": math.sqrt(2) * self.noise}[self.noise_kind]
-        return math.hypot(own, 2 * self.rounding / math.sqrt(12)) if own else 0.0
+        deviation = {"bounded": 0.0, "gaussian": self.noise, "laplace": math.sqrt(2) * self.noise}[self.noise_kind]
+        return math.hypot(deviation, 2 * self.rounding / math.sqrt(12)) if deviation else 0.0
 
     def loss(self) -> Loss:
         """The per-row loss.

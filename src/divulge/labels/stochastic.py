@@ -60,15 +60,15 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
     span = spec.loss().two_sided
     if not math.isfinite(span):
         raise InputError(f"queries: {spec.name} has no bound and needs no extra queries under noise; leave it out")
-    own = float_errors.summation_error(
+    float_error = float_errors.summation_error(
         1, spec.loss().table(confident_predictions(spec)).max(), "sequential", spec.float_dtype
     )
     if spec.reduction == "sum":
-        own *= spec.n
-    if own > spec.sigma / 10:
+        float_error *= spec.n
+    if float_error > spec.sigma / 10:
         raise InputError(
-            f"noise: {spec.noise:g} is no more than what {spec.float_dtype} arithmetic adds to an answer ({own:.3g}); "
-            "signs read labels through larger noise only"
+            f"noise: {spec.noise:g} is no more than what {spec.float_dtype} arithmetic adds to an answer "
+            f"({float_error:.3g}); signs read labels through larger noise only"
         )
     step = span / spec.rows_per_answer / (2 * spec.sigma)
     if queries is None:
@@ -77,16 +77,16 @@ def plan_signs(spec: OracleSpec, queries: int | None) -> QueryPlan:
             math.ceil((quantile / step) ** 2), math.ceil(_MIN_QUERY_RATIO * spec.n + 6 * math.sqrt(spec.n)), 1
         )
     inner = SignPlan(spec, check_integer(queries, "queries", least=1), _paley_prime(max(spec.n, 4)))
-    right = NormalDist().cdf(step * math.sqrt(queries))
-    why = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {right:.6f} per label"
+    accuracy = NormalDist().cdf(step * math.sqrt(queries))
+    reason = f"{spec.noise_kind} noise has no bound; no decoder is right more often than {accuracy:.6f} per label"
     return QueryPlan(
-        spec, "signs", inner, Certificate(False, 0.0, 0.0, "limit of a decoder that knows the other labels", why)
+        spec, "signs", inner, Certificate(False, 0.0, 0.0, "limit of a decoder that knows the other labels", reason)
     )
 
 
-def _paley_prime(least: int) -> int:
+def _paley_prime(min_order: int) -> int:
     """Smallest prime q = 3 mod 4 with q + 1 ≥ least."""
-    q = least - 1
+    q = min_order - 1
     while q % 4 != 3 or any(q % d == 0 for d in range(3, math.isqrt(q) + 1, 2)):
         q += 1
     return q
@@ -124,27 +124,29 @@ class SignPlan:
         spec = self.spec
         table = spec.loss().table(confident_predictions(self.spec))
         middle, half = float(table[1].mean()), float(table[1, 1] - table[1, 0]) / 2
-        asked = np.flatnonzero(~np.isnan(answers))
-        if not asked.size:
-            nothing = np.zeros(spec.n, dtype=bool)
-            told = np.zeros(self.count, dtype=bool)
-            return Reading(np.zeros(spec.n, dtype=np.int64), nothing, nothing.copy(), np.full(self.count, np.nan), told)
-        signs = self.matrix(asked)
-        sums = (answers[asked] * spec.rows_per_answer - spec.n * middle) / half
+        answered = np.flatnonzero(~np.isnan(answers))
+        if not answered.size:
+            no_rows = np.zeros(spec.n, dtype=bool)
+            no_queries = np.zeros(self.count, dtype=bool)
+            return Reading(
+                np.zeros(spec.n, dtype=np.int64), no_rows, no_rows.copy(), np.full(self.count, np.nan), no_queries
+            )
+        signs = self.matrix(answered)
+        sums = (answers[answered] * spec.rows_per_answer - spec.n * middle) / half
         sigma = spec.sigma * spec.rows_per_answer / half
         guess = polish_labels(signs, sums, message_passing(signs, sums, sigma, self.prime + 1))
-        miss = sums - signs @ guess
+        difference = sums - signs @ guess
         residual = np.full(self.count, np.nan)
-        residual[asked] = np.abs(miss) * half / spec.rows_per_answer
+        residual[answered] = np.abs(difference) * half / spec.rows_per_answer
         # Told all others, this is the log-odds of each label; estimated noise counts when it is larger.
-        spread = max(sigma, math.sqrt(float(miss @ miss) / len(asked)))
-        odds = 2 * guess * (signs.T @ miss + len(asked) * guess) / spread**2
-        fits = float(miss @ miss) <= sigma**2 * (len(asked) + 6 * math.sqrt(2 * len(asked)))
-        proven = (odds > math.log(1e6)) & fits & (len(asked) > spec.n * _MIN_QUERY_RATIO * 0.9)
+        spread = max(sigma, math.sqrt(float(difference @ difference) / len(answered)))
+        odds = 2 * guess * (signs.T @ difference + len(answered) * guess) / spread**2
+        fits = float(difference @ difference) <= sigma**2 * (len(answered) + 6 * math.sqrt(2 * len(answered)))
+        proven = (odds > math.log(1e6)) & fits & (len(answered) > spec.n * _MIN_QUERY_RATIO * 0.9)
         certain = (odds > 4 * math.log(1e6)) & proven
         refuted = np.zeros(self.count, dtype=bool)
-        allowed = noise_norm_bound(spec, len(asked)) * spec.rows_per_answer / half
-        refuted[asked] = not fits and min_residual_norm(signs, sums, guess) > allowed
+        allowed = noise_norm_bound(spec, len(answered)) * spec.rows_per_answer / half
+        refuted[answered] = not fits and min_residual_norm(signs, sums, guess) > allowed
         return Reading((guess > 0).astype(np.int64), certain, proven, residual, refuted)
 
 
@@ -202,12 +204,16 @@ def noise_norm_bound(spec: OracleSpec, count: int) -> float:
     at T² but for the other half (mean 2b², variance at most 20b⁴ each).
     """
     if spec.noise_kind == "gaussian":
-        drawn = spec.noise**2 * float(stats.chi2.isf(FALSE_ALARM_RATE, count))
+        squared_norm = spec.noise**2 * float(stats.chi2.isf(FALSE_ALARM_RATE, count))
     else:
-        room = math.log(2 / FALSE_ALARM_RATE)
-        most = (room + math.log(count)) ** 2
-        drawn = spec.noise**2 * (2 * count + math.sqrt(40 * count * room + (most * room / 3) ** 2) + most * room / 3)
-    return math.sqrt(drawn) + math.sqrt(count) * spec.rounding
+        log_odds = math.log(2 / FALSE_ALARM_RATE)
+        squared_cut = (log_odds + math.log(count)) ** 2
+        squared_norm = spec.noise**2 * (
+            2 * count
+            + math.sqrt(40 * count * log_odds + (squared_cut * log_odds / 3) ** 2)
+            + squared_cut * log_odds / 3
+        )
+    return math.sqrt(squared_norm) + math.sqrt(count) * spec.rounding
 
 
 def min_residual_norm(signs: Floats, sums: Floats, guess: Floats) -> float:
@@ -225,8 +231,8 @@ def min_residual_norm(signs: Floats, sums: Floats, guess: Floats) -> float:
     step = 1 / max(signs.shape)
     best = 0.0
     for _ in range(100):
-        left = sums - signs @ z
-        pulled = signs.T @ left
-        best = max(best, float(left @ sums - 0.5 * (left @ left) - np.abs(pulled).sum()))
+        residual = sums - signs @ z
+        pulled = signs.T @ residual
+        best = max(best, float(residual @ sums - 0.5 * (residual @ residual) - np.abs(pulled).sum()))
         z = np.clip(z + step * pulled, -1, 1)
     return math.sqrt(2 * best)

@@ -34,9 +34,9 @@ def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = N
         truth: the labels ``[n]``, -1 for rows that are not scored, where they were known beforehand.
     """
     spec, scored = plan.spec, int((inference.labels >= 0).sum())
-    limit = capacity(spec)
-    right = None if truth is None else inference.labels == truth
-    asked = replace(spec, scored=max(scored, 1)) if spec.scored != "all" else spec
+    bound = capacity(spec)
+    is_right = None if truth is None else inference.labels == truth
+    known_spec = replace(spec, scored=max(scored, 1)) if spec.scored != "all" else spec
     return LabelsSummary(
         queries=inference.queries,
         complete=inference.complete,
@@ -47,15 +47,15 @@ def summarise(plan: QueryPlan, inference: LabelInference, truth: Ints | None = N
         labels=determined_labels(spec, inference),
         scored=scored,
         residual=float(np.nanmax(inference.residual, initial=0.0)),
-        right=None if right is None else int(right.sum()),
-        accuracy=None if right is None else float(right.mean()),
-        certain_and_wrong=None if right is None else int((inference.certain & ~right).sum()),
+        right=None if is_right is None else int(is_right.sum()),
+        accuracy=None if is_right is None else float(is_right.mean()),
+        certain_and_wrong=None if is_right is None else int((inference.certain & ~is_right).sum()),
         oracle=OracleSummary(
             spec.name, spec.n, spec.classes, spec.epsilon, spec.decimals, float(spec.noise), spec.noise_kind
         ),
         plan=summarise_plan(plan),
-        limit=CapacitySummary(limit.queries, limit.labels_per_query, limit.binds),
-        defence=summarise_defence(defend(asked, queries=plan.count)),
+        limit=CapacitySummary(bound.queries, bound.labels_per_query, bound.binds),
+        defence=summarise_defence(defend(known_spec, queries=plan.count)),
     )
 
 
@@ -76,14 +76,16 @@ def determined_labels(spec: OracleSpec, inference: LabelInference) -> tuple[int 
     if inference.contradiction is not None:
         return None
     # Under noise without a bound every label is a guess, and the best there is.
-    known = inference.proven | (spec.noise_kind != "bounded")
-    return tuple(int(label) if sure else None for label, sure in zip(inference.labels, known, strict=True))
+    is_determined = inference.proven | (spec.noise_kind != "bounded")
+    return tuple(int(label) if sure else None for label, sure in zip(inference.labels, is_determined, strict=True))
 
 
 def write_labels(path: Path, spec: OracleSpec, inference: LabelInference) -> None:
     """Write a line per row: label (empty where the answers leave it open), certain, proven; none on a contradiction."""
-    known = determined_labels(spec, inference)
-    rows = enumerate(zip(known, inference.certain, inference.proven, strict=True)) if known is not None else ()
+    determined = determined_labels(spec, inference)
+    rows = (
+        enumerate(zip(determined, inference.certain, inference.proven, strict=True)) if determined is not None else ()
+    )
     lines = [f"{i},{'' if label is None else label},{sure:d},{follows:d}" for i, (label, sure, follows) in rows]
     store.write_text(path, "\n".join(["row,label,certain,proven", *lines]) + "\n")
 
@@ -97,13 +99,13 @@ def recovery_curve(
     """
     if inference.contradiction is not None:
         return [], []
-    asked = np.flatnonzero(~np.isnan(inference.answers))
-    places = np.unique(np.linspace(0, len(asked), min(_POINTS, len(asked) + 1)).round().astype(int))
+    answered = np.flatnonzero(~np.isnan(inference.answers))
+    places = np.unique(np.linspace(0, len(answered), min(_POINTS, len(answered) + 1)).round().astype(int))
     shares = []
     for place in places:
         answers = np.full(plan.count, np.nan)
-        answers[asked[:place]] = inference.answers[asked[:place]]
+        answers[answered[:place]] = inference.answers[answered[:place]]
         reading = plan.inner.read(answers)
-        known = reading.proven if truth is None else reading.proven & (reading.labels == truth)
-        shares.append(float(known.mean()))
+        is_recovered = reading.proven if truth is None else reading.proven & (reading.labels == truth)
+        shares.append(float(is_recovered.mean()))
     return places.tolist(), shares

@@ -180,11 +180,13 @@ def _decide(
     members = (size >= low) & (size <= high)
     # Proven only where even the largest possible margin leaves fresh records below the threshold.
     largest = high if low == margin else margin
-    reach = np.inf if geometry is None else float(np.max(geometry.bound)) * largest
-    if reach < low:
-        near = f"fresh records are nearly orthogonal to the training set: |Φ| ≤ {reach / low:.3g} of the threshold"
+    fresh_bound = np.inf if geometry is None else float(np.max(geometry.bound)) * largest
+    if fresh_bound < low:
+        proof = (
+            f"fresh records are nearly orthogonal to the training set: |Φ| ≤ {fresh_bound / low:.3g} of the threshold"
+        )
         return MarginDecision(
-            members, outputs, margin, low, high, Guarantee(_GUARANTEE_KIND, 0.0, (_KKT_ASSUMPTION, *assumed, near))
+            members, outputs, margin, low, high, Guarantee(_GUARANTEE_KIND, 0.0, (_KKT_ASSUMPTION, *assumed, proof))
         )
     warning = (
         "nothing is proven about fresh records without the geometry of the training set"
@@ -192,8 +194,8 @@ def _decide(
         else "nothing is proven about fresh records: the training set is not orthogonal enough for the bound "
         f"n·δ_x/(Δ - 2(n-1)·δ), which is {np.max(geometry.bound):.3g}"
     )
-    nothing = Guarantee(_GUARANTEE_KIND, 1.0, (_KKT_ASSUMPTION, *assumed))
-    return MarginDecision(members, outputs, margin, low, high, nothing, (warning,))
+    no_guarantee = Guarantee(_GUARANTEE_KIND, 1.0, (_KKT_ASSUMPTION, *assumed))
+    return MarginDecision(members, outputs, margin, low, high, no_guarantee, (warning,))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,17 +252,17 @@ def orthogonality(x: object, fresh: object = None) -> Orthogonality:
     n = len(data)
     if n < 2:
         raise InputError(f"x: at least 2 records are needed to compare them, got {n}")
-    plain_delta, plain_least = _inner_product_extremes(data)
+    plain_delta, plain_smallest_norm = _inner_product_extremes(data)
     full = augment(data)
-    delta, least = _inner_product_extremes(full)
-    room = least - 2 * (n - 1) * delta
+    delta, smallest_norm = _inner_product_extremes(full)
+    denominator = smallest_norm - 2 * (n - 1) * delta
     if fresh is None:
         nearest = np.array([delta])
     else:
         nearest = np.max(np.abs(augment(as_records(fresh, "fresh", data.shape[1])) @ full.T), axis=1)
-    bound = n * nearest / room if room > 0 else np.full(len(nearest), np.inf)
-    ratio = n * plain_delta / plain_least if plain_least > 0 else float("inf")
-    return Orthogonality(n, plain_delta, plain_least, ratio, bound, bool((bound < 1).all()))
+    bound = n * nearest / denominator if denominator > 0 else np.full(len(nearest), np.inf)
+    ratio = n * plain_delta / plain_smallest_norm if plain_smallest_norm > 0 else float("inf")
+    return Orthogonality(n, plain_delta, plain_smallest_norm, ratio, bound, bool((bound < 1).all()))
 
 
 def _inner_product_extremes(data: Floats) -> tuple[float, float]:
@@ -367,8 +369,8 @@ class Mixture:
     def sample(self, n: int, seed: int) -> Floats:
         """``n`` independent records ``[n, d]``."""
         rng = seeds.generator(seed, "source", "mixture")
-        which = rng.integers(len(self.means), size=n)
-        return self.means[which] + rng.normal(size=(n, self.dimension))
+        component = rng.integers(len(self.means), size=n)
+        return self.means[component] + rng.normal(size=(n, self.dimension))
 
     def extremes(self, n: int, tau: float) -> tuple[float, float]:
         """Norms by non-central χ² quantiles, x·x' given x' by its normal law, a union bound over everything.
@@ -378,10 +380,10 @@ class Mixture:
         statement and the proof of Lemma D.5) does not hold.
         """
         lengths = np.sum(self.means**2, axis=1)
-        least = min(float(_squared_norm_law(self.dimension, c).ppf(tau / (4 * n))) for c in lengths)
-        most = max(float(_squared_norm_law(self.dimension, c).isf(tau / (4 * n))) for c in lengths)
-        reach = float(stats.norm.isf(_pair_probability(n, tau / 2) / 2))
-        return float((np.sqrt(lengths.max()) + reach) * np.sqrt(most)), least
+        smallest_norm = min(float(_squared_norm_law(self.dimension, c).ppf(tau / (4 * n))) for c in lengths)
+        largest_norm = max(float(_squared_norm_law(self.dimension, c).isf(tau / (4 * n))) for c in lengths)
+        deviation = float(stats.norm.isf(_pair_probability(n, tau / 2) / 2))
+        return float((np.sqrt(lengths.max()) + deviation) * np.sqrt(largest_norm)), smallest_norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,11 +455,13 @@ def assumption(source: Source, n: int, tau: float = 0.05) -> Assumption:
     require_callable(source, "source", "extremes")
     check_integer(n, "n", least=2, most=_MAX_SIZE)
     check_number(tau, "tau", above=0.0, below=1.0)
-    delta, least = source.extremes(n + 1, tau)
+    delta, smallest_norm = source.extremes(n + 1, tau)
     # The bias appends a 1 to every record, which adds 1 to every product.
-    room = (least + 1.0) - 2 * (n - 1) * (delta + 1.0)
-    bound = float(n * (delta + 1.0) / room) if room > 0 else float("inf")
-    return Assumption(delta, least, n * delta / least if least > 0 else float("inf"), bound, bound < 1.0, tau)
+    denominator = (smallest_norm + 1.0) - 2 * (n - 1) * (delta + 1.0)
+    bound = float(n * (delta + 1.0) / denominator) if denominator > 0 else float("inf")
+    return Assumption(
+        delta, smallest_norm, n * delta / smallest_norm if smallest_norm > 0 else float("inf"), bound, bound < 1.0, tau
+    )
 
 
 def _pair_probability(n: int, tau: float) -> float:

@@ -92,15 +92,15 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
     price = _Pricing(points, sign, rng)
     cones = _unique_cones(_initial_cones(points, sign))
     best, violation, precision = np.zeros(len(sign)), np.inf, 1e-8
-    cut = None
+    cut_solution = None
     for _ in range(max_rounds):
         if (points.shape[1] <= 2 and not best.any()) or np.inf > violation > _DIVERGED_VIOLATION:
             best, cones = _solve_by_cutting_planes(points, sign, price, cones, max_rounds)
-            if cut is not None and np.array_equal(best, cut):
+            if cut_solution is not None and np.array_equal(best, cut_solution):
                 raise _no_kkt_point_error(
                     f"a constraint is violated by {violation:.1e}"
                 )  # from the same start it would lose its way again
-            cut = best
+            cut_solution = best
         best = _solve_quadratic(points, sign, cones, best, precision)
         violation, fresh = price(best, cones)
         if violation <= tolerance and precision == _EXACT_PRECISION:
@@ -112,9 +112,9 @@ def solve(x: object, y: object, *, tolerance: float = 1e-7, max_rounds: int = 20
     return _primal_network(points, sign, basis, cones, best, violation)
 
 
-def _no_kkt_point_error(why: str) -> InputError:
+def _no_kkt_point_error(reason: str) -> InputError:
     return InputError(
-        f"x: no KKT point was found ({why}); records of different labels may be too close to each other, or too far "
+        f"x: no KKT point was found ({reason}); records of different labels may be too close to each other, or too far "
         "from the origin, for float64"
     )
 
@@ -193,23 +193,25 @@ def _cutting_plane(points: Floats, sign: Floats, pull: Floats, cone: _Cone) -> F
 
 def _solve_quadratic(points: Floats, sign: Floats, cones: list[_Cone], start: Floats, precision: float) -> Floats:
     """Maximise Σλ, λ ≥ 0, over the constraints that are near tight, to the last digits, by quadratic programming."""
-    near, scale = cones, np.full(len(sign), _multiplier_scale(points, sign, cones))
+    near_tight, scale = cones, np.full(len(sign), _multiplier_scale(points, sign, cones))
     if start.any():
-        near = [
+        near_tight = [
             cone for cone in cones if np.linalg.norm(_best_direction(points, start * sign, cone)) > 1.0 - _NEAR_TIGHT
         ]
         # Close records of different labels carry multipliers orders of magnitude above the rest.
         scale = np.maximum(start, 1e-3 * start.max())
 
-    last: dict[bytes, Floats] = {}
+    cached: dict[bytes, Floats] = {}
 
     def rows(units: Floats) -> Floats:
         # The constraints and their slopes come from the same projections.
         key = units.tobytes()
-        if key not in last:
-            last.clear()
-            last[key] = np.array([scale * _cutting_plane(points, sign, scale * units * sign, cone) for cone in near])
-        return last[key]
+        if key not in cached:
+            cached.clear()
+            cached[key] = np.array(
+                [scale * _cutting_plane(points, sign, scale * units * sign, cone) for cone in near_tight]
+            )
+        return cached[key]
 
     polished = optimize.minimize(
         lambda units: -float(scale @ units) / float(scale.sum()),
@@ -262,16 +264,16 @@ def _local_search(
             lengths[trial.key] = float(np.linalg.norm(_best_direction(points, pull, trial)))
         return lengths[trial.key]
 
-    here = length(cone)
+    current_length = length(cone)
     while True:
         best = _best_direction(points, pull, cone)
         size = np.linalg.norm(points, axis=1) * max(float(np.linalg.norm(best)), 1e-300)
-        kinks = np.flatnonzero(np.abs(points @ best) <= _KINK_TOLERANCE * size) if here > 0 else np.arange(0)
+        kinks = np.flatnonzero(np.abs(points @ best) <= _KINK_TOLERANCE * size) if current_length > 0 else np.arange(0)
         flips = [_Cone(cone.sign, cone.active ^ (np.arange(len(pull)) == i)) for i in kinks]
         longest = max(flips, key=length, default=cone)
-        if length(longest) <= here + 1e-12:
-            return cone, here
-        cone, here = longest, length(longest)
+        if length(longest) <= current_length + 1e-12:
+            return cone, current_length
+        cone, current_length = longest, length(longest)
 
 
 def _all_cones(points: Floats) -> list[_Cone]:
@@ -315,10 +317,11 @@ def _tight_directions(points: Floats, pull: Floats, cones: list[_Cone]) -> tuple
         if length < 1.0 - 1e-6:
             continue
         unit = best / length
-        known = any(
-            s == cone.sign and np.linalg.norm(unit - other) < 1e-6 for s, other in zip(outputs, directions, strict=True)
+        is_known = any(
+            s == cone.sign and np.linalg.norm(unit - direction) < 1e-6
+            for s, direction in zip(outputs, directions, strict=True)
         )
-        if not known:
+        if not is_known:
             directions.append(unit)
             outputs.append(cone.sign)
     return np.array(directions), np.array(outputs)

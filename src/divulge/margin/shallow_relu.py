@@ -122,15 +122,16 @@ class ShallowReLU:
         except (safetensors.SafetensorError, OSError) as error:
             raise InputError(f"{path}: not a readable safetensors file ({error})") from None
         try:
-            if odd := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
+            if quantised := [name for name, value in arrays.items() if value.dtype.kind not in "fc"]:
                 raise InputError(
-                    f"{path}: weights as floats are needed, and {odd[0]} is stored as {arrays[odd[0]].dtype}; "
+                    f"{path}: weights as floats are needed, and {quantised[0]} is stored as "
+                    f"{arrays[quantised[0]].dtype}; "
                     "quantised weights mean nothing without their scales; save them dequantised"
                 )
             return cls._from_arrays(arrays, str(path))
         except InputError as error:
-            said = str(error)
-            raise InputError(said if str(path) in said else f"{path}: {said}") from None
+            message = str(error)
+            raise InputError(message if str(path) in message else f"{path}: {message}") from None
 
     def to_safetensors(self, path: str | Path) -> None:
         """Write the network atomically, under the names of a torch module with layers ``hidden`` and ``output``."""
@@ -143,23 +144,27 @@ class ShallowReLU:
     def _from_arrays(cls, arrays: Mapping[str, Array], source: str) -> ShallowReLU:
         if set(arrays) == {"w", "b", "v"}:
             return cls(arrays["w"], arrays["b"], np.ravel(arrays["v"]))
-        first, second = _layer_names(arrays, source)
-        bias = arrays.get(second.removesuffix("weight") + "bias")
+        hidden_name, output_name = _layer_names(arrays, source)
+        bias = arrays.get(output_name.removesuffix("weight") + "bias")
         if bias is not None and np.any(bias != 0):
             raise InputError(
                 f"{source}: the output layer has a bias ({np.ravel(bias)[0]:g}), so the network is not homogeneous "
                 "in its parameters and training does not drive it to a KKT point of the margin problem; "
                 "every membership claim here rests on that. Train with bias=False in the output layer"
             )
-        hidden = arrays.get(first.removesuffix("weight") + "bias")
-        return cls(arrays[first], np.zeros(len(arrays[first])) if hidden is None else hidden, np.ravel(arrays[second]))
+        hidden = arrays.get(hidden_name.removesuffix("weight") + "bias")
+        return cls(
+            arrays[hidden_name],
+            np.zeros(len(arrays[hidden_name])) if hidden is None else hidden,
+            np.ravel(arrays[output_name]),
+        )
 
 
 def _layer_names(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
     """The names of the hidden and of the output matrix."""
     weights = [name for name, value in arrays.items() if name.endswith("weight") and value.ndim == 2]
-    rest = set(arrays) - set(weights) - {name.removesuffix("weight") + "bias" for name in weights}
-    if len(weights) != 2 or rest:
+    other_names = set(arrays) - set(weights) - {name.removesuffix("weight") + "bias" for name in weights}
+    if len(weights) != 2 or other_names:
         shapes = ", ".join(f"{name} {list(value.shape)}" for name, value in arrays.items())
         raise InputError(
             f"{source}: exactly two linear layers are needed (weight [k, d] and weight [1, k]), found: {shapes}"
@@ -167,30 +172,34 @@ def _layer_names(arrays: Mapping[str, Array], source: str) -> tuple[str, str]:
     a, b = weights
     # Files list their tensors by name, so the order says nothing: the output layer is the one whose single
     # row is as long as the other layer is wide.
-    for first, second in ((a, b), (b, a)):
-        if arrays[second].shape == (1, len(arrays[first])):
-            return first, second
+    for hidden_name, output_name in ((a, b), (b, a)):
+        if arrays[output_name].shape == (1, len(arrays[hidden_name])):
+            return hidden_name, output_name
     raise InputError(
         f"{source}: a scalar output is needed, weight [k, d] then weight [1, k]; "
         f"found {a} {list(arrays[a].shape)} and {b} {list(arrays[b].shape)}"
     )
 
 
-def _check_outputs(net: ShallowReLU, module: Any, like: Any) -> None:
+def _check_outputs(net: ShallowReLU, module: Any, parameter: Any) -> None:
     """Refuse a module that computes something else than the network read off its parameters."""
     probes = np.random.default_rng(0).normal(size=(8, net.dimension))
     training = getattr(module, "training", False)
     try:
         if training:
             module.eval()  # dropout is no part of what was learnt
-        told = np.ravel(module(like.detach().new_tensor(probes)).detach().cpu().numpy()).astype(np.float64)
+        module_outputs = np.ravel(module(parameter.detach().new_tensor(probes)).detach().cpu().numpy()).astype(
+            np.float64
+        )
     except Exception as error:
         raise InputError(f"module: cannot be applied to records [n, {net.dimension}] ({error})") from None
     finally:
         if training:
             module.train()
-    wanted = net(probes)
-    if told.shape != wanted.shape or np.abs(told - wanted).max() > 1e-3 * (1e-6 + np.abs(wanted).max()):
+    expected = net(probes)
+    if module_outputs.shape != expected.shape or np.abs(module_outputs - expected).max() > 1e-3 * (
+        1e-6 + np.abs(expected).max()
+    ):
         raise InputError(
             "module: its outputs differ from Σ v·relu(w·x + b) with its own weights; "
             "only one hidden ReLU layer without an output transform can be read"

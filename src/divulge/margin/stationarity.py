@@ -81,8 +81,8 @@ def kkt(
             f"x: {wrong.size} records are misclassified (first: record {wrong[0]}, y·Φ = {margins[wrong[0]]:.3g}), "
             "so they have no margin and cannot be the whole training set of a network at a KKT point"
         )
-    least = float(margins.min())
-    on_margin = margins <= (1.0 + band) * least
+    smallest_margin = float(margins.min())
+    on_margin = margins <= (1.0 + band) * smallest_margin
     best = fit_multipliers(net, data[on_margin], sign[on_margin], tolerance if clarke else 0.0)
     multipliers = np.zeros(len(sign))
     multipliers[on_margin] = best.multipliers
@@ -90,10 +90,10 @@ def kkt(
     return Stationarity(
         residual=best.residual,
         multipliers=multipliers,
-        margin=least,
+        margin=smallest_margin,
         on_margin=on_margin,
         outputs=outputs,
-        slackness=float(multipliers @ (margins / least - 1.0)) / total if total else 0.0,
+        slackness=float(multipliers @ (margins / smallest_margin - 1.0)) / total if total else 0.0,
         kinks=len(best.kinks),
     )
 
@@ -197,8 +197,10 @@ def _gram_matrix(net: ShallowReLU, points: Floats, sign: Floats, hidden: Floats,
         return records
     row, neuron = kinks.T
     cross = weighted[:, neuron] * inner[:, row] * np.outer(sign, sign[row])
-    own = (neuron[:, None] == neuron) * net.v[neuron] ** 2 * inner[np.ix_(row, row)] * np.outer(sign[row], sign[row])
-    return np.block([[records, cross], [cross.T, own]])
+    kink_products = (
+        (neuron[:, None] == neuron) * net.v[neuron] ** 2 * inner[np.ix_(row, row)] * np.outer(sign[row], sign[row])
+    )
+    return np.block([[records, cross], [cross.T, kink_products]])
 
 
 def _moment_vector(

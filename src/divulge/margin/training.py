@@ -23,15 +23,13 @@ _EXPLICIT_SHRINKAGE = 0.6
 _EXPLICIT_GROWTH = 1.03
 _MAX_IMPLICIT_INPUTS = 10  # inputs up to which records are far from orthogonal: kinks stall explicit steps
 _MAX_IMPLICIT_RECORDS = 200  # records up to which an implicit step, cubic in their number, is cheaper
-_MAX_LARGE_START_INPUTS = (
-    3  # inputs up to which a small start collapses on too few directions to separate labels that alternate
-)
+# Up to so many inputs a small start collapses on too few directions to separate labels that alternate.
+_MAX_LARGE_START_INPUTS = 3
 
 ARMIJO = 0.3  # share of the predicted decrease that a step must deliver; less, and steps leap over the KKT point
 _MIN_STEP = 0.05  # smallest step times (‖θ‖² + 1)·max‖[x, 1]‖²
-_MAX_RELATIVE_STEP = (
-    0.02  # largest ‖Δθ‖/‖θ‖ of a step; much more, and the path leaves gradient flow and what it converges to
-)
+# Largest ‖Δθ‖/‖θ‖ of a step; much more, and the path leaves gradient flow and what it converges to.
+_MAX_RELATIVE_STEP = 0.02
 _IMPLICIT_GROWTH = 1.3
 _MAX_OVERSHOOT = 0.02  # share of a step by which it may overshoot the target margin
 _IMPLICIT_SHRINKAGE = 0.5
@@ -121,22 +119,24 @@ def train(
     n, d = len(data), data.shape[1] - 1
     implicit = d <= _MAX_IMPLICIT_INPUTS and n <= _MAX_IMPLICIT_RECORDS if implicit is None else implicit
     scale = (0.2 if d <= _MAX_LARGE_START_INPUTS else 1e-4) if initial_scale is None else initial_scale
-    most = check_integer((5_000 if implicit else 50_000) if max_steps is None else max_steps, "max_steps", least=1)
+    step_limit = check_integer(
+        (5_000 if implicit else 50_000) if max_steps is None else max_steps, "max_steps", least=1
+    )
     target_margin = check_number(target_margin, "target_margin", above=0.0)
     scale = check_number(scale, "initial_scale", above=0.0, below=1e6)
     start, basis, frozen = _initialise(data, width, seed, scale, reduced=reduced)
     points = data @ basis
-    rest = float(np.sum(frozen**2)) if reduced else 0.0
+    frozen_norm = float(np.sum(frozen**2)) if reduced else 0.0
 
     state = evaluate_state(*start, points)
     loss, step = log_sum_exp(state.outputs * sign), 0.0
     pull = np.full(n, 1.0 / n)
     losses, margins = [loss], [float(np.min(state.outputs * sign))]
-    while margins[-1] < target_margin and len(losses) <= most:
+    while margins[-1] < target_margin and len(losses) <= step_limit:
         if implicit:
-            state, loss, step, pull = implicit_step(state, points, sign, loss, step, pull, rest, target_margin)
+            state, loss, step, pull = implicit_step(state, points, sign, loss, step, pull, frozen_norm, target_margin)
         else:
-            state, loss, step = _explicit_step(state, points, sign, loss, step, rest)
+            state, loss, step = _explicit_step(state, points, sign, loss, step, frozen_norm)
         losses.append(loss)
         margins.append(float(np.min(state.outputs * sign)))
     net = _build_network(state, basis, frozen)
@@ -202,8 +202,8 @@ def check_consistent_labels(data: Floats, sign: Floats) -> None:
     total, size = np.bincount(group.ravel(), sign), np.bincount(group.ravel())
     bad = np.flatnonzero(np.abs(total) != size)
     if bad.size:
-        which = np.flatnonzero(group.ravel() == bad[0])
-        raise InputError(f"x: records {which.tolist()} are equal but their labels differ; no margin exists")
+        indices = np.flatnonzero(group.ravel() == bad[0])
+        raise InputError(f"x: records {indices.tolist()} are equal but their labels differ; no margin exists")
 
 
 def _initialise(
@@ -239,18 +239,18 @@ def _gradient(state: State, points: Floats, pull: Floats) -> tuple[Floats, Float
 
 
 def _explicit_step(
-    state: State, points: Floats, sign: Floats, loss: float, step: float, rest: float
+    state: State, points: Floats, sign: Floats, loss: float, step: float, frozen_norm: float
 ) -> tuple[State, float, float]:
     weight = np.exp(-state.outputs * sign - loss)  # softmax: sums to one
     grad_w, grad_v = _gradient(state, points, -weight * sign)
     slope = float(np.sum(grad_w**2) + np.sum(grad_v**2))
-    floor = min_step(state.squared_norm + rest, points)
+    floor = min_step(state.squared_norm + frozen_norm, points)
     step = max(step * _EXPLICIT_GROWTH, floor)
     while True:
-        tried = evaluate_state(state.w - step * grad_w, state.v - step * grad_v, points)
-        value = log_sum_exp(tried.outputs * sign)
+        trial = evaluate_state(state.w - step * grad_w, state.v - step * grad_v, points)
+        value = log_sum_exp(trial.outputs * sign)
         if value <= loss - ARMIJO * step * slope or step <= floor:
-            return tried, value, step
+            return trial, value, step
         step = max(step * _EXPLICIT_SHRINKAGE, floor)
 
 
@@ -286,8 +286,8 @@ def evaluate_state(w: Floats, v: Floats, points: Floats) -> State:
 
 def log_sum_exp(margins: Floats) -> float:
     """The logarithm of Σ exp(-margins), without overflow or underflow."""
-    least = float(np.min(margins))
-    return float(np.log(np.sum(np.exp(least - margins))) - least)
+    smallest = float(np.min(margins))
+    return float(np.log(np.sum(np.exp(smallest - margins))) - smallest)
 
 
 def min_step(squared_norm: float, points: Floats) -> float:
@@ -296,7 +296,14 @@ def min_step(squared_norm: float, points: Floats) -> float:
 
 
 def implicit_step(
-    state: State, points: Floats, sign: Floats, loss: float, step: float, pull: Floats, rest: float, target: float
+    state: State,
+    points: Floats,
+    sign: Floats,
+    loss: float,
+    step: float,
+    pull: Floats,
+    frozen_norm: float,
+    target: float,
 ) -> tuple[State, float, float, Floats]:
     """One implicit (backward Euler) step of gradient flow on log Σ exp(-y_i·Φ(x_i)).
 
@@ -313,7 +320,7 @@ def implicit_step(
         loss: the loss at ``state``.
         step: the last step's length.
         pull: the last step's p, ``[n]``.
-        rest: squared norm of what of the weights the basis leaves out.
+        frozen_norm: squared norm of what of the weights the basis leaves out.
         target: margin not to overshoot: the last step is shortened to end on it.
 
     Returns:
@@ -321,39 +328,39 @@ def implicit_step(
     """
     margins = state.outputs * sign
     inner, outer = (points @ points.T) * np.outer(sign, sign), (state.hidden * sign[:, None])
-    size = state.squared_norm + rest
-    floor, reach = min_step(size, points), _MAX_RELATIVE_STEP * float(np.sqrt(size))
+    size = state.squared_norm + frozen_norm
+    floor, max_distance = min_step(size, points), _MAX_RELATIVE_STEP * float(np.sqrt(size))
     slopes, step, secants = (state.before > 0).astype(np.float64), max(step * _IMPLICIT_GROWTH, floor), 0
     while True:
         gram = ((slopes * state.v**2) @ slopes.T) * inner + outer @ outer.T
         pull = _solve_step_weights(step * gram, margins, pull)
-        far = step * float(np.sqrt(max(pull @ gram @ pull, 0.0)))
-        if far > reach and step > floor:
-            step = max(0.9 * step * reach / far, floor)
+        distance = step * float(np.sqrt(max(pull @ gram @ pull, 0.0)))
+        if distance > max_distance and step > floor:
+            step = max(0.9 * step * max_distance / distance, floor)
             continue
-        moved = step * pull * sign
-        tried = evaluate_state(
-            state.w + (slopes * moved[:, None]).T @ points * state.v[:, None], state.v + moved @ state.hidden, points
+        moves = step * pull * sign
+        trial = evaluate_state(
+            state.w + (slopes * moves[:, None]).T @ points * state.v[:, None], state.v + moves @ state.hidden, points
         )
-        value = log_sum_exp(tried.outputs * sign)
-        promised = loss - log_sum_exp(margins + step * gram @ pull)
-        share = (target - margins.min()) / max(float(np.min(tried.outputs * sign) - margins.min()), 1e-300)
+        value = log_sum_exp(trial.outputs * sign)
+        predicted_decrease = loss - log_sum_exp(margins + step * gram @ pull)
+        share = (target - margins.min()) / max(float(np.min(trial.outputs * sign) - margins.min()), 1e-300)
         if 0 < share < 1 - _MAX_OVERSHOOT and step > floor:
             step = max((share + _MAX_OVERSHOOT / 2) * step, floor)
             continue
-        if loss - value >= ARMIJO * promised or step <= floor:
-            return tried, value, step, pull
+        if loss - value >= ARMIJO * predicted_decrease or step <= floor:
+            return trial, value, step, pull
         if secants < _MAX_SECANTS:
-            slopes, secants = (slopes + _secant_slopes(state, tried)) / 2.0, secants + 1
+            slopes, secants = (slopes + _secant_slopes(state, trial)) / 2.0, secants + 1
         else:
             slopes, step, secants = (state.before > 0).astype(np.float64), max(step * _IMPLICIT_SHRINKAGE, floor), 0
 
 
-def _secant_slopes(state: State, tried: State) -> Floats:
+def _secant_slopes(state: State, trial: State) -> Floats:
     """The slope of every ReLU between two states: 0 or 1 on one side of its kink, between them across it."""
-    crossed = (state.before > 0) != (tried.before > 0)
-    run = np.where(crossed, tried.before - state.before, 1.0)
-    return np.where(crossed, (tried.hidden - state.hidden) / run, state.before > 0)
+    crossed = (state.before > 0) != (trial.before > 0)
+    run = np.where(crossed, trial.before - state.before, 1.0)
+    return np.where(crossed, (trial.hidden - state.hidden) / run, state.before > 0)
 
 
 def _solve_step_weights(gram: Floats, margins: Floats, start: Floats) -> Floats:
@@ -378,13 +385,13 @@ def _line_search(gram: Floats, margins: Floats, p: Floats, relative: Floats) -> 
 
     Weights that a step would make negative shrink exponentially instead, as in the softmax, and hold nobody back.
     """
-    here, share = _dual_objective(gram, margins, p), 1.0
+    start_value, share = _dual_objective(gram, margins, p), 1.0
     while True:
-        by = share * relative
-        tried = p * np.where(by > -0.5, 1.0 + by, 0.5 * np.exp(np.clip(by + 0.5, -50.0, 0.0)))
-        tried = np.maximum(tried / tried.sum(), _MIN_WEIGHT)
-        if share < 1e-6 or _dual_objective(gram, margins, tried) <= here:
-            return tried
+        change = share * relative
+        trial = p * np.where(change > -0.5, 1.0 + change, 0.5 * np.exp(np.clip(change + 0.5, -50.0, 0.0)))
+        trial = np.maximum(trial / trial.sum(), _MIN_WEIGHT)
+        if share < 1e-6 or _dual_objective(gram, margins, trial) <= start_value:
+            return trial
         share /= 2.0
 
 

@@ -25,12 +25,12 @@ class BreakPoints:
     """The break-points that matter.
 
     Args:
-        at: break-points, sorted, ``[K]``; repeated positions are kept once.
+        positions: break-points, sorted, ``[K]``; repeated positions are kept once.
         values: Φ at the break-points, ``[K]``.
         net: the network with its neurons merged; nearly the same function, a few neurons wide.
     """
 
-    at: Floats
+    positions: Floats
     values: Floats
     net: ShallowReLU
 
@@ -52,14 +52,14 @@ def find_break_points(net: ShallowReLU, resolution: float) -> BreakPoints:
     strength = np.abs(net.v) * np.linalg.norm(weights, axis=1)
     if strength.max(initial=0.0) == 0:
         raise InputError("net: every neuron is zero; such a network carries no information")
-    kept = strength >= _NEGLIGIBLE_STRENGTH * strength.max()
-    merged = _merge_neurons(weights[kept] * np.abs(net.v[kept])[:, None], np.sign(net.v[kept]))
+    is_strong = strength >= _NEGLIGIBLE_STRENGTH * strength.max()
+    merged = _merge_neurons(weights[is_strong] * np.abs(net.v[is_strong])[:, None], np.sign(net.v[is_strong]))
     w, b = merged.w[:, 0], merged.b
     bending = np.abs(w) > _MIN_SLOPE * np.hypot(w, b)
     if not bending.any():
         raise InputError("net: no neuron bends the line within reach; such a network has no break-points")
-    at = drop_close(-b[bending] / w[bending], resolution)
-    return BreakPoints(at, net(at[:, None]), merged)
+    positions = drop_close(-b[bending] / w[bending], resolution)
+    return BreakPoints(positions, net(positions[:, None]), merged)
 
 
 def _merge_neurons(pull: Floats, sign: Floats) -> ShallowReLU:
@@ -99,18 +99,18 @@ def find_crossings(net: ShallowReLU, level: float, resolution: float) -> Floats:
     Solutions inside a stretch where Φ stays at the level are not isolated and are left out. A peak that touches
     the level counts.
     """
-    at = exact_break_points(net)
-    if not len(at):
+    positions = exact_break_points(net)
+    if not len(positions):
         return np.zeros(0)
-    reach = max(1.0, float(at[-1] - at[0]))
+    extent = max(1.0, float(positions[-1] - positions[0]))
     # One node beyond each end turns the rays into ordinary pieces of known slope.
-    line = np.concatenate([[at[0] - reach], at, [at[-1] + reach]])
+    line = np.concatenate([[positions[0] - extent], positions, [positions[-1] + extent]])
     height = net(line[:, None]) - level
     flat = margin_pieces(line, height, abs(level), resolution)
     height = np.where(np.abs(height) <= _TOUCH_TOLERANCE * abs(level), 0.0, height)
-    left, right = height[:-1], height[1:]
-    inside = (left * right < 0) & ~flat
-    roots = line[:-1][inside] - left[inside] * np.diff(line)[inside] / (right - left)[inside]
+    left_height, right_height = height[:-1], height[1:]
+    inside = (left_height * right_height < 0) & ~flat
+    roots = line[:-1][inside] - left_height[inside] * np.diff(line)[inside] / (right_height - left_height)[inside]
     touching = np.flatnonzero(height[1:-1] == 0) + 1
     isolated = touching[~flat[touching - 1] & ~flat[touching]]
     return drop_close(np.concatenate([roots, line[isolated], *_outer_crossings(line, height)]), resolution)
@@ -118,8 +118,8 @@ def find_crossings(net: ShallowReLU, level: float, resolution: float) -> Floats:
 
 def margin_pieces(line: Floats, height: Floats, margin: float, resolution: float) -> Bools:
     """Pieces that lie on the margin: both ends within 1 % of it, in a stretch longer than ``resolution``."""
-    near = np.abs(height) <= MARGIN_TOLERANCE * margin
-    pieces = near[:-1] & near[1:]
+    is_near = np.abs(height) <= MARGIN_TOLERANCE * margin
+    pieces = is_near[:-1] & is_near[1:]
     edges = np.flatnonzero(np.diff(np.concatenate([[False], pieces, [False]]).astype(np.int8)))
     for start, stop in edges.reshape(-1, 2):
         if line[stop] - line[start] <= resolution:

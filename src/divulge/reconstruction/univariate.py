@@ -38,9 +38,8 @@ _ALGORITHM_RULES: Mapping[Algorithm, tuple[str, ...]] = {
 }
 _KINK_ANGLE = 1e-3  # a merged neuron that bends this close to a point (as an angle) may take any derivative there
 _NEAR_KINK_ANGLE = 1e-4  # a neuron that bends this close to a place on the margin (as an angle) is taken to bend there
-_EXACT_RESIDUAL = (
-    1e-5  # share of the weights; exact KKT points in single precision leave 1e-6, trained networks 0.02 and more
-)
+# As a share of the weights; exact KKT points in single precision leave 1e-6, trained networks 0.02 and more.
+_EXACT_RESIDUAL = 1e-5
 _CANDIDATE_SEPARATION = 1e-3  # of the width of the data: candidates closer than this are one
 _POSITION_SEPARATION = 1e-6  # of the width of the data: positions closer than this are one
 _MIN_PROVEN_SHARE = 1e-3  # of the largest multiplier: what a proven candidate must carry at least
@@ -159,7 +158,7 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
     _check_one_input(net)
     if not isinstance(algorithm, str | int) or algorithm not in _ALGORITHM_RULES:
         raise InputError(f"algorithm: 1, 2, 'crossings' or 'both' is needed, got {format_value(algorithm)}")
-    return _reconstruct(_MarginLine.of(net, float(margin)), _ALGORITHM_RULES[algorithm])
+    return _reconstruct(_MarginLine.from_network(net, float(margin)), _ALGORITHM_RULES[algorithm])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,13 +172,13 @@ class _MarginLine:
     net: ShallowReLU
     margin: float
     resolution: float
-    bent: BreakPoints
+    break_points: BreakPoints
     flat: Bools
     isolated: Floats
     places: Floats
 
     @classmethod
-    def of(cls, net: ShallowReLU, margin: float) -> _MarginLine:
+    def from_network(cls, net: ShallowReLU, margin: float) -> _MarginLine:
         scale = _data_width(net, margin)
         bent = find_break_points(net, _POSITION_SEPARATION * scale)
         flat = _pieces_on_margin(bent, margin)
@@ -198,25 +197,27 @@ class _MarginLine:
         )
 
 
-def _reconstruct(line: _MarginLine, wanted: Sequence[str]) -> Reconstruction:
-    spans = find_windows(line.bent, line.flat)
+def _reconstruct(line: _MarginLine, rules: Sequence[str]) -> Reconstruction:
+    spans = find_windows(line.break_points, line.flat)
     parts = positions_in_spans(line.places, spans)
     proposals = {
         "window": drop_close(line.places[np.unique(np.concatenate(parts))], line.resolution) if parts else np.zeros(0),
-        "flat": _alternating_ends(line.bent, line.flat),
+        "flat": _alternating_ends(line.break_points, line.flat),
         "crossing": line.isolated,
     }
     stretches: tuple[Stretch, ...] = ()
-    if "moment" in wanted:
+    if "moment" in rules:
         proposals["moment"], stretches = _moment_candidates(line)
-    chosen = {rule: proposals[rule] for rule in wanted}
+    chosen = {rule: proposals[rule] for rule in rules}
     candidates = drop_close(np.concatenate(list(chosen.values())), line.resolution)
-    against, open_end = _find_contradiction(line, parts), _describe_open_end(line)
-    weights, residual = _fit_candidates(line.bent.net, candidates)
-    nothing = (), np.zeros(len(candidates), bool)
-    held, proven = nothing if against or open_end else _prove_candidates(line, parts, candidates, weights)
+    contradiction, open_end = _find_contradiction(line, parts), _describe_open_end(line)
+    weights, residual = _fit_candidates(line.break_points.net, candidates)
+    no_proofs = (), np.zeros(len(candidates), bool)
+    proven_windows, proven = (
+        no_proofs if contradiction or open_end else _prove_candidates(line, parts, candidates, weights)
+    )
     guaranteed = int(proven.sum()) + min_hitting_set_size(
-        [np.array(window) for window in held if not proven[list(window)].any()]
+        [np.array(window) for window in proven_windows if not proven[list(window)].any()]
     )
     claim = Guarantee(
         "share of candidates that are not training points",
@@ -227,19 +228,21 @@ def _reconstruct(line: _MarginLine, wanted: Sequence[str]) -> Reconstruction:
         candidates=candidates,
         labels=_predicted_labels(line.net, candidates),
         rules=tuple(
-            tuple(rule for rule, at in chosen.items() if len(at) and np.abs(at - c).min() <= line.resolution)
+            tuple(
+                rule for rule, places in chosen.items() if len(places) and np.abs(places - c).min() <= line.resolution
+            )
             for c in candidates
         ),
         multipliers=weights,
         residual=residual,
         ambiguous=stretches,
         proven=proven,
-        windows=held,
+        windows=proven_windows,
         guaranteed=guaranteed,
-        guarantee=claim.at_most("void") if against else claim,
-        break_points=line.bent.at,
+        guarantee=claim.at_most("void") if contradiction else claim,
+        break_points=line.break_points.positions,
         margin=line.margin,
-        warnings=() if guaranteed else (against or open_end or "no candidate is needed by the weights",),
+        warnings=() if guaranteed else (contradiction or open_end or "no candidate is needed by the weights",),
     )
 
 
@@ -259,9 +262,9 @@ def _find_contradiction(line: _MarginLine, parts: Sequence[Ints]) -> str:
 
 def _describe_open_end(line: _MarginLine) -> str:
     """Where the line stays on the margin for ever: training points there are among no places; empty if nowhere."""
-    at = line.bent.at
-    reach = max(line.resolution / _CANDIDATE_SEPARATION, float(np.ptp(at)))
-    for end, beyond in ((at[0], at[0] - reach), (at[-1], at[-1] + reach)):
+    positions = line.break_points.positions
+    extent = max(line.resolution / _CANDIDATE_SEPARATION, float(np.ptp(positions)))
+    for end, beyond in ((positions[0], positions[0] - extent), (positions[-1], positions[-1] + extent)):
         heights = np.abs(np.abs(line.net(np.array([[end], [beyond]]))) - line.margin)
         if (heights <= MARGIN_TOLERANCE * line.margin).all():
             side = "above" if beyond > end else "below"
@@ -285,12 +288,12 @@ def _prove_candidates(
     places = line.places
     if not len(candidates):
         return (), np.zeros(0, bool)
-    away = np.abs(np.subtract.outer(places, candidates))
-    nearest = np.where(away.min(1) <= line.resolution, away.argmin(1), -1)
-    held = tuple(tuple(map(int, np.unique(nearest[part]))) for part in parts if (nearest[part] >= 0).all())
+    distances = np.abs(np.subtract.outer(places, candidates))
+    nearest = np.where(distances.min(1) <= line.resolution, distances.argmin(1), -1)
+    proven_windows = tuple(tuple(map(int, np.unique(nearest[part]))) for part in parts if (nearest[part] >= 0).all())
     slack = 10 * _explanation_residual(line) + 1e-7
-    least = min_group_multipliers(
-        line.bent.net,
+    smallest_totals = min_group_multipliers(
+        line.break_points.net,
         places,
         _predicted_labels(line.net, places),
         nearest,
@@ -298,10 +301,10 @@ def _prove_candidates(
         kink=_NEAR_KINK_ANGLE,
         slack=slack,
     )
-    proven = least > _MIN_PROVEN_SHARE * weights.max()
+    proven = smallest_totals > _MIN_PROVEN_SHARE * weights.max()
     # The end of a stretch on the margin may stand for a point within it.
-    proven[nearest[np.isin(places, margin_piece_ends(line.bent, line.flat)) & (nearest >= 0)]] = False
-    return held, proven
+    proven[nearest[np.isin(places, margin_piece_ends(line.break_points, line.flat)) & (nearest >= 0)]] = False
+    return proven_windows, proven
 
 
 def _check_one_input(net: ShallowReLU) -> None:
@@ -314,20 +317,24 @@ def _check_one_input(net: ShallowReLU) -> None:
 
 def _data_width(net: ShallowReLU, margin: float) -> float:
     """How wide the data lie: the range of the places where |Φ| meets the margin."""
-    at = np.concatenate([find_crossings(net, level, 0.0) for level in (margin, -margin)])
-    width = float(np.ptp(at)) if len(at) > 1 else 0.0
+    positions = np.concatenate([find_crossings(net, level, 0.0) for level in (margin, -margin)])
+    width = float(np.ptp(positions)) if len(positions) > 1 else 0.0
     return width if width > 0 else 1.0
 
 
-def _pieces_on_margin(bent: BreakPoints, margin: float) -> Bools:
+def _pieces_on_margin(break_points: BreakPoints, margin: float) -> Bools:
     """Pieces between adjacent break-points that stay at +margin or at -margin, ``[K - 1]``."""
-    near = np.abs(bent.values[:, None] - [margin, -margin]) <= MARGIN_TOLERANCE * margin
-    return (near[:-1] & near[1:]).any(axis=1)
+    is_near = np.abs(break_points.values[:, None] - [margin, -margin]) <= MARGIN_TOLERANCE * margin
+    return (is_near[:-1] & is_near[1:]).any(axis=1)
 
 
-def _alternating_ends(bent: BreakPoints, flat: Bools) -> Floats:
+def _alternating_ends(break_points: BreakPoints, flat: Bools) -> Floats:
     """Ends of a piece off the margin between two pieces on it (Theorem 4.3)."""
-    places = [bent.at[i + 1 : i + 3] for i in range(len(bent.at) - 3) if flat[i] and flat[i + 2] and not flat[i + 1]]
+    places = [
+        break_points.positions[i + 1 : i + 3]
+        for i in range(len(break_points.positions) - 3)
+        if flat[i] and flat[i + 2] and not flat[i + 1]
+    ]
     return np.unique(np.concatenate(places)) if places else np.zeros(0)
 
 
@@ -338,19 +345,21 @@ def _moment_candidates(line: _MarginLine) -> tuple[Floats, tuple[Stretch, ...]]:
     ends can carry any such sum, so they stand for whatever is inside: weight on one end alone is a training point
     there; weight on both is one point at their mean, or several.
     """
-    bent, atoms = line.bent, line.places
+    break_points, atoms = line.break_points, line.places
     edges = np.flatnonzero(np.diff(np.concatenate([[False], line.flat, [False]]).astype(np.int8))).reshape(-1, 2)
     if not len(edges):
         return np.zeros(0), ()
-    weights, _ = _fit_candidates(bent.net, atoms)
+    weights, _ = _fit_candidates(break_points.net, atoms)
     places, stretches = [], []
     for start, stop in edges:
-        low, high = float(bent.at[start]), float(bent.at[stop])
-        here = (atoms >= low) & (atoms <= high) & (weights > 1e-6 * weights.max(initial=0.0))
-        places.append(atoms[here])
-        if here.sum() > 1:
-            label = 1 if bent.values[start] > 0 else -1
-            stretches.append(Stretch(low, high, label, float(np.average(atoms[here], weights=weights[here]))))
+        low, high = float(break_points.positions[start]), float(break_points.positions[stop])
+        has_weight = (atoms >= low) & (atoms <= high) & (weights > 1e-6 * weights.max(initial=0.0))
+        places.append(atoms[has_weight])
+        if has_weight.sum() > 1:
+            label = 1 if break_points.values[start] > 0 else -1
+            stretches.append(
+                Stretch(low, high, label, float(np.average(atoms[has_weight], weights=weights[has_weight])))
+            )
     return np.concatenate(places), tuple(stretches)
 
 
@@ -366,20 +375,20 @@ def _fit_candidates(net: ShallowReLU, positions: Floats) -> tuple[Floats, float]
     return best.multipliers, best.residual
 
 
-def find_windows(bent: BreakPoints, flat: Bools) -> Floats:
+def find_windows(break_points: BreakPoints, flat: Bools) -> Floats:
     """Ends of two adjacent pieces, neither constant on the margin, ``[w, 2]``; each holds a training point (Thm 4.2).
 
     Args:
-        bent: the line.
+        break_points: the line.
         flat: bool ``[K - 1]``, pieces that lie on the margin.
     """
     starts = np.flatnonzero(~(flat[:-1] | flat[1:]))
-    return np.column_stack([bent.at[starts], bent.at[starts + 2]])
+    return np.column_stack([break_points.positions[starts], break_points.positions[starts + 2]])
 
 
-def margin_piece_ends(bent: BreakPoints, flat: Bools) -> Floats:
+def margin_piece_ends(break_points: BreakPoints, flat: Bools) -> Floats:
     """Both ends of every piece that lies on the margin, ``[e]``: a neighbouring window takes in the nearer one."""
-    return bent.at[np.concatenate([flat, [False]]) | np.concatenate([[False], flat])]
+    return break_points.positions[np.concatenate([flat, [False]]) | np.concatenate([[False], flat])]
 
 
 def positions_in_spans(positions: Floats, spans: Floats) -> list[Ints]:
@@ -393,10 +402,10 @@ def min_hitting_set_size(parts: Sequence[Ints]) -> int:
 
     So many of the positions are training points at least, if each set holds one. Empty sets ask for nothing.
     """
-    count, last = 0, -1
+    count, last_position = 0, -1
     for part in sorted((part for part in parts if len(part)), key=lambda part: part[-1]):
-        if part[0] > last:
-            count, last = count + 1, int(part[-1])
+        if part[0] > last_position:
+            count, last_position = count + 1, int(part[-1])
     return count
 
 
@@ -434,19 +443,19 @@ def min_group_multipliers(
     reach = slack * float(np.linalg.norm(weights))
     # A derivative at a kink lies in [0, 1]: κ ≤ λ of its place.
     free = hstack([-eye_array(len(places)).tocsr()[kinks], eye_array(len(kinks))])
-    left = vstack([gradients, -gradients, free]).tocsr()
-    right = np.concatenate([weights + reach, reach - weights, np.zeros(len(kinks))])
+    matrix = vstack([gradients, -gradients, free]).tocsr()
+    bounds = np.concatenate([weights + reach, reach - weights, np.zeros(len(kinks))])
 
-    def least(groups: Ints) -> OptimizeResult:
+    def minimise_total(groups: Ints) -> OptimizeResult:
         cost = np.concatenate([np.isin(owner, groups), np.zeros(len(kinks))])
-        return linprog(cost, A_ub=left, b_ub=right, bounds=(0, None), method="highs")
+        return linprog(cost, A_ub=matrix, b_ub=bounds, bounds=(0, None), method="highs")
 
     lowest = np.zeros(count)
-    anyhow = least(np.zeros(0, np.int64))
-    if anyhow.status == 0:
+    unrestricted = minimise_total(np.zeros(0, np.int64))
+    if unrestricted.status == 0:
         # Groups that one solution leaves out have 0.
-        for group in np.unique(owner[(anyhow.x[: len(places)] > 0) & (owner >= 0)]):
-            best = least(group)
+        for group in np.unique(owner[(unrestricted.x[: len(places)] > 0) & (owner >= 0)]):
+            best = minimise_total(group)
             lowest[group] = best.fun if best.status == 0 else 0.0
     return lowest
 
