@@ -112,7 +112,7 @@ class QueryPlan:
 
     @property
     def control(self) -> Array:
-        """One more query, whose answer the labels imply (`divulge.labels.control`)."""
+        """One more query, whose answer the labels imply (see `control_query`)."""
         return control_query(self.spec)
 
     def query_after(self, index: int, answers: Floats) -> Array | None:

@@ -86,7 +86,7 @@ def train(
     frozen and put back at the end. This is exact: the network is the one plain training gives.
 
     With few inputs, records are far from orthogonal and neurons slide along kinks; explicit steps then stall or number
-    10⁵. Implicit ones (``divulge.margin.flow``) follow the same gradient flow to margin 100 in a few hundred.
+    10⁵. Implicit ones (`implicit_step`) follow the same gradient flow to margin 100 in a few hundred.
     Break-points start where -b/w falls, within a few units of 0: bring few inputs to a scale of about 1 first.
 
     Args:

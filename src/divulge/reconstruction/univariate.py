@@ -126,7 +126,7 @@ def univariate(net: ShallowReLU, margin: float | None = None, algorithm: Algorit
     Windows run over the K distinct break-points (the paper's loops run over the n training points). The fewest
     candidates that meet every window replace the paper's share of 1/4: with overlapping windows only 1/6 follows from
     its counting. Divulge proves more than windows do: a candidate is ``proven`` where every way to rebuild the
-    weights from places on the margin needs it (`needed.least_multipliers`). Proofs are claimed only where the weights
+    weights from places on the margin needs it (`min_group_multipliers`). Proofs are claimed only where the weights
     bear their assumption out: at a KKT point of this margin the places on the margin rebuild the weights exactly,
     and no window is empty. Nothing is claimed of a line that stays on the margin beyond its first or last break-point:
     training points may lie anywhere there. "Is a training point" means up to a thousandth of the width of the data,
