@@ -14,7 +14,7 @@ from divulge.decisions import fpr as by_fpr
 from divulge.decisions.fdr import Judged
 from divulge.decisions.methods import BH, PTDI, Adaptive, Auto, Storey, named
 from divulge.errors import InputError
-from divulge.identification.decide import Policy, decide
+from divulge.identification.decision import Policy, decide
 from divulge.report import in_words
 from divulge.statistics.duplicate_groups import first_of_each
 from divulge.validation import check_choice
