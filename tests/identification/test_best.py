@@ -65,7 +65,9 @@ def test_bounds_stand_as_the_selection_does(tables):
     assert "nothing is claimed" in finished_run.describe_best(bounds, 10)
     assert identification_page.envelope_blocks(summary, tables / "out") == []
     doubtful = replace(summary, guarantee=replace(summary.guarantee, standing="doubtful"))
-    assert finished_run.describe_best(finished_run.run_envelope(doubtful, tables / "out"), 10).startswith("if the assumption holds")
+    assert finished_run.describe_best(finished_run.run_envelope(doubtful, tables / "out"), 10).startswith(
+        "if the assumption holds"
+    )
     assert identification_page.envelope_blocks(doubtful, tables / "out")
     assert identification_page.sensitivity_blocks(doubtful, tables / "out")
     assert identification_page.sensitivity_blocks(summary, tables / "out") == []

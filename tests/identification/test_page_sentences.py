@@ -188,9 +188,7 @@ def test_the_method_is_named_with_what_was_asked_for(run):
 
 @pytest.mark.parametrize("count", [0, 1, 6, 7, 12])
 def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, count):
-    chosen = finished_run.highest_rows(
-        run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True
-    )
+    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
     documents = {str(row["id"]): finished_run.Document(str(row["id"]), f"text {row['id']}") for row in chosen[:count]}
     blocks = identification_page._document_blocks(changed(run), chosen, documents)
     assert bool(blocks) == (count > 0)
@@ -205,9 +203,7 @@ def test_documents_are_shown_with_score_and_q_value_and_folded_beyond_six(run, c
 
 
 def test_what_tokens_are_marked_against_is_said_where_they_are(run):
-    chosen = finished_run.highest_rows(
-        run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True
-    )
+    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
     plain = finished_run.Document(str(chosen[0]["id"]), "to be read")
     marked = finished_run.Document(str(chosen[1]["id"]), "to be read", HeatStrip((2, 5), (0.0, 3.0), "chance"))
     blocks = identification_page._document_blocks(changed(run), chosen, {plain.id: plain, marked.id: marked})
@@ -215,9 +211,7 @@ def test_what_tokens_are_marked_against_is_said_where_they_are(run):
 
 
 def test_a_dozen_selected_are_listed_and_more_are_folded(run):
-    chosen = finished_run.highest_rows(
-        run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True
-    )
+    chosen = finished_run.highest_rows(run[0] / "selection.parquet", ["id", "score", "p", "q"], 50, selected=True)
     assert len(chosen) == 50
     for count in (0, 12, 13):
         blocks = identification_page._row_blocks(changed(run), chosen[:count])
@@ -252,7 +246,10 @@ def test_doubt_is_measured_only_where_something_is_selected_and_claimed(run):
 
 
 def test_bounds_of_the_best_say_if_they_rest_on_a_doubted_assumption(run):
-    bounds = {standing: finished_run.run_envelope(changed(run, standing=standing), run[0]) for standing in ("holds", "doubtful", "void")}
+    bounds = {
+        standing: finished_run.run_envelope(changed(run, standing=standing), run[0])
+        for standing in ("holds", "doubtful", "void")
+    }
     said = {standing: finished_run.describe_best(one, 20) for standing, one in bounds.items()}
     assert said["holds"].startswith("at most ")
     assert said["doubtful"] == f"if the assumption holds, {said['holds']}"

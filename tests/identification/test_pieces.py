@@ -14,8 +14,8 @@ from polars.testing import assert_frame_equal
 
 import divulge as dv
 from divulge import tables as readers
-from divulge.identification import from_tables as runs
 from divulge.identification import finished_run, redecide, score_tables
+from divulge.identification import from_tables as runs
 from divulge.identification.decision import Policy
 from divulge.identification.score_tables import Columns, Score
 
@@ -166,8 +166,8 @@ def test_ids_that_repeat_far_apart_are_named(tmp_path):
 
 def test_digests_do_not_depend_on_the_process():
     code = (
-        "import numpy as np\nfrom divulge.identification import text_digests\n"
-        "print(text_digests.of(np.array(['a', 'é', '', None], object), 3).tolist())"
+        "import numpy as np\nfrom divulge.identification import score_tables\n"
+        "print(score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist())"
     )
     said = {subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout for _ in range(2)}
     assert said == {f"{score_tables.digest_texts(np.array(['a', 'é', '', None], object), 3).tolist()}\n"}
@@ -252,7 +252,9 @@ def test_candidates_are_never_held_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(readers.table, "_PIECE_ROWS", 500)
     tracemalloc.start()
     try:
-        score_tables.clean_table(scan, Columns(ONE.scores, text="text"), tmp_path / "to", score_tables.CleaningOptions(texts=100))
+        score_tables.clean_table(
+            scan, Columns(ONE.scores, text="text"), tmp_path / "to", score_tables.CleaningOptions(sample_size=100)
+        )
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

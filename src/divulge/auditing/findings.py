@@ -132,7 +132,7 @@ class Outcome:
         policy = Policy(level, named(method, (Auto, BH, PTDI, Storey, Adaptive)))
         one = Judged.of(self.scores, self.calibration)
         made = decide(one.counts, [controls.low_scores_of(one.counts)], policy)
-        return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.said)
+        return one.chosen(one.scores > made.rule.cut, fdr=level, warnings=made.notes)
 
     def _flaw(self) -> str:
         """Why calibration and non-members are not exchangeable, in words; empty where they seem to be."""

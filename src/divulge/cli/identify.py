@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from divulge import dossier, results, validation
     from divulge.decisions import methods
     from divulge.dossier import Draft
-    from divulge.identification import decision, document_scoring, finished_run, from_tables, identification_page, language_demo, score_tables
+    from divulge.identification import (
+        decision,
+        document_scoring,
+        finished_run,
+        from_tables,
+        identification_page,
+        language_demo,
+        score_tables,
+    )
     from divulge.identification.from_tables import DecisionPlan
     from divulge.results import IdentificationSummary
 else:
