@@ -13,7 +13,7 @@ import divulge as dv
 from divulge import tables
 from divulge.cli.app import app
 from divulge.datafiles import FileLayout, read
-from divulge.identification import document_scoring, score_tables
+from divulge.identification import document_scoring
 from divulge.tables import ColumnNames
 
 RNG = np.random.default_rng(0)
