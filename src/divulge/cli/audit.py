@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from divulge import plan as plans
     from divulge.auditing import audit_page, audit_summary, compare_page, plausibility
     from divulge.auditing import compare as comparing
-    from divulge.identification import best
+    from divulge.identification import finished_run
     from divulge.report import html, markdown, origin
     from divulge.results import provenance
     from divulge.tables import ColumnNames
@@ -31,7 +31,7 @@ else:
     audit_page = lazy.module("divulge.auditing.audit_page")
     audit_summary = lazy.module("divulge.auditing.audit_summary")
     auditing = lazy.module("divulge.auditing")
-    best = lazy.module("divulge.identification.best")
+    finished_run = lazy.module("divulge.identification.finished_run")
     compare_page = lazy.module("divulge.auditing.compare_page")
     comparing = lazy.module("divulge.auditing.compare")
     dossier = lazy.module("divulge.dossier")
@@ -237,7 +237,7 @@ def _top(run: Path, top: int, fpr: float | None, fdr: float | None, json: bool) 
     bounds = identification.envelope(run)
     validation.check_integer(top, "--top", least=1, most=len(bounds))
     if not json:
-        printing.line(best.line(bounds, top))
+        printing.line(finished_run.describe_best(bounds, top))
         return
     printing.as_json(
         {
